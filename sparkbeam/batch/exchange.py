@@ -1,0 +1,42 @@
+"""How rows travel between stages, in DataFrame operations."""
+
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from sparkbeam.plan.model import Exchange
+from sparkbeam.worker.rows import SPARK_SCHEMA
+
+
+def impulse(session: Any) -> Any:
+    """One row, whose content nobody reads."""
+    return session.range(0, 1, 1, 1)
+
+
+def nothing(session: Any) -> Any:
+    """No rows at all."""
+    return session.createDataFrame([], SPARK_SCHEMA)
+
+
+def exchanged(rows: Any, exchange: Exchange, *, parallelism: int | None, cores: int) -> Any:
+    """The rows as the reading stage wants them.
+
+    Args:
+        rows: the DataFrame of the ports.
+        exchange: how they travel.
+        parallelism: the number of partitions that the user wants, or None.
+        cores: how many tasks run at once.
+    """
+    match exchange:
+        case Exchange.BY_KEY:
+            by_key = (
+                rows.repartition("key")
+                if parallelism is None
+                else rows.repartition(parallelism, "key")
+            )
+            return by_key.sortWithinPartitions("key", "ord")
+        case Exchange.REBALANCE:
+            target = sf.col("ord").cast("int")
+            return rows.repartitionById(parallelism or cores, target)
+        case _:
+            return rows

@@ -1,0 +1,141 @@
+"""A plan on DataFrames: composed lazily, run in as few Spark jobs as there can be.
+
+A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads,
+so a whole pipeline is one query, up to two exceptions:
+
+- A stage that several others read is persisted, and released after its last
+  reader. Its metrics reports are taken from there.
+- A side input is collected before the stages that ask for it are composed.
+
+Otherwise the metrics reports of a stage travel through all later stages with
+the data, and come out at the end.
+"""
+
+import uuid
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from sparkbeam import session as sessions
+from sparkbeam.batch.exchange import exchanged, impulse
+from sparkbeam.batch.sideinputs import SideInputStore
+from sparkbeam.plan.model import Exchange, Plan, Stage
+from sparkbeam.worker.metrics import Reporter
+from sparkbeam.worker.rows import METRICS_TAG, SPARK_SCHEMA
+from sparkbeam.worker.stage import StageTask
+
+
+class BatchExecution:
+    """Runs one plan on one session.
+
+    Args:
+        session: the Spark session, classic or Connect.
+        plan: what to run.
+        parallelism: the number of partitions of a shuffle, or None for Spark's choice.
+        reporter: where the workers send live progress, or None.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        plan: Plan,
+        *,
+        parallelism: int | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._parallelism = parallelism
+        self._reporter = reporter
+        self._run_id = uuid.uuid4().hex
+        self._cores = sessions.cores(session)
+        self._output: dict[str, Any] = {}
+        self._persisted: dict[str, Any] = {}
+        self._open: dict[str, Any] = {}
+        self._side_inputs = SideInputStore(session)
+
+    def run(self) -> list[bytes]:
+        """Executes the plan.
+
+        Returns:
+            The metrics reports of all tasks.
+        """
+        reports = []
+        try:
+            for stage in self._plan.stages:
+                reports += self._collect_side_inputs(stage)
+                self._compose(stage)
+            reports += self._finish()
+        finally:
+            for persisted in self._persisted.values():
+                persisted.unpersist()
+            self._side_inputs.close()
+        return reports
+
+    def frames(self) -> list[Any]:
+        """The DataFrames whose execution runs the pipeline; for ``explain``."""
+        for stage in self._plan.stages:
+            self._compose(stage)
+        return list(self._open.values())
+
+    def _compose(self, stage: Stage) -> None:
+        """Adds the DataFrame of ``stage``."""
+        task = StageTask(
+            run_id=self._run_id,
+            stage=stage,
+            side_inputs={
+                (side_input.transform_id, side_input.local_name): self._side_inputs.data(side_input)
+                for side_input in stage.side_inputs
+            },
+            reporter=self._reporter,
+        )
+        rows = self._input(stage).mapInArrow(task.__call__, SPARK_SCHEMA)
+        if self._plan.reads(stage) > 1:
+            rows = rows.persist()
+            self._persisted[stage.id] = rows
+            self._open[stage.id] = rows.where(sf.col("tag") == METRICS_TAG)
+        else:
+            self._open[stage.id] = rows
+        self._output[stage.id] = rows
+
+    def _input(self, stage: Stage) -> Any:
+        if stage.exchange is Exchange.IMPULSE:
+            return impulse(self._session)
+        rows = _union([self._port(tag) for tag in stage.inputs])
+        return exchanged(
+            rows, stage.exchange, parallelism=self._parallelism, cores=self._cores
+        )
+
+    def _port(self, tag: int) -> Any:
+        """The rows of a port: of it alone if they are read elsewhere too."""
+        producer = self._plan.producer(tag)
+        rows = self._output[producer.id]
+        if producer.id in self._persisted:
+            return rows.where(sf.col("tag") == tag)
+        del self._open[producer.id]
+        return rows
+
+    def _collect_side_inputs(self, stage: Stage) -> list[bytes]:
+        missing = sorted(
+            {
+                tag
+                for side_input in stage.side_inputs
+                for tag in side_input.sources
+                if tag not in self._side_inputs
+            }
+        )
+        if not missing:
+            return []
+        return self._side_inputs.collect(_union([self._port(tag) for tag in missing]), missing)
+
+    def _finish(self) -> list[bytes]:
+        """Runs what has not run yet, for the metrics that come out of it."""
+        table = _union(list(self._open.values())).select("value").toArrow()
+        return [bytes(value) for value in table.column(0).to_pylist()]
+
+
+def _union(frames: list[Any]) -> Any:
+    first, *rest = frames
+    for frame in rest:
+        first = first.unionAll(frame)
+    return first

@@ -1,0 +1,52 @@
+"""The errors that sparkbeam raises.
+
+::
+
+    SparkBeamError
+    ├── ConfigurationError      an option, the session or the machine: fix it and run again
+    ├── UnsupportedTransform    found at translation, before any Spark work starts
+    └── PipelineFailed          a step failed while the pipeline ran
+        └── PipelineCancelled   the pipeline was cancelled before it ended
+
+A message says what happened, where (the user's transform label) and what to
+do about it.
+"""
+
+
+class SparkBeamError(Exception):
+    """The base of every error that sparkbeam raises itself."""
+
+
+class ConfigurationError(SparkBeamError, ValueError):
+    """An option or the environment cannot work; the message names the remedy."""
+
+
+class UnsupportedTransform(SparkBeamError, NotImplementedError):
+    """A pipeline holds a transform that this runner cannot execute.
+
+    Args:
+        label: the user's full transform label.
+        reason: what is missing.
+        remedy: what to do instead.
+    """
+
+    def __init__(self, label: str, reason: str, remedy: str) -> None:
+        super().__init__(f"Transform '{label}' cannot run on Spark: {reason} {remedy}")
+        self.label = label
+
+
+class PipelineFailed(SparkBeamError, RuntimeError):
+    """A step of a running pipeline failed.
+
+    Args:
+        message: a few lines: the step, the user's own traceback and the remedy.
+        label: the label of the failed step, or None where Spark itself failed.
+    """
+
+    def __init__(self, message: str, label: str | None = None) -> None:
+        super().__init__(message)
+        self.label = label
+
+
+class PipelineCancelled(PipelineFailed):
+    """The pipeline was cancelled before it ended."""

@@ -1,0 +1,46 @@
+"""From an exception out of Spark to the few lines that a user needs."""
+
+import re
+
+from sparkbeam.errors import PipelineFailed, SparkBeamError
+from sparkbeam.worker import failure
+
+_PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+
+def explained(error: Exception) -> SparkBeamError:
+    """The error to raise to the user for what came out of Spark."""
+    if isinstance(error, SparkBeamError):
+        return error
+    text = str(error)
+    report = failure.find(text)
+    if report is None:
+        failed = PipelineFailed(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip())
+        failed.__cause__ = error
+        return failed
+    lines = [f"Step '{report.label}' failed: {report.error}"]
+    if report.trace:
+        lines.append(report.trace.rstrip())
+    remedy = _remedy(report.error)
+    if remedy:
+        lines.append(remedy)
+    failed = PipelineFailed("\n".join(lines), report.label)
+    failed.__cause__ = report.exception()
+    return failed
+
+
+def _remedy(text: str) -> str:
+    missing = _PYTHON_MISSING.search(text)
+    if missing:
+        return (
+            f"The workers cannot import '{missing.group(1)}': ship it with --spark_py_files, "
+            "or install it on every worker."
+        )
+    return ""
+
+
+def _gist(text: str) -> str:
+    """The lines of an error that say what happened, without the JVM's frames."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("at ", "...", "JVM stacktrace"))]
+    return " ".join(telling[:3])[:600]

@@ -1,0 +1,109 @@
+"""The pipeline options of the runner."""
+
+import argparse
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from sparkbeam.errors import ConfigurationError
+
+
+class SparkBeamOptions(PipelineOptions):
+    """Where and how a pipeline runs on Spark.
+
+    All of them also work on the command line of any Beam program that runs
+    with ``--runner=sparkbeam.SparkRunner``.
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--spark_master",
+            default=None,
+            help="Spark master URL, such as spark://host:7077 or local[4]. "
+            "Default: the active session's, or else local[*].",
+        )
+        parser.add_argument(
+            "--spark_connect",
+            default=None,
+            help="Spark Connect URL, such as sc://host:15002. "
+            "Cannot be combined with --spark_master.",
+        )
+        parser.add_argument(
+            "--spark_conf",
+            action="append",
+            default=None,
+            metavar="KEY=VALUE",
+            help="A Spark setting for the session that the runner creates; repeatable.",
+        )
+        parser.add_argument(
+            "--spark_parallelism",
+            type=int,
+            default=None,
+            help="How many partitions a shuffle has, at least 1. Default: Spark's own "
+            "choice by size for groupings, the number of cores for Reshuffle.",
+        )
+        parser.add_argument(
+            "--spark_py_files",
+            action="append",
+            default=None,
+            metavar="PATH",
+            help="A .py, .zip or .egg file that the workers need to import the "
+            "pipeline's functions; repeatable.",
+        )
+        parser.add_argument(
+            "--spark_progress",
+            choices=["auto", "on", "off"],
+            default="auto",
+            help="Show progress while the pipeline runs. auto: when standard error is a terminal.",
+        )
+        parser.add_argument(
+            "--spark_explain",
+            action="store_true",
+            help="Print the plan (pipeline, stages, Spark plan) instead of running it.",
+        )
+
+    def validate(self, validator: object) -> list[str]:
+        """Beam's hook; the messages name the option and the remedy."""
+        return problems(self)
+
+
+def problems(options: SparkBeamOptions) -> list[str]:
+    """What is wrong with the options, one message each."""
+    found = []
+    if options.spark_master and options.spark_connect:
+        found.append(
+            "--spark_master and --spark_connect exclude each other: "
+            "give the one that your Spark offers."
+        )
+    if options.spark_connect and not options.spark_connect.startswith(("sc://", "local")):
+        found.append(
+            f"--spark_connect={options.spark_connect} is not a Spark Connect URL: "
+            "use sc://host:port."
+        )
+    if options.spark_parallelism is not None and options.spark_parallelism < 1:
+        found.append(f"--spark_parallelism={options.spark_parallelism} must be at least 1.")
+    for setting in options.spark_conf or ():
+        key, separator, _ = setting.partition("=")
+        if not separator or not key.startswith("spark."):
+            found.append(
+                f"--spark_conf={key}… is not of the form spark.some.key=value."
+            )
+    return found
+
+
+def checked(options: PipelineOptions) -> SparkBeamOptions:
+    """The options as :class:`SparkBeamOptions`.
+
+    Raises:
+        ConfigurationError: an option has a wrong value.
+    """
+    view: SparkBeamOptions = options.view_as(SparkBeamOptions)
+    found = problems(view)
+    if found:
+        raise ConfigurationError(" ".join(found))
+    return view
+
+
+def settings(options: SparkBeamOptions) -> dict[str, str]:
+    """The ``--spark_conf`` options as a dictionary; a later one wins."""
+    return dict(setting.split("=", 1) for setting in options.spark_conf or ())

@@ -1,0 +1,147 @@
+"""The plan: what runs on Spark, free of both Beam's protos and Spark.
+
+A :class:`Plan` is a graph of stages. A :class:`Stage` is one Arrow function
+over rows; the rows reach it through an :class:`Exchange` from the
+:class:`Port` of one or more earlier stages. A Flatten is nothing but a stage
+that reads several ports.
+
+Every port has a ``tag`` that is unique in the plan: it travels in each row, so
+that rows of different ports may share a DataFrame.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+SOURCE_URN = "sparkbeam:source:v1"
+"""The operation that feeds a stage; its payload is JSON with ``layout`` and ``grouped``."""
+
+SINK_URN = "sparkbeam:sink:v1"
+"""The operation that fills a port; its payload is JSON with ``layout`` and ``tag``."""
+
+class Layout(Enum):
+    """What one row of a port holds."""
+
+    CHUNKS = "chunks"
+    """Many encoded windowed values in one cell."""
+
+    GROUPS = "groups"
+    """A key (and window) with a run of its encoded values, on the way to a GroupByKey."""
+
+    SESSIONS = "sessions"
+    """A key with one locally merged session of its values, ordered by the session's start."""
+
+    TRIGGERED = "triggered"
+    """A key with a run of its windowed values, on the way to Beam's trigger driver."""
+
+    KEYED = "keyed"
+    """A key with a run of its windowed elements, in the order in which they were produced."""
+
+    TIME_SORTED = "time_sorted"
+    """A key with one windowed element, ordered by the element's timestamp."""
+
+    SIDE_ITERABLE = "side_iterable"
+    """A window with a run of its encoded values, on the way to a side input."""
+
+    SIDE_MULTIMAP = "side_multimap"
+    """A window and key with a run of encoded values, on the way to a side input."""
+
+
+class Exchange(Enum):
+    """How rows travel from ports to the stage that reads them."""
+
+    IMPULSE = "impulse"
+    """One row from nowhere."""
+
+    FORWARD = "forward"
+    """No shuffle: the reading stage runs in the same Spark task."""
+
+    REBALANCE = "rebalance"
+    """Spread evenly over all partitions (Reshuffle)."""
+
+    BY_KEY = "by_key"
+    """All rows of a key in one partition, sorted by key and order."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An output of a stage: one PCollection in one layout.
+
+    ``transform_id`` is the sink operation in the stage's descriptor.
+    """
+
+    tag: int
+    pcollection: str
+    layout: Layout
+    transform_id: str
+
+
+@dataclass(frozen=True)
+class SideInput:
+    """A side input of a stage: which ports feed it, and who asks for it by which name."""
+
+    transform_id: str
+    local_name: str
+    label: str
+    layout: Layout
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Fused transforms that run as one Arrow function.
+
+    Attributes:
+        id: unique in the plan.
+        labels: the user's transform labels, in execution order.
+        descriptor: a serialised ``ProcessBundleDescriptor`` whose data
+            operations are sparkbeam's own.
+        source_id: the source operation in the descriptor.
+        exchange: how the input rows arrive.
+        layout: what an input row holds.
+        inputs: the tags of the ports that feed the main input; a tag that
+            stands there twice is read twice.
+        grouped: the PCollection that went into the GroupByKey that the stage
+            reads, or None.
+        ports: the outputs that somebody reads.
+        side_inputs: what must be there before the stage starts.
+    """
+
+    id: str
+    labels: tuple[str, ...]
+    descriptor: bytes
+    source_id: str
+    exchange: Exchange
+    layout: Layout
+    inputs: tuple[int, ...]
+    grouped: str | None
+    ports: tuple[Port, ...]
+    side_inputs: tuple[SideInput, ...]
+
+    @property
+    def name(self) -> str:
+        """The labels in one line, for people."""
+        return " + ".join(self.labels)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a pipeline in an order in which they can run."""
+
+    stages: tuple[Stage, ...]
+
+    def reads(self, stage: Stage) -> int:
+        """How many times the rows of ``stage`` are read by later stages."""
+        tags = {port.tag for port in stage.ports}
+        main = sum(tag in tags for reader in self.stages for tag in reader.inputs)
+        side = {
+            tag
+            for reader in self.stages
+            for side_input in reader.side_inputs
+            for tag in side_input.sources
+            if tag in tags
+        }
+        return main + len(side)
+
+    def producer(self, tag: int) -> Stage:
+        """The stage that writes the port ``tag``."""
+        return next(s for s in self.stages for p in s.ports if p.tag == tag)

@@ -1,0 +1,145 @@
+"""Beam's optimizer, set up for a runner whose workers know every coder.
+
+Beam's own phases do the work: combiner packing and lifting, splittable DoFn
+expansion, greedy fusion. Two things differ from a portable runner:
+
+- All workers are Python and can load the user's coders, so nothing needs to be
+  length-prefixed to be opaque.
+- Stages that read the same PCollection are fused with each other
+  (:func:`fuse_siblings`), so that the PCollection is read once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+
+IMPULSE = common_urns.primitives.IMPULSE.urn
+FLATTEN = common_urns.primitives.FLATTEN.urn
+GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
+RESHUFFLE = common_urns.composites.RESHUFFLE.urn
+
+RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE])
+"""The transforms that Spark executes; everything else runs in the workers."""
+
+
+class _PlainCoderContext(translations.TransformContext):
+    """A context that leaves coders as they are."""
+
+    def maybe_length_prefixed_coder(self, coder_id: str) -> str:
+        self.safe_coders[coder_id] = coder_id
+        return coder_id
+
+
+def optimize(
+    pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False
+) -> tuple[translations.TransformContext, list[translations.Stage]]:
+    """Fuses ``pipeline`` into stages.
+
+    Args:
+        pipeline: the pipeline; its components are extended in place.
+        drain: expand splittable DoFns so that their restrictions are truncated.
+
+    Returns:
+        The context, whose components hold what the phases added, and the
+        stages in topological order.
+    """
+    context = _PlainCoderContext(pipeline.components, RUNNER_URNS, is_drain=drain)
+    stages: Iterable[translations.Stage] = list(
+        translations.leaf_transform_stages(
+            pipeline.root_transform_ids,
+            pipeline.components,
+            known_composites=translations.KNOWN_COMPOSITES | RUNNER_URNS,
+        )
+    )
+    for phase in (
+        translations.annotate_downstream_side_inputs,
+        translations.annotate_stateful_dofns_as_roots,
+        translations.pack_combiners,
+        translations.lift_combiners,
+        translations.expand_sdf,
+        translations.fix_flatten_coders,
+        translations.greedily_fuse,
+        translations.read_to_impulse,
+        translations.extract_impulse_stages,
+        translations.remove_data_plane_ops,
+        fuse_siblings,
+        translations.sort_stages,
+    ):
+        stages = list(phase(stages, context))
+    return context, list(stages)
+
+
+def main_input(stage: translations.Stage) -> str:
+    """The one PCollection that drives ``stage``."""
+    produced = {pcoll for t in stage.transforms for pcoll in t.outputs.values()}
+    inputs = {
+        pcoll
+        for t in stage.transforms
+        for tag, pcoll in t.inputs.items()
+        if tag not in translations.side_inputs(t)
+    }
+    (result,) = inputs - produced
+    return result
+
+
+def is_runner_stage(stage: translations.Stage) -> bool:
+    """Whether Spark executes the stage, rather than a worker."""
+    return any(
+        t.spec.urn in RUNNER_URNS and (t.spec.urn != FLATTEN or len(t.inputs) != 1)
+        for t in stage.transforms
+    )
+
+
+def fuse_siblings(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Fuses worker stages that read the same PCollection, unless one needs the other.
+
+    Stateful stages stay alone: their input is partitioned by their own key.
+    """
+    siblings = defaultdict(list)
+    for stage in stages:
+        if not is_runner_stage(stage) and not stage.forced_root:
+            siblings[main_input(stage)].append(stage)
+
+    current = list(stages)
+    for group in siblings.values():
+        fused = group[0]
+        for sibling in group[1:]:
+            independent = not (
+                _reaches(current, fused, sibling) or _reaches(current, sibling, fused)
+            )
+            if fused.environment == sibling.environment and independent:
+                merged = fused.fuse(sibling, context)
+                current = [s for s in current if s not in (fused, sibling)] + [merged]
+                fused = merged
+    return current
+
+
+def _reaches(
+    stages: list[translations.Stage], start: translations.Stage, goal: translations.Stage
+) -> bool:
+    """Whether data of ``start`` gets to ``goal``, as main or side input."""
+    readers = defaultdict(list)
+    for stage in stages:
+        for transform in stage.transforms:
+            for pcoll in transform.inputs.values():
+                readers[pcoll].append(stage)
+    seen: set[translations.Stage] = set()
+    pending = [start]
+    while pending:
+        stage = pending.pop()
+        if stage in seen:
+            continue
+        seen.add(stage)
+        pending.extend(
+            reader
+            for transform in stage.transforms
+            for pcoll in transform.outputs.values()
+            for reader in readers[pcoll]
+            if reader is not stage
+        )
+    return goal in seen

@@ -1,0 +1,126 @@
+"""What this runner can execute, and the error for what it cannot.
+
+:data:`FEATURES` is the source of the support table in the docs.
+"""
+
+from dataclasses import dataclass
+
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.transforms import environments
+
+from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.plan.optimize import RUNNER_URNS
+
+_PYTHON_ENVIRONMENTS = frozenset(
+    [python_urns.EMBEDDED_PYTHON, common_urns.environments.DEFAULT.urn]
+)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One row of the support table: a part of the Beam model, and how batch treats it."""
+
+    name: str
+    batch: str
+    note: str = ""
+
+
+FEATURES = (
+    Feature("Impulse, Create", "yes"),
+    Feature("ParDo, Map, FlatMap, Filter, Partition", "yes", "every DoFn parameter"),
+    Feature("Batched DoFns (`process_batch`)", "yes"),
+    Feature("Side inputs: singleton, iter, list, dict, multimap", "yes", "windowed; large ones are read from disk by key"),
+    Feature("Flatten", "yes", "no shuffle, no copy"),
+    Feature("GroupByKey, CoGroupByKey", "yes", "values spill to disk past a threshold"),
+    Feature("Combine, lifted; hot-key fanout; packed combiners", "yes"),
+    Feature("Reshuffle, Redistribute", "yes"),
+    Feature("Windows: fixed, sliding, sessions, custom, merging", "yes"),
+    Feature("Triggers", "yes", "as Beam's batch runners: at the end of the bounded input; a key is held in memory unless the trigger is the default"),
+    Feature("State: bag, set, combining, read-modify-write, ordered list", "yes"),
+    Feature("Timers: event time, processing time, dynamic", "yes", "processing-time timers fire when the key's input ends"),
+    Feature("`requires_time_sorted_input`, `requires_stable_input`", "yes"),
+    Feature("`on_window_expiration`", "no", "Beam's Python SDK has no such callback"),
+    Feature("Splittable DoFns, bounded sources", "yes", "residuals are processed in the task that left them"),
+    Feature("Bundle finalization", "yes", "after the bundle's output has left the worker"),
+    Feature("Metrics: counter, distribution, gauge, string set, bounded trie", "yes", "committed values are exact under retries"),
+    Feature("Cross-language transforms", "no", "error at translation time"),
+    Feature("TestStream", "no", "error at translation time"),
+    Feature("Streaming", "no", "bounded runs of unbounded sources only"),
+)
+
+
+def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
+    """Raises :class:`UnsupportedTransform` for the first transform that cannot run."""
+    components = pipeline.components
+    known = (
+        RUNNER_URNS
+        | translations.PAR_DO_URNS
+        | frozenset(bundle_processor.BeamTransformFactory._known_urns)
+        | {common_urns.deprecated_primitives.READ.urn}
+        | translations.COMBINE_URNS
+    )
+    for stage in translations.leaf_transform_stages(
+        pipeline.root_transform_ids,
+        components,
+        known_composites=translations.KNOWN_COMPOSITES | RUNNER_URNS,
+    ):
+        (transform,) = stage.transforms
+        _check_environment(transform, components)
+        if transform.spec.urn == common_urns.primitives.TEST_STREAM.urn:
+            raise UnsupportedTransform(
+                transform.unique_name,
+                "TestStream needs a streaming run, which is not there yet.",
+                "Use Create with timestamps, or run this test on Beam's own runner.",
+            )
+        if transform.spec.urn not in known:
+            raise UnsupportedTransform(
+                transform.unique_name,
+                f"the primitive '{transform.spec.urn}' is unknown.",
+                "Replace it by a transform of the Python SDK.",
+            )
+    unknown = set(pipeline.requirements) - _REQUIREMENTS
+    if unknown:
+        raise UnsupportedTransform(
+            "the pipeline",
+            f"it requires {', '.join(sorted(unknown))}.",
+            "Remove the transform that needs it.",
+        )
+
+
+_REQUIREMENTS = frozenset(
+    requirement.urn
+    for requirement in (
+        common_urns.requirements.REQUIRES_STATEFUL_PROCESSING,
+        common_urns.requirements.REQUIRES_BUNDLE_FINALIZATION,
+        common_urns.requirements.REQUIRES_STABLE_INPUT,
+        common_urns.requirements.REQUIRES_TIME_SORTED_INPUT,
+        common_urns.requirements.REQUIRES_SPLITTABLE_DOFN,
+    )
+)
+
+
+def _check_environment(
+    transform: beam_runner_api_pb2.PTransform,
+    components: beam_runner_api_pb2.Components,
+) -> None:
+    if not transform.environment_id:
+        return
+    environment = components.environments[transform.environment_id]
+    candidates = environments.expand_anyof_environments(environment)
+    if not any(_is_python(candidate) for candidate in candidates):
+        raise UnsupportedTransform(
+            transform.unique_name,
+            f"it needs another SDK's environment ({environment.urn}).",
+            "Cross-language transforms are not supported: "
+            "use a transform of the Python SDK.",
+        )
+
+
+def _is_python(environment: beam_runner_api_pb2.Environment) -> bool:
+    return environment.urn in _PYTHON_ENVIRONMENTS or any(
+        capability.startswith("beam:version:sdk_base:apache/beam_python")
+        for capability in environment.capabilities
+    )

@@ -1,0 +1,320 @@
+"""From a Beam pipeline proto to a :class:`~sparkbeam.plan.model.Plan`.
+
+Beam's optimizer gives fused stages and, between them, the transforms that
+Spark executes. Here each worker stage gets its data operations, and each of
+Spark's transforms dissolves into the way in which rows travel: a GroupByKey
+into an exchange by key, a Reshuffle into a rebalancing exchange, a Flatten
+into a stage that reads several ports.
+"""
+
+import copy
+import itertools
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
+from apache_beam.runners.pipeline_utils import (
+    merge_common_environments,
+    merge_superset_dep_environments,
+    validate_pipeline_graph,
+)
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.transforms import trigger, window
+from apache_beam.transforms.core import Windowing
+from apache_beam.utils import proto_utils
+
+from sparkbeam.plan import optimize, support
+from sparkbeam.plan.model import (
+    SINK_URN,
+    SOURCE_URN,
+    Exchange,
+    Layout,
+    Plan,
+    Port,
+    SideInput,
+    Stage,
+)
+
+
+def translate(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False) -> Plan:
+    """Turns a pipeline into a plan.
+
+    Args:
+        pipeline: the proto; it is not changed.
+        drain: truncate unbounded restrictions, so that the pipeline ends.
+
+    Raises:
+        UnsupportedTransform: a transform cannot run; the message has its label.
+    """
+    pipeline = copy.deepcopy(pipeline)
+    support.check(pipeline)
+    validate_pipeline_graph(pipeline)
+    pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
+    context, stages = optimize.optimize(pipeline, drain=drain)
+    return _Translation(context.components, stages).plan()
+
+
+@dataclass
+class _Draft:
+    """A stage while its readers are still being found."""
+
+    id: str
+    transforms: list[beam_runner_api_pb2.PTransform]
+    input: str
+    ports: dict[tuple[str, Layout], Port] = field(default_factory=dict)
+
+
+class _Translation:
+    def __init__(
+        self,
+        components: beam_runner_api_pb2.Components,
+        stages: list[translations.Stage],
+    ) -> None:
+        self._components = components
+        self._context = pipeline_context.PipelineContext(components)
+        self._tags = itertools.count()
+        self._drafts: list[_Draft] = []
+        self._writer: dict[str, _Draft] = {}
+        self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
+        for stage in stages:
+            if optimize.is_runner_stage(stage):
+                (transform,) = stage.transforms
+                (output,) = transform.outputs.values()
+                self._runner_transform[output] = transform
+            else:
+                self._add_draft(list(stage.transforms), optimize.main_input(stage))
+
+    def plan(self) -> Plan:
+        # Finding the ports of a stage may add an identity stage before it, so
+        # the list grows while it is walked.
+        finished = {}
+        position = 0
+        while position < len(self._drafts):
+            draft = self._drafts[position]
+            finished[draft.id] = self._connect(draft)
+            position += 1
+        described = [
+            self._describe(draft, *finished[draft.id]) for draft in self._drafts
+        ]
+        return Plan(tuple(_in_order(described)))
+
+    def _add_draft(
+        self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str
+    ) -> _Draft:
+        draft = _Draft(f"s{len(self._drafts)}", transforms, main_input)
+        self._drafts.append(draft)
+        for transform in transforms:
+            for pcoll in transform.outputs.values():
+                self._writer[pcoll] = draft
+        return draft
+
+    # How rows reach a stage.
+
+    def _connect(
+        self, draft: _Draft
+    ) -> tuple[Exchange, Layout, tuple[int, ...], str | None, tuple[SideInput, ...]]:
+        side_inputs = tuple(self._side_inputs(draft))
+        transform = self._runner_transform.get(draft.input)
+        urn = transform.spec.urn if transform is not None else None
+        keyed = _keyed_layout(draft.transforms)
+        if urn == optimize.IMPULSE:
+            return Exchange.IMPULSE, Layout.CHUNKS, (), None, side_inputs
+        if keyed is not None:
+            tags = self._ports(draft.input, keyed)
+            return Exchange.BY_KEY, keyed, tags, None, side_inputs
+        if urn == optimize.GROUP_BY_KEY:
+            assert transform is not None
+            (grouped,) = transform.inputs.values()
+            layout = grouping_layout(self._windowing(grouped))
+            tags = self._ports(grouped, layout)
+            return Exchange.BY_KEY, layout, tags, grouped, side_inputs
+        if urn == optimize.RESHUFFLE:
+            assert transform is not None
+            (reshuffled,) = transform.inputs.values()
+            tags = self._ports(reshuffled, Layout.CHUNKS)
+            return Exchange.REBALANCE, Layout.CHUNKS, tags, None, side_inputs
+        tags = self._ports(draft.input, Layout.CHUNKS)
+        return Exchange.FORWARD, Layout.CHUNKS, tags, None, side_inputs
+
+    def _side_inputs(self, draft: _Draft) -> list[SideInput]:
+        found = []
+        for transform_id, transform in _named(draft.transforms).items():
+            if transform.spec.urn not in translations.PAR_DO_URNS:
+                continue
+            payload = proto_utils.parse_Bytes(
+                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            for name, side_input in payload.side_inputs.items():
+                multimap = (
+                    side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
+                )
+                layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
+                sources = self._ports(transform.inputs[name], layout)
+                found.append(
+                    SideInput(transform_id, name, transform.unique_name, layout, sources)
+                )
+        return found
+
+    def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
+        """The tags of the ports that together hold ``pcollection``."""
+        transform = self._runner_transform.get(pcollection)
+        if transform is not None and transform.spec.urn == optimize.FLATTEN:
+            return tuple(
+                tag
+                for source in transform.inputs.values()
+                for tag in self._ports(source, layout)
+            )
+        if pcollection not in self._writer:
+            self._add_identity(pcollection)
+        draft = self._writer[pcollection]
+        port = draft.ports.get((pcollection, layout))
+        if port is None:
+            tag = next(self._tags)
+            port = Port(tag, pcollection, layout, f"sink_{tag}")
+            draft.ports[(pcollection, layout)] = port
+        return (port.tag,)
+
+    def _add_identity(self, pcollection: str) -> None:
+        """Adds a stage that hands on what one of Spark's transforms produced."""
+        self._writer[pcollection] = self._add_draft([], pcollection)
+
+    # What a stage consists of.
+
+    def _describe(
+        self,
+        draft: _Draft,
+        exchange: Exchange,
+        layout: Layout,
+        inputs: tuple[int, ...],
+        grouped: str | None,
+        side_inputs: tuple[SideInput, ...],
+    ) -> Stage:
+        source_id = f"source_{draft.id}"
+        transforms = _named(draft.transforms)
+        labels = _labels(draft.transforms) or (self._label_of(draft.input),)
+        transforms[source_id] = beam_runner_api_pb2.PTransform(
+            unique_name=labels[0],
+            spec=beam_runner_api_pb2.FunctionSpec(
+                urn=SOURCE_URN,
+                payload=json.dumps({"layout": layout.value, "grouped": grouped}).encode(),
+            ),
+            outputs={"out": draft.input},
+        )
+        for port in draft.ports.values():
+            transforms[port.transform_id] = beam_runner_api_pb2.PTransform(
+                unique_name=f"{labels[-1]}/{port.transform_id}",
+                spec=beam_runner_api_pb2.FunctionSpec(
+                    urn=SINK_URN,
+                    payload=json.dumps(
+                        {"layout": port.layout.value, "tag": port.tag}
+                    ).encode(),
+                ),
+                inputs={"in": port.pcollection},
+            )
+        needed = {
+            pcoll
+            for transform in transforms.values()
+            for pcoll in (*transform.inputs.values(), *transform.outputs.values())
+        } | ({grouped} if grouped else set())
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
+            id=draft.id,
+            transforms=transforms,
+            pcollections={
+                pcoll: self._components.pcollections[pcoll] for pcoll in needed
+            },
+            coders=dict(self._components.coders),
+            windowing_strategies=dict(self._components.windowing_strategies),
+            environments=dict(self._components.environments),
+        )
+        return Stage(
+            id=draft.id,
+            labels=labels,
+            descriptor=descriptor.SerializeToString(deterministic=True),
+            source_id=source_id,
+            exchange=exchange,
+            layout=layout,
+            inputs=inputs,
+            grouped=grouped,
+            ports=tuple(draft.ports.values()),
+            side_inputs=side_inputs,
+        )
+
+    def _windowing(self, pcollection: str) -> Windowing:
+        return self._context.windowing_strategies.get_by_id(
+            self._components.pcollections[pcollection].windowing_strategy_id
+        )
+
+    def _label_of(self, pcollection: str) -> str:
+        return self._runner_transform[pcollection].unique_name
+
+
+def grouping_layout(windowing: Windowing) -> Layout:
+    """How the elements of a GroupByKey with ``windowing`` travel in batch.
+
+    With the default trigger a window fires once, at the end of the input. So
+    the window of a non-merging WindowFn is part of the key, and sessions merge
+    in one pass over rows sorted by start. All else needs Beam's trigger driver.
+    """
+    one_firing = isinstance(windowing.triggerfn, trigger.DefaultTrigger)
+    linear = windowing.timestamp_combiner in (
+        window.TimestampCombiner.OUTPUT_AT_EOW,
+        window.TimestampCombiner.OUTPUT_AT_EARLIEST,
+        window.TimestampCombiner.OUTPUT_AT_LATEST,
+    )
+    if one_firing and linear:
+        if not windowing.windowfn.is_merging():
+            return Layout.GROUPS
+        if type(windowing.windowfn) is window.Sessions:
+            return Layout.SESSIONS
+    return Layout.TRIGGERED
+
+
+def _keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | None:
+    """The layout that a stateful stage reads, or None for a stateless one."""
+    stateful = False
+    for transform in transforms:
+        if transform.spec.urn in translations.PAR_DO_URNS:
+            payload = proto_utils.parse_Bytes(
+                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            if payload.requires_time_sorted_input:
+                return Layout.TIME_SORTED
+            stateful |= bool(payload.state_specs or payload.timer_family_specs)
+    return Layout.KEYED if stateful else None
+
+
+def _named(
+    transforms: list[beam_runner_api_pb2.PTransform],
+) -> dict[str, beam_runner_api_pb2.PTransform]:
+    """By the ids that metrics are reported under."""
+    return {transform.unique_name: transform for transform in transforms}
+
+
+def _labels(transforms: list[beam_runner_api_pb2.PTransform]) -> tuple[str, ...]:
+    """The user's labels of a stage: the outermost names, each once."""
+    return tuple(dict.fromkeys(t.unique_name.split("/")[0] for t in transforms))
+
+
+def _in_order(stages: list[Stage]) -> list[Stage]:
+    """Sorts the stages so that each comes after those that it reads."""
+    producer = {port.tag: stage for stage in stages for port in stage.ports}
+    ordered: dict[str, Stage] = {}
+    waiting = defaultdict(bool)
+
+    def visit(stage: Stage) -> None:
+        if waiting[stage.id]:
+            return
+        waiting[stage.id] = True
+        for side_input in stage.side_inputs:
+            for tag in side_input.sources:
+                visit(producer[tag])
+        for tag in stage.inputs:
+            visit(producer[tag])
+        ordered[stage.id] = stage
+
+    for stage in stages:
+        visit(stage)
+    return list(ordered.values())

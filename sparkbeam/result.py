@@ -1,0 +1,103 @@
+"""The result of a run: its state, its metrics, and the way to stop it."""
+
+import threading
+import time
+from collections.abc import Callable
+
+
+from apache_beam.metrics import monitoring_infos
+from apache_beam.metrics.metric import MetricResults
+from apache_beam.runners.runner import PipelineResult, PipelineState
+
+from sparkbeam.metrics.results import Infos, SparkMetrics
+
+
+class SparkPipelineResult(PipelineResult):
+    """A pipeline that runs, or has run, on Spark.
+
+    Args:
+        cancel_work: stops the Spark work of the pipeline, from any thread.
+        lost: gives the metrics of failed attempts so far.
+    """
+
+    def __init__(self, cancel_work: Callable[[], None], lost: Callable[[], Infos]) -> None:
+        super().__init__(PipelineState.RUNNING)
+        self._cancel_work = cancel_work
+        self._lost = lost
+        self._committed: Infos = []
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> str:
+        """One of Beam's ``PipelineState`` values."""
+        state: str = self._state
+        return state
+
+    def wait_until_finish(self, duration: float | None = None) -> str:
+        """Waits for the end of the pipeline.
+
+        Args:
+            duration: the longest wait in milliseconds; None waits for ever.
+
+        Returns:
+            The state, which is RUNNING where the time was too short.
+
+        Raises:
+            PipelineFailed: the pipeline failed, with the step and the user's traceback.
+        """
+        deadline = None if duration is None else time.monotonic() + duration / 1000
+        # In slices, so that an interrupt from the keyboard gets through.
+        while not self._ended.wait(
+            0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
+        ):
+            if deadline is not None and time.monotonic() >= deadline:
+                return self.state
+        if self._error is not None and self._state == PipelineState.FAILED:
+            raise self._error
+        return self.state
+
+    def cancel(self) -> str:
+        """Stops the pipeline and its Spark work; does nothing once it has ended.
+
+        Returns:
+            The state afterwards.
+        """
+        with self._lock:
+            if self._ended.is_set():
+                return self.state
+            self._state = PipelineState.CANCELLING
+        self._cancel_work()
+        self._ended.wait(_CANCEL_SECONDS)
+        return self.state
+
+    def metrics(self) -> MetricResults:
+        """The user's metrics; complete once the pipeline has ended."""
+        return SparkMetrics(self._committed, self._lost())
+
+    def monitoring_metrics(self) -> MetricResults:
+        """The user's metrics and Beam's own."""
+        return SparkMetrics(self._committed, self._lost(), user_only=False)
+
+    def monitoring_infos(self) -> Infos:
+        """The committed metrics in Beam's portable form."""
+        return list(monitoring_infos.consolidate(self._committed))
+
+    def finish(self, committed: Infos, error: BaseException | None) -> None:
+        """Called once by the runner when the run has ended."""
+        with self._lock:
+            self._committed = committed
+            self._error = error
+            if self._state == PipelineState.CANCELLING:
+                self._state = PipelineState.CANCELLED
+            else:
+                self._state = PipelineState.FAILED if error else PipelineState.DONE
+            self._ended.set()
+
+    def __repr__(self) -> str:
+        return f"<SparkPipelineResult {self.state}>"
+
+
+_CANCEL_SECONDS = 30.0
+

@@ -1,0 +1,91 @@
+"""The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
+
+import threading
+import uuid
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.pipeline import Pipeline
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
+from apache_beam.runners.runner import PipelineRunner
+from apache_beam.transforms import environments
+
+from sparkbeam import options as spark_options
+from sparkbeam import session as sessions
+from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.failures import explained
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.translate import translate
+from sparkbeam.result import SparkPipelineResult
+from sparkbeam.worker import metrics
+
+
+class SparkRunner(PipelineRunner):
+    """Runs a Beam pipeline on Spark.
+
+    Args:
+        session: the Spark session to use, classic or Connect. It is neither
+            stopped nor reconfigured. Without one, the active session is used,
+            or a session is made as the options say; see
+            :class:`~sparkbeam.options.SparkBeamOptions`.
+        drain: truncate unbounded restrictions, so that the pipeline ends.
+    """
+
+    def __init__(self, session: Any = None, *, drain: bool = False) -> None:
+        super().__init__()
+        self._session = session
+        self._drain = drain
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        """Starts the pipeline and returns at once.
+
+        Raises:
+            UnsupportedTransform: a transform cannot run.
+            ConfigurationError: an option or the environment cannot work.
+        """
+        checked = spark_options.checked(options)
+        plan = self._plan(pipeline, options)
+        session = self._session or sessions.obtain(checked)
+        for path in checked.spark_py_files or ():
+            session.addArtifacts(path, pyfile=True)
+        return self._start(plan, session, checked)
+
+    def _plan(self, pipeline: Pipeline, options: PipelineOptions) -> Plan:
+        RuntimeValueProvider.set_runtime_options({})
+        pipeline.visit(
+            group_by_key_input_visitor(
+                not options.view_as(TypeOptions).allow_non_deterministic_key_coders
+            )
+        )
+        return translate(self._proto(pipeline), drain=self._drain)
+
+    @staticmethod
+    def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
+        return pipeline.to_runner_api(
+            default_environment=environments.EmbeddedPythonEnvironment.default()
+        )
+
+    def _start(
+        self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
+    ) -> SparkPipelineResult:
+        tag = f"sparkbeam-{uuid.uuid4().hex}"
+        result = SparkPipelineResult(
+            cancel_work=lambda: session.interruptTag(tag), lost=lambda: []
+        )
+
+        def work() -> None:
+            session.addTag(tag)
+            reports: list[bytes] = []
+            error: Exception | None = None
+            try:
+                execution = BatchExecution(session, plan, parallelism=options.spark_parallelism)
+                reports = execution.run()
+            except Exception as raised:
+                error = explained(raised)
+            committed = [info for report in reports for info in metrics.parse(report)[1]]
+            result.finish(committed, error)
+
+        threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
+        return result

@@ -1,0 +1,168 @@
+"""The Spark session: one that the user has, or one made for the pipeline.
+
+A session that we did not create is never stopped or reconfigured.
+"""
+
+import os
+import re
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.options import SparkBeamOptions, settings
+
+_JAVA_REMEDY = (
+    "Spark needs Java 17 or newer: install a JDK (for example 'apt-get install "
+    "openjdk-17-jre-headless') or point JAVA_HOME at one."
+)
+_CONNECT_SECONDS = 5.0
+
+
+def obtain(options: SparkBeamOptions) -> SparkSession:
+    """The session to run on: the active one, or a new one as the options say.
+
+    Raises:
+        ConfigurationError: there is no Java, or nobody answers at the URL.
+    """
+    if options.spark_connect:
+        return _connect(options)
+    active = SparkSession.getActiveSession()
+    if active is not None and not options.spark_master:
+        return active
+    return _create(options)
+
+
+def _create(options: SparkBeamOptions) -> SparkSession:
+    _require_java()
+    master = options.spark_master or "local[*]"
+    if master.startswith("spark://"):
+        _require_answer(master, "--spark_master")
+    cores = _local_cores(master)
+    if cores is not None:
+        # Or else the workers run on whichever python3 the PATH has first.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
+    for key, value in {**_defaults(cores), **settings(options)}.items():
+        builder = builder.config(key, value)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigurationError(
+            f"No Spark session on --spark_master={master}: {_first_line(error)}. "
+            "Check the URL and that the installed pyspark matches the cluster's Spark."
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _connect(options: SparkBeamOptions) -> SparkSession:
+    url = options.spark_connect
+    if url.startswith("sc://"):
+        _require_answer(url, "--spark_connect")
+    builder: Any = SparkSession.builder.remote(url)
+    for key, value in settings(options).items():
+        builder = builder.config(key, value)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigurationError(
+            f"No Spark Connect session on --spark_connect={url}: {_first_line(error)}. "
+            "Check the URL and install sparkbeam[connect]."
+        ) from error
+    return session
+
+
+def _defaults(cores: int | None) -> dict[str, str]:
+    """Settings for a session of our own."""
+    defaults = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    }
+    if cores is not None:
+        defaults |= {
+            "spark.ui.enabled": "false",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(4 * cores),
+            "spark.driver.memory": f"{_local_memory_mb()}m",
+            "spark.driver.maxResultSize": "0",
+        }
+    return defaults
+
+
+def _local_cores(master: str) -> int | None:
+    """The cores of a local master; None for a cluster."""
+    matched = re.match(r"local(?:\[([\d*]+)(?:,\s*\d+)?\])?$", master)
+    if matched is None:
+        return None
+    count = matched.group(1) or "1"
+    return os.cpu_count() or 1 if count == "*" else int(count)
+
+
+def _local_memory_mb() -> int:
+    """A third of the machine's memory for the JVM, between 1 and 8 GiB: workers need the rest."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return max(1024, min(8192, total // 3))
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise ConfigurationError(
+            f"No Java found{f' at JAVA_HOME={home}' if home else ''}. {_JAVA_REMEDY}"
+        )
+
+
+def _require_answer(url: str, option: str) -> None:
+    """Fails fast where nobody listens; Spark itself would retry for minutes."""
+    for address in url.split("://", 1)[1].split(","):
+        parts = urlsplit(f"//{address.split(';')[0]}")
+        port = parts.port or (15002 if option == "--spark_connect" else 7077)
+        try:
+            with socket.create_connection((parts.hostname or "", port), _CONNECT_SECONDS):
+                return
+        except (OSError, ValueError) as error:
+            problem = error
+    raise ConfigurationError(
+        f"Nobody answers at {option}={_without_token(url)} ({problem}). "
+        "Start the server or correct the URL."
+    )
+
+
+def _without_token(url: str) -> str:
+    return url.split(";", 1)[0]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]
+
+
+def is_connect(session: Any) -> bool:
+    """Whether the session talks to a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def is_local(session: Any) -> bool:
+    """Whether all workers surely share this machine's files."""
+    return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
+
+
+def cores(session: Any) -> int:
+    """How many tasks the session runs at once, as Spark itself assumes for a range."""
+    plan = session.sql("EXPLAIN SELECT * FROM range(1000000)").collect()[0][0]
+    splits = re.search(r"splits=(\d+|Some\((\d+)\))", plan)
+    if splits is None:
+        return os.cpu_count() or 1
+    return int(splits.group(2) or splits.group(1))
+

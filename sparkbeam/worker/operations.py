@@ -1,0 +1,152 @@
+"""The data operations of a bundle: Beam's bundle processor on one side, rows on the other.
+
+They take the place of the gRPC data operations. Registering them is all that
+this module needs of Beam's operation factory.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.runners import common
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms.core import Windowing
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
+from sparkbeam.worker.failure import StepFailed
+from sparkbeam.worker.sinks import Sink
+
+
+class SourceOperation(bundle_processor.DataInputOperation):
+    """Feeds a bundle from an iterator of windowed values.
+
+    Attributes:
+        layout: what the stage's input rows hold.
+        input_coder: the coder of the elements that this operation puts out.
+        grouped_coder: the coder of what went into the GroupByKey that the
+            stage reads; None where it reads none.
+        grouped_windowing: the windowing of the same.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        layout: Layout,
+        grouped_coder: coders.WindowedValueCoder | None,
+        grouped_windowing: Windowing | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.layout = layout
+        self.grouped_coder = grouped_coder
+        self.grouped_windowing = grouped_windowing
+        self.elements: Iterator[WindowedValue] = iter(())
+
+    def process_encoded(self, encoded_windowed_values: bytes) -> None:
+        """Puts out all of ``elements``; the argument only says that they are there."""
+        receive = self.receivers[0].receive
+        for element in self.elements:
+            receive(element)
+
+
+class SinkOperation(operations.Operation):
+    """Writes the elements of one PCollection into a sink of the current task.
+
+    Attributes:
+        layout, tag: what the sink is made for.
+        coder: the coder of the elements.
+        windowing: the windowing of their PCollection.
+        sink: set before each bundle.
+    """
+
+    sink: Sink
+
+    def __init__(
+        self,
+        name_context: common.NameContext,
+        factory: bundle_processor.BeamTransformFactory,
+        *,
+        layout: Layout,
+        tag: int,
+        producer: str,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+    ) -> None:
+        super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
+        self.layout = layout
+        self.tag = tag
+        self._producer = producer
+        self.coder = coder
+        self.windowing = windowing
+
+    def process(self, windowed_value: WindowedValue) -> None:
+        self.sink.write(windowed_value)
+
+    def finish(self) -> None:
+        super().finish()
+        try:
+            self.sink.flush()
+        except Exception as error:
+            raise StepFailed(
+                self._producer,
+                f"the coder {self.coder.wrapped_value_coder} cannot encode an element",
+            ) from error
+
+
+@bundle_processor.BeamTransformFactory.register_urn(SOURCE_URN, bytes)
+def _create_source(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: Any,
+    payload: bytes,
+    consumers: Any,
+) -> SourceOperation:
+    spec = json.loads(payload)
+    (output,) = transform.outputs.values()
+    grouped = spec["grouped"]
+    return SourceOperation(
+        common.NameContext(transform.unique_name, transform_id),
+        transform.unique_name,
+        consumers,
+        factory.counter_factory,
+        factory.state_sampler,
+        factory.get_windowed_coder(output),
+        transform_id=transform_id,
+        data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(None),
+        layout=Layout(spec["layout"]),
+        grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
+        grouped_windowing=_windowing(factory, grouped) if grouped else None,
+    )
+
+
+@bundle_processor.BeamTransformFactory.register_urn(SINK_URN, bytes)
+def _create_sink(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: Any,
+    payload: bytes,
+    consumers: Any,
+) -> SinkOperation:
+    spec = json.loads(payload)
+    (pcollection,) = transform.inputs.values()
+    producer = next(
+        t.unique_name
+        for t in factory.descriptor.transforms.values()
+        if pcollection in t.outputs.values()
+    )
+    return SinkOperation(
+        common.NameContext(transform.unique_name, transform_id),
+        factory,
+        layout=Layout(spec["layout"]),
+        tag=spec["tag"],
+        producer=producer,
+        coder=factory.get_windowed_coder(pcollection),
+        windowing=_windowing(factory, pcollection),
+    )
+
+
+def _windowing(factory: bundle_processor.BeamTransformFactory, pcollection: str) -> Windowing:
+    strategy = factory.descriptor.pcollections[pcollection].windowing_strategy_id
+    return factory.context.windowing_strategies.get_by_id(strategy)

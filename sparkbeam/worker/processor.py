@@ -1,0 +1,162 @@
+"""A stage's bundle processor, kept for the life of the Python worker.
+
+Building one costs milliseconds and runs the user's ``setup``, so a worker
+keeps it for the next task of the same stage. Spark gives no sign when a worker
+has had its last task; processors that have idled for a while are torn down.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.worker.operations import SinkOperation, SourceOperation
+from sparkbeam.worker.state import BundleState
+from sparkbeam.worker.timers import KeyTimers
+
+IDLE_SECONDS = 20.0
+"""A processor that no task has used for this long is torn down."""
+
+_MAX_KEPT = 32
+
+Residual = beam_fn_api_pb2.DelayedBundleApplication
+
+
+class _Channel:
+    """In place of gRPC: the bundle processor asks it for input and for timer streams."""
+
+    def __init__(self, source_id: str, timers: KeyTimers) -> None:
+        self._source_id = source_id
+        self._timers = timers
+        self.feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]] = lambda _: iter(())
+
+    def input_elements(self, instruction_id: str, expected: Any) -> Iterator[Any]:
+        # The data never goes through the message: it says "go on", and the
+        # source operation takes its elements from an iterator.
+        go_on = beam_fn_api_pb2.Elements.Data(transform_id=self._source_id, data=b"-")
+        return self.feed(go_on)
+
+    def output_timer_stream(self, instruction_id: str, transform_id: str, family: str) -> Any:
+        return self._timers.streams[(transform_id, family)]
+
+
+class _ChannelFactory:
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    def create_data_channel(self, port: Any) -> _Channel:
+        return self._channel
+
+    def create_data_channel_from_url(self, url: str, data_stream_id: Any = None) -> _Channel:
+        return self._channel
+
+
+class StageProcessor:
+    """Runs bundles of one stage.
+
+    Args:
+        descriptor: the stage's serialised process bundle descriptor.
+        source_id: its source operation.
+    """
+
+    def __init__(self, descriptor: bytes, source_id: str) -> None:
+        parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
+        self._timers = KeyTimers(parsed)
+        if self._timers.streams:
+            parsed.timer_api_service_descriptor.url = "in-process"
+        self._channel = _Channel(source_id, self._timers)
+        self.state = BundleState()
+        self._processor = bundle_processor.BundleProcessor(
+            frozenset(), parsed, self.state, _ChannelFactory(self._channel)
+        )
+        self._timers.bind(self._processor)
+        self.source: SourceOperation = self._processor.ops[source_id]
+        self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
+        self._bundles = 0
+
+    def run(self, elements: Iterator[WindowedValue]) -> list[Residual]:
+        """Processes one bundle; returns what splittable DoFns have deferred."""
+
+        def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
+            self.source.elements = elements
+            yield go_on
+
+        return self._process(feed)
+
+    def run_keyed(self, keys: Iterator[Iterator[WindowedValue]]) -> list[Residual]:
+        """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
+
+        def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
+            for elements in keys:
+                self.source.elements = elements
+                yield go_on
+                yield from self._timers.fire()
+
+        residuals = self._process(feed)
+        self.state.forget_user_state()
+        return residuals
+
+    def _process(
+        self, feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]]
+    ) -> list[Residual]:
+        if self._bundles:
+            self._processor.reset()
+        self._bundles += 1
+        self._channel.feed = feed
+        residuals, _ = self._processor.process_bundle(f"bundle-{self._bundles}")
+        return residuals
+
+    def finalize(self) -> None:
+        """Runs the bundle's finalizers, once its output has left the worker."""
+        if self._processor.requires_finalization():
+            self._processor.finalize_bundle()
+
+    def monitoring_infos(self) -> list[Any]:
+        """The metrics of the last bundle."""
+        return self._processor.monitoring_infos()
+
+    def shutdown(self) -> None:
+        """Tears the DoFns down."""
+        self._processor.shutdown()
+
+
+class _Kept:
+    """The processors of this worker that no task is using."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[tuple[str, str], StageProcessor] = OrderedDict()
+        self._timer: threading.Timer | None = None
+
+    def take(self, key: tuple[str, str], build: Callable[[], StageProcessor]) -> StageProcessor:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            kept = self._idle.pop(key, None)
+        return kept or build()
+
+    def give_back(self, key: tuple[str, str], processor: StageProcessor) -> None:
+        with self._lock:
+            self._idle[key] = processor
+            surplus = [self._idle.popitem(last=False)[1]] if len(self._idle) > _MAX_KEPT else []
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(IDLE_SECONDS, self._shut_down_all)
+            self._timer.daemon = True
+            self._timer.start()
+        for old in surplus:
+            old.shutdown()
+
+    def _shut_down_all(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, OrderedDict()
+        for processor in idle.values():
+            processor.shutdown()
+
+
+KEPT = _Kept()

@@ -1,0 +1,85 @@
+"""The rows that travel between stages, and the batches they travel in.
+
+Every DataFrame between stages has the same four columns:
+
+========  ========  =====================================================
+column    type      meaning
+========  ========  =====================================================
+``tag``   int32     the port that the row belongs to; :data:`METRICS_TAG`
+                    for a report that passes through all later stages
+``key``   binary    what an exchange by key partitions and sorts by
+``ord``   int64     the order within a key, or the partition to rebalance to
+``value`` binary    the encoded content; its form is the port's layout
+========  ========  =====================================================
+"""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        pa.field("tag", pa.int32()),
+        pa.field("key", pa.binary()),
+        pa.field("ord", pa.int64()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+SPARK_SCHEMA = "tag int, key binary, ord bigint, value binary"
+
+METRICS_TAG = -1
+
+BATCH_BYTES = 4 << 20
+"""A batch leaves the worker when its cells hold this many bytes."""
+
+BATCH_ROWS = 50_000
+"""A batch leaves the worker when it holds this many rows."""
+
+CELL_BYTES = 1 << 20
+"""A run of encoded elements is cut into cells of about this many bytes."""
+
+
+class RowBuffer:
+    """Collects rows and hands them on as record batches.
+
+    Args:
+        emit: takes each full batch; it may block until there is room.
+    """
+
+    def __init__(self, emit: Callable[[pa.RecordBatch], None]) -> None:
+        self._emit = emit
+        self._reset()
+
+    def _reset(self) -> None:
+        self._tags: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._ords: list[int] = []
+        self._values: list[bytes] = []
+        self._bytes = 0
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        """Adds a row; may emit a batch."""
+        self._tags.append(tag)
+        self._keys.append(key)
+        self._ords.append(order)
+        self._values.append(value)
+        self._bytes += len(value) + (len(key) if key else 0)
+        if self._bytes >= BATCH_BYTES or len(self._tags) >= BATCH_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Emits what is left."""
+        if not self._tags:
+            return
+        batch = pa.record_batch(
+            [
+                pa.array(self._tags, pa.int32()),
+                pa.array(self._keys, pa.binary()),
+                pa.array(self._ords, pa.int64()),
+                pa.array(self._values, pa.binary()),
+            ],
+            schema=SCHEMA,
+        )
+        self._reset()
+        self._emit(batch)

@@ -1,0 +1,93 @@
+"""Side inputs in the workers: small ones in memory, large ones in a file read by key.
+
+A large side input is an SQLite file with the runs of each window and key. A
+worker reads what a DoFn asks for and keeps no more than a page cache.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.coders import coder_impl
+
+from sparkbeam.worker.sinks import side_key
+from sparkbeam.worker.values import RunCoder
+
+
+@dataclass(frozen=True)
+class SideInputData:
+    """The content of one side input, as the driver hands it to the workers.
+
+    Attributes:
+        runs: by :func:`~sparkbeam.worker.sinks.side_key`, for a small one.
+        path: of the SQLite file, for a large one; a bare file name is looked
+            up among the files that Spark shipped.
+    """
+
+    runs: dict[bytes, list[bytes]] = field(default_factory=dict)
+    path: str | None = None
+
+
+class SideInputs:
+    """The side inputs of a stage, by transform id and local name."""
+
+    def __init__(self, data: dict[tuple[str, str], SideInputData]) -> None:
+        self._data = data
+
+    def values(
+        self,
+        transform_id: str,
+        name: str,
+        window: bytes,
+        key: bytes,
+        coder: coder_impl.CoderImpl,
+    ) -> Iterable[Any]:
+        """The values of a window, or of a key in it; can be iterated again and again."""
+        data = self._data[(transform_id, name)]
+        return _Values(data, side_key(window, key), RunCoder(coder))
+
+
+class _Values:
+    def __init__(self, data: SideInputData, key: bytes, coder: RunCoder) -> None:
+        self._data = data
+        self._key = key
+        self._coder = coder
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._data.path is None:
+            runs: Iterable[bytes] = self._data.runs.get(self._key, ())
+        else:
+            runs = _runs_of_file(self._data.path, self._key)
+        for run in runs:
+            yield from self._coder.decode(run)
+
+
+CREATE_TABLE = "CREATE TABLE runs (key BLOB, ord INTEGER, run BLOB)"
+CREATE_INDEX = "CREATE INDEX by_key ON runs (key, ord)"
+INSERT = "INSERT INTO runs VALUES (?, ?, ?)"
+
+_connections = threading.local()
+
+
+def _runs_of_file(path: str, key: bytes) -> Iterator[bytes]:
+    for (run,) in _connect(path).execute(
+        "SELECT run FROM runs WHERE key = ? ORDER BY ord", (key,)
+    ):
+        yield run
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    opened: dict[str, sqlite3.Connection] = _connections.__dict__.setdefault("opened", {})
+    if path not in opened:
+        found = path if os.path.isabs(path) else _shipped(path)
+        opened[path] = sqlite3.connect(f"file:{found}?mode=ro&immutable=1", uri=True)
+    return opened[path]
+
+
+def _shipped(name: str) -> str:
+    from pyspark import SparkFiles
+
+    return SparkFiles.get(name)

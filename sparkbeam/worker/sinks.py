@@ -1,0 +1,421 @@
+"""What a stage writes: from windowed values to rows, one class for each layout.
+
+A sink that groups collects a *table* of runs before it writes: one row then
+stands for many elements of the same key, so that the shuffle moves and sorts
+far fewer rows than there are elements. Values of immutable types stay Python
+objects until then and are encoded in one call; others are encoded at once, as
+the user's code may change them later.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import Any, Protocol
+
+from apache_beam.coders import coder_impl, coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import Layout
+from sparkbeam.worker.rows import CELL_BYTES, RowBuffer
+from sparkbeam.worker.values import RunCoder
+
+TABLE_BYTES = 48 << 20
+"""A table is written when its elements take about this many bytes of memory."""
+
+_OBJECT_BYTES = 48
+"""What a small object and its place in a list and in a table take."""
+
+_IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
+_HASHED_AS_ENCODED = frozenset([int, str, bytes])
+
+SESSION_HEADER = struct.Struct(">qq")
+"""The end of a session and its combined timestamp, both in microseconds."""
+
+
+class Sink(Protocol):
+    """Turns the elements of one port into rows.
+
+    The bundle calls ``write`` for each element and ``flush`` once at its end;
+    rows may leave at any time between.
+    """
+
+    def write(self, windowed_value: WindowedValue) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class ChunkSink:
+    """``Layout.CHUNKS``: elements one after the other, in growing cells.
+
+    The first cells are small, so that few but heavy elements spread over all
+    partitions of a rebalancing exchange.
+    """
+
+    def __init__(
+        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, seed: int
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._encode = coder.get_impl().encode_to_stream
+        self._stream = coder_impl.create_OutputStream()
+        self._seed = seed
+        self._cells = 0
+        self._limit = 1
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        self._encode(windowed_value, self._stream, True)
+        if self._stream.size() >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._stream.size():
+            self._rows.append(
+                self._tag, None, self._seed + self._cells, self._stream.get()
+            )
+            self._stream._clear()
+            self._cells += 1
+            if self._cells % 64 == 0:
+                self._limit = min(self._limit * 8, CELL_BYTES)
+
+
+class RunTable:
+    """Runs of elements by window and key, up to a bound in memory.
+
+    Keys are told apart by their encoded form, as Beam demands. For types whose
+    equality is the same as that of their encoding, encoding waits until a row
+    is written.
+
+    Args:
+        key: encodes keys.
+        value: encodes runs of values.
+        combine_stamps: merges the timestamps of a run, or None where nobody asks.
+    """
+
+    def __init__(
+        self,
+        key: coder_impl.CoderImpl,
+        value: RunCoder,
+        combine_stamps: Callable[[int, int], int] | None = None,
+    ) -> None:
+        self._encode_key = key.encode_nested
+        self._coder = value
+        self._encode_value = value.element.encode_nested
+        self._combine = combine_stamps
+        self._clear()
+
+    def _clear(self) -> None:
+        self._windows: dict[Any, dict[type, dict[Any, list[Any]]]] = {}
+        self._last_window: Any = None
+        self._last_tables: dict[type, dict[Any, list[Any]]] = {}
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to write the runs."""
+        return self._bytes > TABLE_BYTES
+
+    def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> None:
+        """Adds an element; check ``full`` after it."""
+        if window is not self._last_window:
+            self._last_window = window
+            self._last_tables = self._windows.setdefault(window, {})
+        kind = type(key)
+        if kind not in _HASHED_AS_ENCODED:
+            kind, key = _Encoded, self._encode_key(key)
+        table = self._last_tables.get(kind)
+        if table is None:
+            table = self._last_tables[kind] = {}
+        # An entry holds values as objects, values encoded, and their timestamp.
+        entry = table.get(key)
+        if entry is None:
+            entry = table[key] = [[], [], stamp]
+            self._bytes += 4 * _OBJECT_BYTES
+        elif self._combine is not None:
+            entry[2] = self._combine(entry[2], stamp)
+        kind = type(value)
+        if kind in _IMMUTABLE:
+            entry[0].append(value)
+            self._bytes += _OBJECT_BYTES
+            if kind is str or kind is bytes:
+                self._bytes += len(value)
+        else:
+            encoded = self._encode_value(value)
+            entry[1].append(encoded)
+            self._bytes += _OBJECT_BYTES + len(encoded)
+
+    def take(self) -> Iterator[tuple[Any, bytes, bytes, int]]:
+        """Window, encoded key, encoded run and timestamp of all runs; then the table is empty.
+
+        A run that is too long for one cell is cut into several.
+        """
+        windows = self._windows
+        self._clear()
+        for window, tables in windows.items():
+            for kind, table in tables.items():
+                for key, (plain, encoded, stamp) in table.items():
+                    encoded_key = key if kind is _Encoded else self._encode_key(key)
+                    for part in _parts(plain, _plain_size):
+                        yield window, encoded_key, self._coder.encode(part), stamp
+                    for part in _parts(encoded, len):
+                        yield window, encoded_key, self._coder.join(part), stamp
+
+
+class _Encoded:
+    """Stands for the type of all keys that are told apart by their encoding."""
+
+
+def _plain_size(value: Any) -> int:
+    return len(value) if type(value) in (str, bytes) else 16
+
+
+def _parts(elements: list[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
+    """Cuts a list into parts of about one cell each."""
+    part: list[Any] = []
+    total = 0
+    for element in elements:
+        part.append(element)
+        total += size(element)
+        if total >= CELL_BYTES:
+            yield part
+            part, total = [], 0
+    if part:
+        yield part
+
+
+class GroupSink:
+    """``Layout.GROUPS``: the window is part of the key, ``ord`` is the combined timestamp."""
+
+    def __init__(
+        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, windowing: Windowing
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._combine = combine_stamps(windowing)
+        self._table = RunTable(
+            coder.wrapped_value_coder.key_coder().get_impl(),
+            RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
+            self._combine,
+        )
+        self._encode_window = window_suffix_coder(windowing)
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        stamp = 0 if self._combine is None else windowed_value.timestamp.micros
+        for window in windowed_value.windows:
+            self._table.add(window, key, value, stamp)
+        if self._table.full:
+            self.flush()
+
+    def flush(self) -> None:
+        for window, key, run, stamp in self._table.take():
+            self._rows.append(self._tag, key + self._encode_window(window), stamp, run)
+
+
+def combine_stamps(windowing: Windowing) -> Callable[[int, int], int] | None:
+    """How the timestamps of a group combine, in microseconds; None for the window's end."""
+    return {TimestampCombiner.OUTPUT_AT_EARLIEST: min, TimestampCombiner.OUTPUT_AT_LATEST: max}.get(
+        windowing.timestamp_combiner
+    )
+
+
+def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
+    """Encodes a window behind a key; the global window takes no bytes."""
+    if isinstance(windowing.windowfn, GlobalWindows):
+        return lambda window: b""
+    return windowing.windowfn.get_window_coder().encode
+
+
+class SessionSink:
+    """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
+
+    def __init__(
+        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, windowing: Windowing
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._combine = combine_stamps(windowing) or max
+        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+        self._encode_value = coder.wrapped_value_coder.value_coder().get_impl().encode_nested
+        self._clear()
+
+    def _clear(self) -> None:
+        self._elements: dict[bytes, list[tuple[int, int, int, bytes]]] = {}
+        self._bytes = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        elements = self._elements.setdefault(self._encode_key(key), [])
+        encoded = self._encode_value(value)
+        stamp = windowed_value.timestamp.micros
+        for window in windowed_value.windows:
+            elements.append((window.start.micros, window.end.micros, stamp, encoded))
+            self._bytes += 4 * _OBJECT_BYTES + len(encoded)
+        if self._bytes > TABLE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        for key, elements in self._elements.items():
+            elements.sort(key=itemgetter(0))
+            start, end, stamp, _ = elements[0]
+            run: list[bytes] = []
+            size = 0
+            for next_start, next_end, next_stamp, value in elements:
+                if next_start >= end or size >= CELL_BYTES:
+                    self._append(key, start, end, stamp, run)
+                    start, end, stamp, run, size = next_start, next_end, next_stamp, [], 0
+                end = max(end, next_end)
+                stamp = self._combine(stamp, next_stamp)
+                run.append(value)
+                size += len(value)
+            self._append(key, start, end, stamp, run)
+        self._clear()
+
+    def _append(self, key: bytes, start: int, end: int, stamp: int, run: list[bytes]) -> None:
+        self._rows.append(self._tag, key, start, SESSION_HEADER.pack(end, stamp) + RunCoder.join(run))
+
+
+class KeyedSink:
+    """``Layout.KEYED`` and ``Layout.TRIGGERED``: whole windowed elements by key, in order."""
+
+    def __init__(
+        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, *, strip_key: bool
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._strip_key = strip_key
+        self._table = RunTable(
+            coder.wrapped_value_coder.key_coder().get_impl(),
+            RunCoder(stripped_coder(coder).get_impl() if strip_key else coder.get_impl()),
+        )
+        self._order = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        if self._strip_key:
+            windowed_value = windowed_value.with_value(value)
+        self._table.add(None, key, windowed_value)
+        if self._table.full:
+            self.flush()
+
+    def flush(self) -> None:
+        for _, key, run, _ in self._table.take():
+            self._rows.append(self._tag, key, self._order, run)
+            self._order += 1
+
+
+def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
+    """The coder of the windowed values of a PCollection of pairs, without their keys."""
+    return coders.WindowedValueCoder(
+        coder.wrapped_value_coder.value_coder(), coder.window_coder
+    )
+
+
+class TimeSortedSink:
+    """``Layout.TIME_SORTED``: a row for each element, ordered by its timestamp."""
+
+    def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+        self._encode = coder.get_impl().encode_nested
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        self._rows.append(
+            self._tag,
+            self._encode_key(windowed_value.value[0]),
+            windowed_value.timestamp.micros,
+            RunCoder.join([self._encode(windowed_value)]),
+        )
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class SideIterableSink:
+    """``Layout.SIDE_ITERABLE``: runs of values by window."""
+
+    def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._table = RunTable(
+            coders.BytesCoder().get_impl(), RunCoder(coder.wrapped_value_coder.get_impl())
+        )
+        self._encode_window = coder.window_coder.encode
+        self._order = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        for window in windowed_value.windows:
+            self._table.add(window, b"", windowed_value.value)
+        if self._table.full:
+            self.flush()
+
+    def flush(self) -> None:
+        for window, _, run, _ in self._table.take():
+            self._rows.append(self._tag, side_key(self._encode_window(window)), self._order, run)
+            self._order += 1
+
+
+class SideMultimapSink:
+    """``Layout.SIDE_MULTIMAP``: runs of values by window and key."""
+
+    def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._table = RunTable(
+            coder.wrapped_value_coder.key_coder().get_impl(),
+            RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
+        )
+        self._encode_window = coder.window_coder.encode
+        self._order = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        for window in windowed_value.windows:
+            self._table.add(window, key, value)
+        if self._table.full:
+            self.flush()
+
+    def flush(self) -> None:
+        for window, key, run, _ in self._table.take():
+            self._rows.append(
+                self._tag, side_key(self._encode_window(window), key), self._order, run
+            )
+            self._order += 1
+
+
+def side_key(window: bytes, key: bytes = b"") -> bytes:
+    """The key under which a side input keeps the values of a window, or of a key in it."""
+    return _LENGTH.pack(len(window)) + window + key
+
+
+_LENGTH = struct.Struct(">I")
+
+
+def sink_for(
+    layout: Layout,
+    tag: int,
+    rows: RowBuffer,
+    coder: coders.WindowedValueCoder,
+    windowing: Windowing,
+    partition: int,
+) -> Sink:
+    """The sink that writes ``layout``."""
+    match layout:
+        case Layout.CHUNKS:
+            return ChunkSink(tag, rows, coder, partition)
+        case Layout.GROUPS:
+            return GroupSink(tag, rows, coder, windowing)
+        case Layout.SESSIONS:
+            return SessionSink(tag, rows, coder, windowing)
+        case Layout.TRIGGERED:
+            return KeyedSink(tag, rows, coder, strip_key=True)
+        case Layout.KEYED:
+            return KeyedSink(tag, rows, coder, strip_key=False)
+        case Layout.TIME_SORTED:
+            return TimeSortedSink(tag, rows, coder)
+        case Layout.SIDE_ITERABLE:
+            return SideIterableSink(tag, rows, coder)
+        case Layout.SIDE_MULTIMAP:
+            return SideMultimapSink(tag, rows, coder)

@@ -1,0 +1,205 @@
+"""A stage as the function that Spark calls: Arrow batches in, Arrow batches out.
+
+The bundle runs in a thread of its own and hands its output over a bounded
+queue, so rows leave while it runs: one element may emit far more than fits
+into memory.
+"""
+
+import collections
+import contextlib
+import heapq
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.worker import failure, metrics, sources
+from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
+from sparkbeam.worker.rows import METRICS_TAG, RowBuffer
+from sparkbeam.worker.sideinputs import SideInputData, SideInputs
+from sparkbeam.worker.sinks import sink_for
+
+_QUEUED_BATCHES = 3
+_KEYS_PER_BUNDLE = 1000
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """What a Spark task needs to run a stage; it is pickled into the plan.
+
+    Attributes:
+        run_id: unique for each run of a pipeline.
+        stage: what to run.
+        side_inputs: by transform id and local name.
+        reporter: where live progress goes, or None.
+    """
+
+    run_id: str
+    stage: Stage
+    side_inputs: dict[tuple[str, str], SideInputData]
+    reporter: metrics.Reporter | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs the stage over a partition; the function for ``mapInArrow``."""
+        return _Run(self, batches).output()
+
+
+class _Abandoned(BaseException):
+    """Spark no longer wants the output: the task was cancelled or is done."""
+
+
+class _Run:
+    """One task: the input batches, the bundle thread and the output queue."""
+
+    def __init__(self, task: StageTask, batches: Iterator[pa.RecordBatch]) -> None:
+        self._task = task
+        self._batches = batches
+        self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(
+            _QUEUED_BATCHES
+        )
+        self._abandoned = threading.Event()
+        self._partition = _partition_id()
+        self._rows = RowBuffer(self._put)
+        self._tally = metrics.Tally(task.stage.id, self._partition, task.reporter)
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
+        thread.start()
+        try:
+            while (item := self._queue.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            self._abandoned.set()
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._queue.get_nowait()
+            thread.join()
+
+    def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
+        while not self._abandoned.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put(batch, timeout=0.5)
+                return
+        raise _Abandoned
+
+    def _work(self) -> None:
+        stage = self._task.stage
+        outcome: BaseException | None = None
+        try:
+            self._run_stage()
+        except _Abandoned:
+            return
+        except BaseException as error:
+            self._tally.failed()
+            outcome = failure.report(error, stage.labels[-1])
+        with contextlib.suppress(_Abandoned):
+            self._put(outcome)
+
+    def _run_stage(self) -> None:
+        stage = self._task.stage
+        key = (self._task.run_id, stage.id)
+        processor = KEPT.take(key, lambda: StageProcessor(stage.descriptor, stage.source_id))
+        processor.state.side_inputs = SideInputs(self._task.side_inputs)
+        for sink in processor.sinks:
+            sink.sink = sink_for(
+                sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
+            )
+        self._process(processor)
+        self._rows.append(METRICS_TAG, None, 0, self._tally.serialized())
+        self._rows.flush()
+        self._tally.finished()
+        KEPT.give_back(key, processor)
+
+    def _process(self, processor: StageProcessor) -> None:
+        source = processor.source
+        coder = source.windowed_coder
+        if self._task.stage.exchange is Exchange.IMPULSE:
+            # Spark reuses a worker only if it has read its input to the end.
+            collections.deque(self._batches, maxlen=0)
+            rows: Iterator[sources.Row] = iter([(b"", 0, ENCODED_IMPULSE_VALUE)])
+        else:
+            rows = self._data_rows()
+        if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
+            keys = sources.keyed(rows, coder)
+            for first in keys:
+                bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
+                self._finish_bundle(processor, processor.run_keyed(bundle))
+            return
+        elements: Iterator[WindowedValue]
+        match source.layout:
+            case Layout.GROUPS:
+                elements = sources.groups(rows, source.grouped_coder, source.grouped_windowing)
+            case Layout.SESSIONS:
+                elements = sources.sessions(rows, source.grouped_coder, source.grouped_windowing)
+            case Layout.TRIGGERED:
+                elements = sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
+            case _:
+                elements = sources.chunks(rows, coder)
+        self._finish_bundle(processor, processor.run(elements))
+
+    def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
+        """Ends a bundle and processes what it deferred, until nothing is left."""
+        self._commit(processor)
+        waiting: list[tuple[float, int, bytes]] = []
+        order = itertools.count()
+        decode_all = processor.source.windowed_coder_impl.decode_all
+        while True:
+            now = time.monotonic()
+            for residual in residuals:
+                delay = residual.requested_time_delay
+                due = now + delay.seconds + delay.nanos / 1e9
+                heapq.heappush(waiting, (due, next(order), residual.application.element))
+            if not waiting:
+                return
+            time.sleep(max(0.0, waiting[0][0] - now))
+            due_now = [heapq.heappop(waiting)[2]]
+            while waiting and waiting[0][0] <= time.monotonic():
+                due_now.append(heapq.heappop(waiting)[2])
+            residuals = processor.run(
+                element for encoded in due_now for element in decode_all(encoded)
+            )
+            self._commit(processor)
+
+    def _commit(self, processor: StageProcessor) -> None:
+        self._rows.flush()
+        self._tally.add(processor.monitoring_infos())
+        processor.finalize()
+
+    def _data_rows(self) -> Iterator[sources.Row]:
+        """The rows of data; reports of earlier stages go straight to the output."""
+        for batch in self._batches:
+            if self._abandoned.is_set():
+                raise _Abandoned
+            reports = pc.equal(batch.column(0), METRICS_TAG)
+            if pc.any(reports).as_py():
+                for report in batch.column(3).filter(reports).to_pylist():
+                    self._rows.append(METRICS_TAG, None, 0, report)
+                batch = batch.filter(pc.invert(reports))
+            self._tally.rows(batch.num_rows)
+            yield from _tuples(batch)
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterable[sources.Row]:
+    return zip(
+        batch.column(1).to_pylist(),
+        batch.column(2).to_pylist(),
+        batch.column(3).to_pylist(),
+        strict=True,
+    )
+
+
+def _partition_id() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

@@ -1,0 +1,120 @@
+"""State for a bundle: user state of the keys at hand, and side inputs.
+
+In batch all elements of a key meet in one bundle, so user state lives in
+memory and ends with the bundle.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker import sdk_worker
+from sortedcontainers import SortedList
+
+from sparkbeam.worker.sideinputs import SideInputs
+
+
+class BundleState(sdk_worker.CachingStateHandler):
+    """Answers the state requests of a bundle processor in process."""
+
+    def __init__(self) -> None:
+        self.side_inputs: SideInputs | None = None
+        self._bags: dict[bytes, list[bytes]] = defaultdict(list)
+        self._ordered: dict[bytes, SortedList] = {}
+
+    def forget_user_state(self) -> None:
+        """Drops the state of all keys, at the end of a bundle."""
+        self._bags.clear()
+        self._ordered.clear()
+
+    @contextlib.contextmanager
+    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:
+        yield
+
+    def blocking_get(
+        self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
+    ) -> Iterable[Any]:
+        match state_key.WhichOneof("type"):
+            case "bag_user_state":
+                stored = self._bags.get(state_key.SerializeToString(), ())
+                return [coder.decode_nested(element) for element in stored]
+            case "ordered_list_user_state":
+                return self._ordered_range(state_key, coder)
+            case "iterable_side_input":
+                assert self.side_inputs is not None
+                request = state_key.iterable_side_input
+                return self.side_inputs.values(
+                    request.transform_id, request.side_input_id, request.window, b"", coder
+                )
+            case "multimap_side_input":
+                assert self.side_inputs is not None
+                keyed = state_key.multimap_side_input
+                return self.side_inputs.values(
+                    keyed.transform_id, keyed.side_input_id, keyed.window, keyed.key, coder
+                )
+            case other:
+                raise NotImplementedError(f"state of kind {other}")
+
+    def extend(
+        self,
+        state_key: beam_fn_api_pb2.StateKey,
+        coder: coder_impl.CoderImpl,
+        elements: Iterable[Any],
+    ) -> "_Done":
+        if state_key.WhichOneof("type") == "ordered_list_user_state":
+            stored = self._ordered.setdefault(_list_id(state_key), SortedList(key=_sort_key))
+            stored.update((key, coder.encode_nested((key, value))) for key, value in elements)
+        else:
+            self._bags[state_key.SerializeToString()].extend(
+                coder.encode_nested(element) for element in elements
+            )
+        return _DONE
+
+    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> "_Done":
+        if state_key.WhichOneof("type") == "ordered_list_user_state":
+            stored = self._ordered.get(_list_id(state_key))
+            if stored is not None:
+                wanted = state_key.ordered_list_user_state.range
+                start = stored.bisect_key_left(wanted.start)
+                del stored[start : stored.bisect_key_left(wanted.end)]
+        else:
+            self._bags.pop(state_key.SerializeToString(), None)
+        return _DONE
+
+    def done(self) -> None:
+        """Nothing is pending."""
+
+    def _ordered_range(
+        self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
+    ) -> Iterable[Any]:
+        stored = self._ordered.get(_list_id(state_key))
+        if stored is None:
+            return []
+        wanted = state_key.ordered_list_user_state.range
+        found = stored.irange_key(wanted.start, wanted.end, inclusive=(True, False))
+        return [coder.decode_nested(encoded) for _, encoded in found]
+
+
+class _Done:
+    """The future of a request that is already answered."""
+
+    def get(self) -> None:
+        return None
+
+
+_DONE = _Done()
+
+
+def _sort_key(element: tuple[int, bytes]) -> int:
+    return element[0]
+
+
+def _list_id(state_key: beam_fn_api_pb2.StateKey) -> bytes:
+    """The key of an ordered list, without the range that a request asks for."""
+    plain = beam_fn_api_pb2.StateKey()
+    plain.CopyFrom(state_key)
+    plain.ordered_list_user_state.ClearField("range")
+    return plain.SerializeToString()

@@ -1,0 +1,29 @@
+"""One Spark session for all tests of a run."""
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sparkbeam import session as sessions
+from sparkbeam.options import SparkBeamOptions
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session on two local cores."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="sparkbeam-tests-") as folder:
+        session = sessions.obtain(
+            SparkBeamOptions(
+                [
+                    "--spark_master=local[2]",
+                    f"--spark_conf=spark.sql.warehouse.dir={folder}",
+                    "--spark_conf=spark.driver.memory=3g",
+                ]
+            )
+        )
+        yield session
+        session.stop()
