@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 
 
-from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
-from sparkbeam.metrics.results import Infos, SparkMetrics
+from sparkbeam.metrics.results import SparkMetrics
+from sparkbeam.worker.consolidation import Infos, consolidate
 
 
 class SparkPipelineResult(PipelineResult):
@@ -82,7 +82,7 @@ class SparkPipelineResult(PipelineResult):
 
     def monitoring_infos(self) -> Infos:
         """The committed metrics in Beam's portable form."""
-        return list(monitoring_infos.consolidate(self._committed))
+        return consolidate(self._committed)
 
     def finish(self, committed: Infos, error: BaseException | None) -> None:
         """Called once by the runner when the run has ended."""

@@ -2,6 +2,8 @@
 
 import threading
 import uuid
+import warnings
+from importlib import import_module
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
@@ -19,7 +21,7 @@ from sparkbeam.failures import explained
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.worker import metrics
+from sparkbeam.worker.metrics import TaskReport
 
 
 class SparkRunner(PipelineRunner):
@@ -77,15 +79,26 @@ class SparkRunner(PipelineRunner):
 
         def work() -> None:
             session.addTag(tag)
-            reports: list[bytes] = []
+            reports: list[TaskReport] = []
             error: Exception | None = None
             try:
                 execution = BatchExecution(session, plan, parallelism=options.spark_parallelism)
-                reports = execution.run()
+                reports = [TaskReport.parse(report) for report in execution.run()]
             except Exception as raised:
                 error = explained(raised)
-            committed = [info for report in reports for info in metrics.parse(report)[1]]
-            result.finish(committed, error)
+            _warn(reports)
+            result.finish([info for report in reports for info in report.infos], error)
 
         threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
         return result
+
+
+def _warn(reports: list[TaskReport]) -> None:
+    """Gives the warnings of the workers again, here, once each."""
+    for warning in dict.fromkeys(w for report in reports for w in report.warnings):
+        module, _, name = warning.category.partition(":")
+        try:
+            category = getattr(import_module(module), name)
+        except (ImportError, AttributeError):
+            category = UserWarning
+        warnings.warn_explicit(warning.message, category, warning.filename, warning.line)

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.execution import MetricResult
 from apache_beam.metrics.metric import MetricResults, MetricsFilter
 from apache_beam.portability.api import metrics_pb2
 from apache_beam.runners.portability import portable_metrics
 
-Infos = list[metrics_pb2.MonitoringInfo]
+from sparkbeam.worker.consolidation import Infos, consolidate
 
 
 class SparkMetrics(MetricResults):
@@ -24,7 +23,6 @@ class SparkMetrics(MetricResults):
     def __init__(self, committed: Infos, lost: Infos, *, user_only: bool = True) -> None:
         self._committed = _by_kind(committed, user_only)
         self._attempted = _by_kind([*committed, *lost], user_only) if lost else self._committed
-        self.infos = list(monitoring_infos.consolidate(committed))
 
     def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
         """The metrics that match ``filter``, by kind."""
@@ -48,6 +46,5 @@ _KINDS = (
 
 
 def _by_kind(infos: Iterable[metrics_pb2.MonitoringInfo], user_only: bool) -> dict[str, Any]:
-    consolidated = list(monitoring_infos.consolidate(infos))
-    values = portable_metrics.from_monitoring_infos(consolidated, user_only)
+    values = portable_metrics.from_monitoring_infos(consolidate(infos), user_only)
     return dict(zip(_KINDS, values, strict=True))

@@ -107,7 +107,7 @@ class RunTable:
 
     def _clear(self) -> None:
         self._windows: dict[Any, dict[type, dict[Any, list[Any]]]] = {}
-        self._last_window: Any = None
+        self._last_window: Any = _NO_WINDOW
         self._last_tables: dict[type, dict[Any, list[Any]]] = {}
         self._bytes = 0
 
@@ -160,6 +160,9 @@ class RunTable:
                         yield window, encoded_key, self._coder.encode(part), stamp
                     for part in _parts(encoded, len):
                         yield window, encoded_key, self._coder.join(part), stamp
+
+
+_NO_WINDOW = object()
 
 
 class _Encoded:

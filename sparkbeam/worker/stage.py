@@ -12,6 +12,7 @@ import itertools
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -114,10 +115,10 @@ class _Run:
             sink.sink = sink_for(
                 sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
             )
-        self._process(processor)
-        self._rows.append(METRICS_TAG, None, 0, self._tally.serialized())
+        with warnings.catch_warnings(record=True) as caught:
+            self._process(processor)
+        self._rows.append(METRICS_TAG, None, 0, self._tally.finished(caught))
         self._rows.flush()
-        self._tally.finished()
         KEPT.give_back(key, processor)
 
     def _process(self, processor: StageProcessor) -> None:
@@ -185,7 +186,7 @@ class _Run:
                 for report in batch.column(3).filter(reports).to_pylist():
                     self._rows.append(METRICS_TAG, None, 0, report)
                 batch = batch.filter(pc.invert(reports))
-            self._tally.rows(batch.num_rows)
+            self._tally.elements(batch.num_rows)
             yield from _tuples(batch)
 
 

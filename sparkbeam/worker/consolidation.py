@@ -1,0 +1,92 @@
+"""Adding up metrics of several bundles, for every kind of metric.
+
+Beam's own consolidation leaves gauges, string sets and bounded tries side by side.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import reduce
+
+from apache_beam.metrics import monitoring_infos as infos
+from apache_beam.portability.api import metrics_pb2
+
+Infos = list[metrics_pb2.MonitoringInfo]
+
+
+def consolidate(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
+    """One metric for each name and set of labels; kinds that Beam cannot merge keep their last."""
+    grouped: dict[frozenset[object], Infos] = defaultdict(list)
+    for metric in metrics:
+        grouped[infos.to_key(metric)].append(metric)
+    return [reduce(_merge, same) for same in grouped.values()]
+
+
+def _merge(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    combine = _COMBINERS.get(first.type, lambda _, later: later)
+    merged = metrics_pb2.MonitoringInfo()
+    merged.CopyFrom(first)
+    merged.payload = combine(first, second).payload
+    return merged
+
+
+def _sum(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    payload = infos.sum_payload_combiner(first.payload, second.payload)
+    return metrics_pb2.MonitoringInfo(payload=payload)
+
+
+def _distribution(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    payload = infos.distribution_payload_combiner(first.payload, second.payload)
+    return metrics_pb2.MonitoringInfo(payload=payload)
+
+
+def _latest(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    def stamp(metric: metrics_pb2.MonitoringInfo) -> object:
+        return infos.extract_gauge_value(metric)[0]
+
+    return max(first, second, key=stamp)
+
+
+def _string_set(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    union = infos.extract_string_set_value(first) | infos.extract_string_set_value(second)
+    return infos.user_set_string("", "", union)
+
+
+def _bounded_trie(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    combined = infos.extract_bounded_trie_value(first).combine(
+        infos.extract_bounded_trie_value(second)
+    )
+    return infos.user_bounded_trie("", "", combined)
+
+
+def _histogram(
+    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
+) -> metrics_pb2.MonitoringInfo:
+    combined = infos.extract_histogram_value(first).combine(infos.extract_histogram_value(second))
+    return infos.user_histogram("", "", combined)
+
+
+_COMBINERS: dict[
+    str,
+    Callable[
+        [metrics_pb2.MonitoringInfo, metrics_pb2.MonitoringInfo], metrics_pb2.MonitoringInfo
+    ],
+] = {
+    infos.SUM_INT64_TYPE: _sum,
+    infos.DISTRIBUTION_INT64_TYPE: _distribution,
+    infos.LATEST_INT64_TYPE: _latest,
+    infos.STRING_SET_TYPE: _string_set,
+    infos.BOUNDED_TRIE_TYPE: _bounded_trie,
+    infos.HISTOGRAM_TYPE: _histogram,
+}
