@@ -36,6 +36,8 @@ BATCH_BYTES = 4 << 20
 BATCH_ROWS = 50_000
 """A batch leaves the worker when it holds this many rows."""
 
+_EXTEND_ROWS = 1000
+
 CELL_BYTES = 1 << 20
 """A run of encoded elements is cut into cells of about this many bytes."""
 
@@ -67,6 +69,20 @@ class RowBuffer:
         self._bytes += len(value) + (len(key) if key else 0)
         if self._bytes >= BATCH_BYTES or len(self._tags) >= BATCH_ROWS:
             self.flush()
+
+    def extend(
+        self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]
+    ) -> None:
+        """Adds many rows of one port; may emit batches."""
+        for start in range(0, len(keys), _EXTEND_ROWS):
+            part = slice(start, start + _EXTEND_ROWS)
+            self._tags += [tag] * len(keys[part])
+            self._keys += keys[part]
+            self._ords += orders[part]
+            self._values += values[part]
+            self._bytes += sum(map(len, values[part])) + sum(map(len, keys[part]))
+            if self._bytes >= BATCH_BYTES or len(self._tags) >= BATCH_ROWS:
+                self.flush()
 
     def flush(self) -> None:
         """Emits what is left."""

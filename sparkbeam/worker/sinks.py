@@ -1,10 +1,8 @@
 """What a stage writes: from windowed values to rows, one class for each layout.
 
-A sink that groups collects a *table* of runs before it writes: one row then
+A sink that groups collects a table of runs before it writes: one row then
 stands for many elements of the same key, so that the shuffle moves and sorts
-far fewer rows than there are elements. Values of immutable types stay Python
-objects until then and are encoded in one call; others are encoded at once, as
-the user's code may change them later.
+far fewer rows than there are elements.
 """
 
 import struct
@@ -19,16 +17,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.rows import CELL_BYTES, RowBuffer
+from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
-
-TABLE_BYTES = 48 << 20
-"""A table is written when its elements take about this many bytes of memory."""
-
-_OBJECT_BYTES = 48
-"""What a small object and its place in a list and in a table take."""
-
-_IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
-_HASHED_AS_ENCODED = frozenset([int, str, bytes])
 
 SESSION_HEADER = struct.Struct(">qq")
 """The end of a session and its combined timestamp, both in microseconds."""
@@ -80,113 +70,6 @@ class ChunkSink:
                 self._limit = min(self._limit * 8, CELL_BYTES)
 
 
-class RunTable:
-    """Runs of elements by window and key, up to a bound in memory.
-
-    Keys are told apart by their encoded form, as Beam demands. For types whose
-    equality is the same as that of their encoding, encoding waits until a row
-    is written.
-
-    Args:
-        key: encodes keys.
-        value: encodes runs of values.
-        combine_stamps: merges the timestamps of a run, or None where nobody asks.
-    """
-
-    def __init__(
-        self,
-        key: coder_impl.CoderImpl,
-        value: RunCoder,
-        combine_stamps: Callable[[int, int], int] | None = None,
-    ) -> None:
-        self._encode_key = key.encode_nested
-        self._coder = value
-        self._encode_value = value.element.encode_nested
-        self._combine = combine_stamps
-        self._clear()
-
-    def _clear(self) -> None:
-        self._windows: dict[Any, dict[type, dict[Any, list[Any]]]] = {}
-        self._last_window: Any = _NO_WINDOW
-        self._last_tables: dict[type, dict[Any, list[Any]]] = {}
-        self._bytes = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether it is time to write the runs."""
-        return self._bytes > TABLE_BYTES
-
-    def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> None:
-        """Adds an element; check ``full`` after it."""
-        if window is not self._last_window:
-            self._last_window = window
-            self._last_tables = self._windows.setdefault(window, {})
-        kind = type(key)
-        if kind not in _HASHED_AS_ENCODED:
-            kind, key = _Encoded, self._encode_key(key)
-        table = self._last_tables.get(kind)
-        if table is None:
-            table = self._last_tables[kind] = {}
-        # An entry holds values as objects, values encoded, and their timestamp.
-        entry = table.get(key)
-        if entry is None:
-            entry = table[key] = [[], [], stamp]
-            self._bytes += 4 * _OBJECT_BYTES
-        elif self._combine is not None:
-            entry[2] = self._combine(entry[2], stamp)
-        kind = type(value)
-        if kind in _IMMUTABLE:
-            entry[0].append(value)
-            self._bytes += _OBJECT_BYTES
-            if kind is str or kind is bytes:
-                self._bytes += len(value)
-        else:
-            encoded = self._encode_value(value)
-            entry[1].append(encoded)
-            self._bytes += _OBJECT_BYTES + len(encoded)
-
-    def take(self) -> Iterator[tuple[Any, bytes, bytes, int]]:
-        """Window, encoded key, encoded run and timestamp of all runs; then the table is empty.
-
-        A run that is too long for one cell is cut into several.
-        """
-        windows = self._windows
-        self._clear()
-        for window, tables in windows.items():
-            for kind, table in tables.items():
-                for key, (plain, encoded, stamp) in table.items():
-                    encoded_key = key if kind is _Encoded else self._encode_key(key)
-                    for part in _parts(plain, _plain_size):
-                        yield window, encoded_key, self._coder.encode(part), stamp
-                    for part in _parts(encoded, len):
-                        yield window, encoded_key, self._coder.join(part), stamp
-
-
-_NO_WINDOW = object()
-
-
-class _Encoded:
-    """Stands for the type of all keys that are told apart by their encoding."""
-
-
-def _plain_size(value: Any) -> int:
-    return len(value) if type(value) in (str, bytes) else 16
-
-
-def _parts(elements: list[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
-    """Cuts a list into parts of about one cell each."""
-    part: list[Any] = []
-    total = 0
-    for element in elements:
-        part.append(element)
-        total += size(element)
-        if total >= CELL_BYTES:
-            yield part
-            part, total = [], 0
-    if part:
-        yield part
-
-
 class GroupSink:
     """``Layout.GROUPS``: the window is part of the key, ``ord`` is the combined timestamp."""
 
@@ -201,19 +84,22 @@ class GroupSink:
             RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
             self._combine,
         )
+        self._add = self._table.add
         self._encode_window = window_suffix_coder(windowing)
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         stamp = 0 if self._combine is None else windowed_value.timestamp.micros
         for window in windowed_value.windows:
-            self._table.add(window, key, value, stamp)
-        if self._table.full:
-            self.flush()
+            if self._add(window, key, value, stamp):
+                self.flush()
 
     def flush(self) -> None:
-        for window, key, run, stamp in self._table.take():
-            self._rows.append(self._tag, key + self._encode_window(window), stamp, run)
+        for window, keys, runs, stamps in self._table.take():
+            suffix = self._encode_window(window)
+            if suffix:
+                keys = [key + suffix for key in keys]
+            self._rows.extend(self._tag, keys, stamps, runs)
 
 
 def combine_stamps(windowing: Windowing) -> Callable[[int, int], int] | None:
@@ -254,7 +140,7 @@ class SessionSink:
         stamp = windowed_value.timestamp.micros
         for window in windowed_value.windows:
             elements.append((window.start.micros, window.end.micros, stamp, encoded))
-            self._bytes += 4 * _OBJECT_BYTES + len(encoded)
+            self._bytes += 4 * OBJECT_BYTES + len(encoded)
         if self._bytes > TABLE_BYTES:
             self.flush()
 
@@ -292,20 +178,19 @@ class KeyedSink:
             coder.wrapped_value_coder.key_coder().get_impl(),
             RunCoder(stripped_coder(coder).get_impl() if strip_key else coder.get_impl()),
         )
-        self._order = 0
+        self._flushes = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         if self._strip_key:
             windowed_value = windowed_value.with_value(value)
-        self._table.add(None, key, windowed_value)
-        if self._table.full:
+        if self._table.add(None, key, windowed_value):
             self.flush()
 
     def flush(self) -> None:
-        for _, key, run, _ in self._table.take():
-            self._rows.append(self._tag, key, self._order, run)
-            self._order += 1
+        for _, keys, runs, _ in self._table.take():
+            self._rows.extend(self._tag, keys, [self._flushes] * len(keys), runs)
+        self._flushes += 1
 
 
 def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
@@ -346,18 +231,19 @@ class SideIterableSink:
             coders.BytesCoder().get_impl(), RunCoder(coder.wrapped_value_coder.get_impl())
         )
         self._encode_window = coder.window_coder.encode
-        self._order = 0
+        self._flushes = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
         for window in windowed_value.windows:
-            self._table.add(window, b"", windowed_value.value)
-        if self._table.full:
-            self.flush()
+            if self._table.add(window, b"", windowed_value.value):
+                self.flush()
 
     def flush(self) -> None:
-        for window, _, run, _ in self._table.take():
-            self._rows.append(self._tag, side_key(self._encode_window(window)), self._order, run)
-            self._order += 1
+        for window, _, runs, _ in self._table.take():
+            key = side_key(self._encode_window(window))
+            for run in runs:
+                self._rows.append(self._tag, key, self._flushes, run)
+        self._flushes += 1
 
 
 class SideMultimapSink:
@@ -371,21 +257,20 @@ class SideMultimapSink:
             RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
         )
         self._encode_window = coder.window_coder.encode
-        self._order = 0
+        self._flushes = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         for window in windowed_value.windows:
-            self._table.add(window, key, value)
-        if self._table.full:
-            self.flush()
+            if self._table.add(window, key, value):
+                self.flush()
 
     def flush(self) -> None:
-        for window, key, run, _ in self._table.take():
-            self._rows.append(
-                self._tag, side_key(self._encode_window(window), key), self._order, run
-            )
-            self._order += 1
+        for window, keys, runs, _ in self._table.take():
+            prefix = side_key(self._encode_window(window))
+            full_keys = [prefix + key for key in keys]
+            self._rows.extend(self._tag, full_keys, [self._flushes] * len(keys), runs)
+        self._flushes += 1
 
 
 def side_key(window: bytes, key: bytes = b"") -> bytes:

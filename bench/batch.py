@@ -1,0 +1,130 @@
+"""Batch speed: sparkbeam beside Beam's FnApiRunner and a hand-written RDD program.
+
+Run with ``python bench/batch.py``. All contestants do the same work on the same
+machine in one run, in a warm session; the table gives the median of ``--repeat``
+runs and the ratio to sparkbeam.
+"""
+
+import argparse
+import logging
+import operator
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam import SparkRunner, session
+from sparkbeam.options import SparkBeamOptions
+
+SLICES = 100
+
+
+def numbers(pipeline: beam.Pipeline, count: int) -> Any:
+    """``count`` integers, generated in the workers."""
+    size = count // SLICES
+    return (
+        pipeline
+        | "Slices" >> beam.Create(range(SLICES))
+        | "Generate" >> beam.FlatMap(lambda part: range(part * size, (part + 1) * size))
+    )
+
+
+def combine(pipeline: beam.Pipeline, count: int) -> Any:
+    """Sum per key over 1,000 keys."""
+    return (
+        numbers(pipeline, count)
+        | "Key" >> beam.Map(lambda x: (x % 1000, x))
+        | beam.CombinePerKey(sum)
+    )
+
+
+def group(pipeline: beam.Pipeline, count: int) -> Any:
+    """Group over 100,000 keys, then the sum of the groups' lengths."""
+    return (
+        numbers(pipeline, count)
+        | "Key" >> beam.Map(lambda x: (x % 100_000, x))
+        | beam.GroupByKey()
+        | "Length" >> beam.Map(lambda group: len(group[1]))
+        | beam.CombineGlobally(sum)
+    )
+
+
+def rdd_combine(spark: Any, count: int) -> None:
+    """``reduceByKey`` as a PySpark user writes it."""
+    pairs = spark.sparkContext.range(count).map(lambda x: (x % 1000, x))
+    assert len(pairs.reduceByKey(operator.add).collect()) == 1000
+
+
+def rdd_group(spark: Any, count: int) -> None:
+    """``groupByKey`` as a PySpark user writes it."""
+    pairs = spark.sparkContext.range(count).map(lambda x: (x % 100_000, x))
+    assert pairs.groupByKey().map(lambda group: len(group[1])).sum() == count
+
+
+def run_beam(build: Callable[[beam.Pipeline, int], Any], count: int, runner: Any) -> None:
+    """Runs a pipeline to its end and checks that it put something out."""
+    with beam.Pipeline(runner=runner) as pipeline:
+        result = build(pipeline, count) | "Count" >> beam.combiners.Count.Globally()
+        result | "Check" >> beam.Map(_positive)
+
+
+def _positive(count: int) -> None:
+    assert count > 0
+
+
+def timed(work: Callable[[], None], repeat: int) -> float:
+    """The median time of ``work`` in seconds."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def main() -> None:
+    """Runs the contest and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--elements", type=int, default=5_000_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", choices=["combine", "group"], default=None)
+    parser.add_argument("--sparkbeam_only", action="store_true")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
+    count = arguments.elements
+
+    table = Table(title=f"{count:,} elements, 2 cores, median of {arguments.repeat}")
+    for column in ("task", "program", "seconds", "elements/s", "relative to sparkbeam"):
+        table.add_column(column, justify="left" if column in ("task", "program") else "right")
+    contests: dict[str, tuple[Any, Any]] = {
+        "combine": (combine, rdd_combine),
+        "group": (group, rdd_group),
+    }
+    for task, (pipeline, rdd) in contests.items():
+        if arguments.only not in (None, task):
+            continue
+        run_beam(pipeline, SLICES * 100, SparkRunner(spark))
+        programs: dict[str, Callable[[], None]] = {
+            "sparkbeam": lambda p=pipeline: run_beam(p, count, SparkRunner(spark))
+        }
+        if not arguments.sparkbeam_only:
+            programs["RDD"] = lambda r=rdd: r(spark, count)
+            programs["FnApiRunner"] = lambda p=pipeline: run_beam(p, count, FnApiRunner())
+        own = None
+        for name, program in programs.items():
+            seconds = timed(program, arguments.repeat)
+            own = own or seconds
+            table.add_row(
+                task, name, f"{seconds:.2f}", f"{count / seconds:,.0f}", f"{seconds / own:.2f}x"
+            )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

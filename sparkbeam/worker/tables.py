@@ -1,0 +1,141 @@
+"""Elements gathered by key in a worker's memory, before they leave it.
+
+The hot path of every grouping: it runs once for each element. Keys are told
+apart by their encoded form, as Beam demands; for types whose equality is the
+same as that of their encoding, the key itself stands for it. Values of
+immutable types stay objects, and a run of them is encoded in one call; other
+values are encoded at once, as the user's code may change them later.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl
+
+from sparkbeam.worker.values import RunCoder
+
+TABLE_BYTES = 64 << 20
+"""A table is written when its elements take about this many bytes of memory."""
+
+OBJECT_BYTES = 40
+"""What a small object and its place in a list take."""
+
+_ENTRY_BYTES = 5 * OBJECT_BYTES
+
+IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
+"""Types of values that may be kept as they are."""
+
+HASHED_AS_ENCODED = frozenset([int, str, bytes])
+"""Types of keys that are equal when, and only when, their encodings are."""
+
+_SIZED = frozenset([str, bytes])
+_NO_WINDOW = object()
+
+Run = tuple[bytes, bytes, int]
+"""Encoded key, encoded run of values, combined timestamp in microseconds."""
+
+
+class _WindowTable:
+    """The runs of one window: lists of objects, and lists of encodings, by key."""
+
+    def __init__(self) -> None:
+        self.objects: dict[type, dict[Any, list[Any]]] = {
+            kind: {} for kind in HASHED_AS_ENCODED
+        }
+        self.encodings: dict[bytes, list[bytes]] = {}
+        self.stamps: dict[bytes, int] = {}
+
+
+class RunTable:
+    """Runs of values by window and key.
+
+    Args:
+        key: encodes keys.
+        value: encodes runs of values.
+        combine_stamps: merges the timestamps of a key, or None where nobody asks.
+    """
+
+    def __init__(
+        self,
+        key: coder_impl.CoderImpl,
+        value: RunCoder,
+        combine_stamps: Callable[[int, int], int] | None = None,
+    ) -> None:
+        self._encode_key = key.encode_nested
+        self._runs = value
+        self._encode_value = value.element.encode_nested
+        self._combine = combine_stamps
+        self._clear()
+
+    def _clear(self) -> None:
+        self._windows: dict[Any, _WindowTable] = {}
+        self._last_window: Any = _NO_WINDOW
+        self._last: Any = None
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to write the runs."""
+        return self._bytes > TABLE_BYTES
+
+    def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> bool:
+        """Adds an element; True when the table is full."""
+        if window is not self._last_window:
+            table = self._windows.get(window)
+            if table is None:
+                table = self._windows[window] = _WindowTable()
+            self._last_window, self._last = window, table
+        if self._combine is not None:
+            self._stamp(key, stamp)
+        kind = type(value)
+        if kind in IMMUTABLE:
+            by_key = self._last.objects.get(type(key))
+            if by_key is not None:
+                run = by_key.get(key)
+                if run is None:
+                    by_key[key] = [value]
+                    self._bytes += _ENTRY_BYTES
+                else:
+                    run.append(value)
+                self._bytes += OBJECT_BYTES + len(value) if kind in _SIZED else OBJECT_BYTES
+                return self._bytes > TABLE_BYTES
+        return self._add_encoded(self._encode_key(key), self._encode_value(value))
+
+    def _add_encoded(self, key: bytes, value: bytes) -> bool:
+        run = self._last.encodings.get(key)
+        if run is None:
+            self._last.encodings[key] = [value]
+            self._bytes += _ENTRY_BYTES + len(key)
+        else:
+            run.append(value)
+        self._bytes += OBJECT_BYTES + len(value)
+        return self._bytes > TABLE_BYTES
+
+    def _stamp(self, key: Any, stamp: int) -> None:
+        assert self._combine is not None
+        encoded = self._encode_key(key)
+        stamps = self._last.stamps
+        stamps[encoded] = self._combine(stamps.get(encoded, stamp), stamp)
+
+    def take(self) -> Iterator[tuple[Any, list[bytes], list[bytes], list[int]]]:
+        """All runs, as columns: window, encoded keys, encoded runs, timestamps.
+
+        The table is empty afterwards.
+        """
+        windows = self._windows
+        self._clear()
+        for window, table in windows.items():
+            for by_key in table.objects.values():
+                if by_key:
+                    keys = list(map(self._encode_key, by_key))
+                    runs = list(map(self._runs.encode, by_key.values()))
+                    yield window, keys, runs, self._stamps(table, keys)
+            if table.encodings:
+                keys = list(table.encodings)
+                runs = list(map(self._runs.join, table.encodings.values()))
+                yield window, keys, runs, self._stamps(table, keys)
+
+    def _stamps(self, table: _WindowTable, keys: list[bytes]) -> list[int]:
+        if self._combine is None:
+            return [0] * len(keys)
+        return [table.stamps[key] for key in keys]
