@@ -34,6 +34,14 @@ class StepFailed(Exception):
         self.label = label
 
 
+class UserCodeFailed(Exception):
+    """The user's own code in a step failed; the cause is what it raised."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(f"the code of step '{label}' failed")
+        self.label = label
+
+
 class WorkerFailure(RuntimeError):
     """What a worker raises into Spark."""
 
@@ -86,6 +94,8 @@ def _describe(error: BaseException, stage_label: str) -> StepReport:
         label, cause = error.label, error.__cause__
         summary = f"{error}: {type(cause).__name__}: {cause}" if cause else str(error)
         return StepReport(label, summary, _user_trace(cause or error), "")
+    if isinstance(error, UserCodeFailed) and error.__cause__ is not None:
+        stage_label, error = error.label, error.__cause__
     message = str(error)
     labels = _WHILE_RUNNING.findall(message)
     message = _WHILE_RUNNING.sub("", message)

@@ -15,12 +15,14 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
+from sparkbeam.worker.blocks import Emitter
 from sparkbeam.worker.failure import StepFailed
 from sparkbeam.worker.sinks import Sink
+from sparkbeam.worker.sources import Block
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
-    """Feeds a bundle from an iterator of windowed values.
+    """Feeds a bundle from an iterator of blocks.
 
     Attributes:
         layout: what the stage's input rows hold.
@@ -42,13 +44,17 @@ class SourceOperation(bundle_processor.DataInputOperation):
         self.layout = layout
         self.grouped_coder = grouped_coder
         self.grouped_windowing = grouped_windowing
-        self.elements: Iterator[WindowedValue] = iter(())
+        self.elements: Iterator[Block] = iter(())
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.consumer, self.receivers[0])
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""
-        receive = self.receivers[0].receive
-        for element in self.elements:
-            receive(element)
+        emit = self._emitter.block
+        for template, values in self.elements:
+            emit(template, values)
 
 
 class SinkOperation(operations.Operation):
@@ -83,6 +89,10 @@ class SinkOperation(operations.Operation):
 
     def process(self, windowed_value: WindowedValue) -> None:
         self.sink.write(windowed_value)
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Writes values with the windowing of ``template``."""
+        self.sink.write_block(template, values)
 
     def finish(self) -> None:
         super().finish()

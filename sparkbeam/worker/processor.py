@@ -12,9 +12,10 @@ from typing import Any
 
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
-from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.blocks import use_blocks
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
+from sparkbeam.worker.sources import Block
 from sparkbeam.worker.state import BundleState
 from sparkbeam.worker.timers import KeyTimers
 
@@ -65,6 +66,7 @@ class StageProcessor:
 
     def __init__(self, descriptor: bytes, source_id: str) -> None:
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
+        use_blocks(parsed)
         self._timers = KeyTimers(parsed)
         if self._timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
@@ -78,7 +80,7 @@ class StageProcessor:
         self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
         self._bundles = 0
 
-    def run(self, elements: Iterator[WindowedValue]) -> list[Residual]:
+    def run(self, elements: Iterator[Block]) -> list[Residual]:
         """Processes one bundle; returns what splittable DoFns have deferred."""
 
         def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
@@ -87,7 +89,7 @@ class StageProcessor:
 
         return self._process(feed)
 
-    def run_keyed(self, keys: Iterator[Iterator[WindowedValue]]) -> list[Residual]:
+    def run_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
         """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
 
         def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:

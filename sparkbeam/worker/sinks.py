@@ -6,9 +6,10 @@ far fewer rows than there are elements.
 """
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.transforms.core import Windowing
@@ -24,19 +25,59 @@ SESSION_HEADER = struct.Struct(">qq")
 """The end of a session and its combined timestamp, both in microseconds."""
 
 
-class Sink(Protocol):
+class Sink(ABC):
     """Turns the elements of one port into rows.
 
     The bundle calls ``write`` for each element and ``flush`` once at its end;
     rows may leave at any time between.
     """
 
-    def write(self, windowed_value: WindowedValue) -> None: ...
+    @abstractmethod
+    def write(self, windowed_value: WindowedValue) -> None:
+        """Writes an element."""
 
-    def flush(self) -> None: ...
+    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Writes values with the windowing of ``template``."""
+        for value in values:
+            self.write(template.with_value(value))
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Turns what is held back into rows."""
 
 
-class ChunkSink:
+PLAIN_CELL, BLOCK_CELL = b"\0", b"\1"
+"""The first byte of a chunk: windowed values one after the other, or a block of them."""
+
+_SMALLEST_BLOCK = 4
+
+
+class BlockCoder:
+    """Encodes a block: the windowing once, then a run of values."""
+
+    def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        self._windowing = coders.WindowedValueCoder(
+            coders.BytesCoder(), coder.window_coder
+        ).get_impl()
+        self._values = coder_impl.IterableCoderImpl(coder.wrapped_value_coder.get_impl())
+
+    def encode(self, template: WindowedValue, values: list[Any]) -> bytes:
+        """The block as a cell."""
+        stream = coder_impl.create_OutputStream()
+        stream.write(BLOCK_CELL)
+        self._windowing.encode_to_stream(template.with_value(b""), stream, True)
+        self._values.encode_to_stream(values, stream, True)
+        return stream.get()
+
+    def decode(self, cell: bytes) -> tuple[WindowedValue, list[Any]]:
+        """The block of a cell."""
+        stream = coder_impl.create_InputStream(cell)
+        stream.read(1)
+        template = self._windowing.decode_from_stream(stream, True)
+        return template, self._values.decode_from_stream(stream, True)
+
+
+class ChunkSink(Sink):
     """``Layout.CHUNKS``: elements one after the other, in growing cells.
 
     The first cells are small, so that few but heavy elements spread over all
@@ -49,6 +90,7 @@ class ChunkSink:
         self._tag = tag
         self._rows = rows
         self._encode = coder.get_impl().encode_to_stream
+        self._encode_block = BlockCoder(coder).encode
         self._stream = coder_impl.create_OutputStream()
         self._seed = seed
         self._cells = 0
@@ -59,18 +101,25 @@ class ChunkSink:
         if self._stream.size() >= self._limit:
             self.flush()
 
+    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
+        if self._limit < CELL_BYTES or len(values) < _SMALLEST_BLOCK:
+            super().write_block(template, values)
+        else:
+            self._append(self._encode_block(template, values))
+
     def flush(self) -> None:
         if self._stream.size():
-            self._rows.append(
-                self._tag, None, self._seed + self._cells, self._stream.get()
-            )
+            self._append(PLAIN_CELL + self._stream.get())
             self._stream._clear()
-            self._cells += 1
-            if self._cells % 64 == 0:
-                self._limit = min(self._limit * 8, CELL_BYTES)
+
+    def _append(self, cell: bytes) -> None:
+        self._rows.append(self._tag, None, self._seed + self._cells, cell)
+        self._cells += 1
+        if self._cells % 64 == 0:
+            self._limit = min(self._limit * 8, CELL_BYTES)
 
 
-class GroupSink:
+class GroupSink(Sink):
     """``Layout.GROUPS``: the window is part of the key, ``ord`` is the combined timestamp."""
 
     def __init__(
@@ -92,6 +141,12 @@ class GroupSink:
         stamp = 0 if self._combine is None else windowed_value.timestamp.micros
         for window in windowed_value.windows:
             if self._add(window, key, value, stamp):
+                self.flush()
+
+    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
+        stamp = 0 if self._combine is None else template.timestamp.micros
+        for window in template.windows:
+            if self._table.add_all(window, values, stamp):
                 self.flush()
 
     def flush(self) -> None:
@@ -116,7 +171,7 @@ def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
     return windowing.windowfn.get_window_coder().encode
 
 
-class SessionSink:
+class SessionSink(Sink):
     """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
 
     def __init__(
@@ -165,7 +220,7 @@ class SessionSink:
         self._rows.append(self._tag, key, start, SESSION_HEADER.pack(end, stamp) + RunCoder.join(run))
 
 
-class KeyedSink:
+class KeyedSink(Sink):
     """``Layout.KEYED`` and ``Layout.TRIGGERED``: whole windowed elements by key, in order."""
 
     def __init__(
@@ -200,7 +255,7 @@ def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCode
     )
 
 
-class TimeSortedSink:
+class TimeSortedSink(Sink):
     """``Layout.TIME_SORTED``: a row for each element, ordered by its timestamp."""
 
     def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
@@ -221,7 +276,7 @@ class TimeSortedSink:
         """Nothing is held back."""
 
 
-class SideIterableSink:
+class SideIterableSink(Sink):
     """``Layout.SIDE_ITERABLE``: runs of values by window."""
 
     def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
@@ -246,7 +301,7 @@ class SideIterableSink:
         self._flushes += 1
 
 
-class SideMultimapSink:
+class SideMultimapSink(Sink):
     """``Layout.SIDE_MULTIMAP``: runs of values by window and key."""
 
     def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:

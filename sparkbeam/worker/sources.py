@@ -1,10 +1,10 @@
-"""What a stage reads: from rows to windowed values, one function for each layout.
+"""What a stage reads: from rows to blocks of values, one function for each layout.
 
 Rows of an exchange by key come sorted, so a group is a run of rows with equal
 keys, and every function here is one linear pass that holds one group at a time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -21,38 +21,102 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.sinks import SESSION_HEADER, combine_stamps, stripped_coder
+from sparkbeam.worker.sinks import (
+    BLOCK_CELL,
+    SESSION_HEADER,
+    BlockCoder,
+    combine_stamps,
+    stripped_coder,
+)
 from sparkbeam.worker.values import RunCoder, ValuesBuilder
 
 Row = tuple[bytes, int, bytes]
 """Key, order and value of a row of data."""
 
+Block = tuple[WindowedValue, list[Any]]
+"""Values, and a windowed value that has the windowing of them all."""
+
+_BLOCK_SIZE = 1000
+_BLOCK_BYTES = 1 << 20
+_KEY = itemgetter(0)
+
 ONLY_FIRING = trigger.BatchGlobalTriggerDriver.ONLY_FIRING
 
 
-def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[WindowedValue]:
+def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
     """``Layout.CHUNKS``."""
     decode_all = coder.get_impl().decode_all
-    for _, _, value in rows:
-        yield from decode_all(value)
+    decode_block = BlockCoder(coder).decode
+    for _, _, cell in rows:
+        if cell[:1] == BLOCK_CELL:
+            yield decode_block(cell)
+        else:
+            yield from blocks(decode_all(cell[1:]))
+
+
+def blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
+    """Joins neighbours with the same windowing."""
+    template: WindowedValue | None = None
+    values: list[Any] = []
+    for element in elements:
+        if (
+            template is not None
+            and element.timestamp_micros == template.timestamp_micros
+            and element.windows == template.windows
+            and element.pane_info is template.pane_info
+            and len(values) < _BLOCK_SIZE
+        ):
+            values.append(element.value)
+            continue
+        if template is not None:
+            yield template, values
+        template, values = element, [element.value]
+    if template is not None:
+        yield template, values
 
 
 def groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Iterator[WindowedValue]:
+) -> Iterator[Block]:
     """``Layout.GROUPS``: one pane for each key and window."""
+    if isinstance(windowing.windowfn, GlobalWindows) and combine_stamps(windowing) is None:
+        return _global_groups(rows, coder)
+    return ((pane, [pane.value]) for pane in _windowed_groups(rows, coder, windowing))
+
+
+def _global_groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder
+) -> Iterator[Block]:
+    """Groups of the global window, with small ones in blocks."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_nested
+    runs = RunCoder(pair.value_coder().get_impl())
+    window = GlobalWindow()
+    template = WindowedValue(None, window.max_timestamp(), (window,), ONLY_FIRING)
+    block: list[Any] = []
+    size = 0
+    for key, group in groupby(rows, _KEY):
+        values = ValuesBuilder(runs)
+        for _, _, run in group:
+            values.append(run)
+        block.append((decode_key(key), values.values()))
+        size += values.bytes
+        if size > _BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
+            yield template, block
+            block, size = [], 0
+    if block:
+        yield template, block
+
+
+def _windowed_groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[WindowedValue]:
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_from_stream
+    decode_window = windowing.windowfn.get_window_coder().decode
     runs = RunCoder(pair.value_coder().get_impl())
     combine = combine_stamps(windowing)
-    decode_window = (
-        None
-        if isinstance(windowing.windowfn, GlobalWindows)
-        else windowing.windowfn.get_window_coder().decode
-    )
-    global_end = GlobalWindow().max_timestamp()
-    global_windows = (GlobalWindow(),)
-    for composite, group in groupby(rows, itemgetter(0)):
+    for composite, group in groupby(rows, _KEY):
         values = ValuesBuilder(runs)
         stamp: int | None = None
         for _, order, run in group:
@@ -61,13 +125,9 @@ def groups(
                 stamp = order if stamp is None else combine(stamp, order)
         stream = coder_impl.create_InputStream(composite)
         key = decode_key(stream, True)
-        if decode_window is None:
-            windows, end = global_windows, global_end
-        else:
-            window = decode_window(stream.read_all(False))
-            windows, end = (window,), window.max_timestamp()
-        timestamp = end if stamp is None else Timestamp(micros=stamp)
-        yield WindowedValue((key, values.values()), timestamp, windows, ONLY_FIRING)
+        window = decode_window(stream.read_all(False))
+        timestamp = window.max_timestamp() if stamp is None else Timestamp(micros=stamp)
+        yield WindowedValue((key, values.values()), timestamp, (window,), ONLY_FIRING)
 
 
 def sessions(
@@ -88,7 +148,7 @@ def sessions(
         timestamp = window.max_timestamp() if at_end else Timestamp(micros=stamp)
         return WindowedValue((key, values.values()), timestamp, (window,), ONLY_FIRING)
 
-    for encoded_key, group in groupby(rows, itemgetter(0)):
+    for encoded_key, group in groupby(rows, _KEY):
         key = decode_key(encoded_key)
         values: ValuesBuilder | None = None
         start = end = stamp = 0
@@ -113,20 +173,20 @@ def triggered(
     decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
     runs = RunCoder(stripped_coder(coder).get_impl())
     driver = trigger.create_trigger_driver(windowing, is_batch=True)
-    for encoded_key, group in groupby(rows, itemgetter(0)):
+    for encoded_key, group in groupby(rows, _KEY):
         elements = [element for _, _, run in group for element in runs.decode(run)]
         yield from driver.process_entire_key(decode_key(encoded_key), elements)
 
 
 def keyed(
     rows: Iterator[Row], coder: coders.WindowedValueCoder
-) -> Iterator[Iterator[WindowedValue]]:
+) -> Iterator[Iterator[Block]]:
     """``Layout.KEYED`` and ``Layout.TIME_SORTED``: the elements of one key after the other."""
     decode = RunCoder(coder.get_impl()).decode
 
-    def elements(group: Iterator[Row]) -> Iterator[WindowedValue]:
+    def elements(group: Iterator[Row]) -> Iterator[Block]:
         for _, _, run in group:
-            yield from decode(run)
+            yield from blocks(decode(run))
 
-    for _, group in groupby(rows, itemgetter(0)):
+    for _, group in groupby(rows, _KEY):
         yield elements(group)

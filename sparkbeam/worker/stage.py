@@ -19,14 +19,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
-from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import failure, metrics, sources
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import METRICS_TAG, RowBuffer
 from sparkbeam.worker.sideinputs import SideInputData, SideInputs
-from sparkbeam.worker.sinks import sink_for
+from sparkbeam.worker.sinks import PLAIN_CELL, sink_for
 
 _QUEUED_BATCHES = 3
 _KEYS_PER_BUNDLE = 1000
@@ -127,7 +126,7 @@ class _Run:
         if self._task.stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
             collections.deque(self._batches, maxlen=0)
-            rows: Iterator[sources.Row] = iter([(b"", 0, ENCODED_IMPULSE_VALUE)])
+            rows: Iterator[sources.Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
@@ -136,14 +135,18 @@ class _Run:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
                 self._finish_bundle(processor, processor.run_keyed(bundle))
             return
-        elements: Iterator[WindowedValue]
+        elements: Iterator[sources.Block]
         match source.layout:
             case Layout.GROUPS:
                 elements = sources.groups(rows, source.grouped_coder, source.grouped_windowing)
             case Layout.SESSIONS:
-                elements = sources.sessions(rows, source.grouped_coder, source.grouped_windowing)
+                elements = sources.blocks(
+                    sources.sessions(rows, source.grouped_coder, source.grouped_windowing)
+                )
             case Layout.TRIGGERED:
-                elements = sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
+                elements = sources.blocks(
+                    sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
+                )
             case _:
                 elements = sources.chunks(rows, coder)
         self._finish_bundle(processor, processor.run(elements))
@@ -167,7 +170,7 @@ class _Run:
             while waiting and waiting[0][0] <= time.monotonic():
                 due_now.append(heapq.heappop(waiting)[2])
             residuals = processor.run(
-                element for encoded in due_now for element in decode_all(encoded)
+                sources.blocks(element for encoded in due_now for element in decode_all(encoded))
             )
             self._commit(processor)
 

@@ -73,18 +73,42 @@ class RunTable:
         self._last: Any = None
         self._bytes = 0
 
-    @property
-    def full(self) -> bool:
-        """Whether it is time to write the runs."""
-        return self._bytes > TABLE_BYTES
+    def add_all(self, window: Any, pairs: list[tuple[Any, Any]], stamp: int = 0) -> bool:
+        """Adds many elements of a window; True when the table is full."""
+        add = self.add
+        full = False
+        if self._combine is None:
+            self._select(window)
+            objects = self._last.objects
+            added = 0
+            for key, value in pairs:
+                kind = type(value)
+                by_key = objects.get(type(key)) if kind in IMMUTABLE else None
+                if by_key is None or kind in _SIZED:
+                    full |= add(window, key, value)
+                    continue
+                run = by_key.get(key)
+                if run is None:
+                    by_key[key] = [value]
+                    added += _ENTRY_BYTES
+                else:
+                    run.append(value)
+            self._bytes += added + OBJECT_BYTES * len(pairs)
+            return full or self._bytes > TABLE_BYTES
+        for key, value in pairs:
+            full |= add(window, key, value, stamp)
+        return full
 
-    def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> bool:
-        """Adds an element; True when the table is full."""
+    def _select(self, window: Any) -> None:
         if window is not self._last_window:
             table = self._windows.get(window)
             if table is None:
                 table = self._windows[window] = _WindowTable()
             self._last_window, self._last = window, table
+
+    def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> bool:
+        """Adds an element; True when the table is full."""
+        self._select(window)
         if self._combine is not None:
             self._stamp(key, stamp)
         kind = type(value)

@@ -95,7 +95,7 @@ class ValuesBuilder:
     def __init__(self, coder: RunCoder) -> None:
         self._coder = coder
         self._runs: list[bytes] = []
-        self._bytes = 0
+        self.bytes = 0
         self._spilled: SpilledValues | None = None
 
     def append(self, run: bytes) -> None:
@@ -104,8 +104,8 @@ class ValuesBuilder:
             self._spilled.append(run)
             return
         self._runs.append(run)
-        self._bytes += len(run)
-        if self._bytes > SPILL_BYTES:
+        self.bytes += len(run)
+        if self.bytes > SPILL_BYTES:
             self._spilled = SpilledValues(self._coder)
             for earlier in self._runs:
                 self._spilled.append(earlier)

@@ -1,0 +1,303 @@
+"""A plan in words, made to be read in a terminal.
+
+:func:`stages` tells how the stages run and how rows travel between them;
+:func:`outline` lists the user's transforms with the stages that run them.
+"""
+
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+
+WIDTH = 100
+"""Lines are wrapped at this column where the words allow it."""
+
+OUTLINE_DEPTH = 3
+"""Composites nested deeper than this are listed without their parts."""
+
+_TRAVEL = {
+    Exchange.IMPULSE: "an impulse",
+    Exchange.FORWARD: "no shuffle: in the same Spark task",
+    Exchange.REBALANCE: "rebalance: spread evenly over all partitions",
+    Exchange.BY_KEY: "shuffle by key",
+}
+
+_ARRIVAL = {
+    Layout.CHUNKS: "",
+    Layout.GROUPS: ", sorted: one group per key and window",
+    Layout.SESSIONS: ", sorted by session start: sessions merge in one pass",
+    Layout.TRIGGERED: ", sorted: triggers decide when a window fires",
+    Layout.KEYED: ", sorted: state and timers of one key at a time",
+    Layout.TIME_SORTED: ", sorted by event time: state and timers of one key at a time",
+    Layout.SIDE_ITERABLE: "read whole, window by window",
+    Layout.SIDE_MULTIMAP: "looked up by window and key",
+}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Rows of one port that one stage reads.
+
+    Attributes:
+        producer: the stage that writes the rows.
+        port: the output that holds them.
+        reader: the stage that reads them.
+        side_inputs: the side inputs of the reader that they feed; none for its main input.
+    """
+
+    producer: Stage
+    port: Port
+    reader: Stage
+    side_inputs: tuple[SideInput, ...] = ()
+
+
+def edges(plan: Plan) -> list[Edge]:
+    """Who reads what, each pair once, in the order of the readers."""
+    writer = {port.tag: (stage, port) for stage in plan.stages for port in stage.ports}
+    found = []
+    for reader in plan.stages:
+        for tag in dict.fromkeys(reader.inputs):
+            found.append(Edge(*writer[tag], reader))
+        asked: dict[int, list[SideInput]] = defaultdict(list)
+        for side_input in reader.side_inputs:
+            for tag in side_input.sources:
+                asked[tag].append(side_input)
+        for tag, side_inputs in asked.items():
+            found.append(Edge(*writer[tag], reader, tuple(side_inputs)))
+    return found
+
+
+def stages(plan: Plan) -> str:
+    """The stages, in an order in which they can run."""
+    reads, written = defaultdict(list), defaultdict(list)
+    for edge in edges(plan):
+        reads[edge.reader.id].append(edge)
+        written[edge.producer.id].append(edge)
+    indent = max((len(stage.id) for stage in plan.stages), default=0) + 2
+    blocks = [_summary(plan)]
+    for stage in plan.stages:
+        head = _wrapped(stage.id.ljust(indent), ", ".join(map(_printable, stage.labels)))
+        facts = [
+            ("in", _arrival(stage, reads[stage.id])),
+            *(("side", line) for line in _side_inputs(reads[stage.id])),
+            *(("out", line) for line in _outputs(stage, written[stage.id])),
+        ]
+        times = plan.reads(stage)
+        if times > 1:
+            facts.append(("kept", f"persisted, since it is read {times} times"))
+        blocks.append("\n".join([head, *_table(facts, " " * indent)]))
+    return "\n\n".join(blocks)
+
+
+def _summary(plan: Plan) -> str:
+    shuffles = sum(s.exchange in (Exchange.BY_KEY, Exchange.REBALANCE) for s in plan.stages)
+    persisted = sum(plan.reads(s) > 1 for s in plan.stages)
+    return (
+        f"{_count(len(plan.stages), 'stage')}, {_count(shuffles, 'shuffle')}, "
+        f"{persisted or 'none'} persisted"
+    )
+
+
+def _arrival(stage: Stage, read: list[Edge]) -> str:
+    """How the rows of the main input get to ``stage``, and from where."""
+    travel = _TRAVEL[stage.exchange]
+    if stage.exchange is Exchange.BY_KEY:
+        travel += _ARRIVAL[stage.layout]
+    sources = [edge for edge in read if not edge.side_inputs]
+    if not sources:
+        return travel
+    times = Counter(stage.inputs)
+    names = [
+        edge.producer.id + (f" ({times[edge.port.tag]} times)" if times[edge.port.tag] > 1 else "")
+        for edge in sources
+    ]
+    flattened = " flattened," if len(stage.inputs) > 1 else ""
+    return f"from {_listed(names)},{flattened} {travel}"
+
+
+def _side_inputs(read: list[Edge]) -> Iterator[str]:
+    """One line for each side input of a stage."""
+    sources: dict[SideInput, list[str]] = defaultdict(list)
+    for edge in read:
+        for side_input in edge.side_inputs:
+            sources[side_input].append(edge.producer.id)
+    for side_input, ids in sources.items():
+        label = _printable(side_input.label)
+        yield f"from {_listed(ids)} for '{label}', {_ARRIVAL[side_input.layout]}"
+
+
+def _outputs(stage: Stage, written: list[Edge]) -> Iterator[str]:
+    """One line for each port of a stage; ports are named where there are several."""
+    names = _port_names(stage) if len(stage.ports) > 1 else {}
+    for port in stage.ports:
+        readers = [
+            edge.reader.id + (" (side input)" if edge.side_inputs else "")
+            for edge in written
+            if edge.port is port
+        ]
+        name = f"{_printable(names[port.tag])} " if names else ""
+        yield f"{name}to {_listed(readers)}"
+
+
+def _port_names(stage: Stage) -> dict[int, str]:
+    """What a user calls the outputs of a stage: the transform, and its output's tag if tagged."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    writers = {
+        pcollection: (transform.unique_name, f" [{tag}]" if len(transform.outputs) > 1 else "")
+        for id, transform in descriptor.transforms.items()
+        if id != stage.source_id
+        for tag, pcollection in transform.outputs.items()
+    }
+    full = {
+        port.tag: writers.get(port.pcollection, (stage.labels[-1], "")) for port in stage.ports
+    }
+    short = {tag: _outermost(name) + output for tag, (name, output) in full.items()}
+    unique = Counter(short.values())
+    return {
+        tag: short[tag] if unique[short[tag]] == 1 else name + output
+        for tag, (name, output) in full.items()
+    }
+
+
+# The user's transforms.
+
+
+@dataclass(frozen=True)
+class _Line:
+    depth: int
+    label: str
+    kind: str
+    stages: str
+
+
+def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
+    """The user's transforms as an indented tree, with the stages that run them.
+
+    A composite of the user is listed with its parts; one that belongs to Beam
+    is one line, for its parts are not what the user wrote.
+
+    Args:
+        pipeline: the proto from which ``plan`` was made.
+        plan: what runs the transforms.
+    """
+    lines = list(_Outline(pipeline.components, plan).lines(pipeline.root_transform_ids))
+    labels = [f"{'  ' * line.depth}{_printable(line.label)}" for line in lines]
+    label_width = max(map(len, labels), default=0)
+    kind_width = max((len(line.kind) for line in lines), default=0)
+    return "\n".join(
+        f"{label:{label_width}}  {line.kind:{kind_width}}  {line.stages}".rstrip()
+        for label, line in zip(labels, lines, strict=True)
+    )
+
+
+class _Outline:
+    def __init__(self, components: beam_runner_api_pb2.Components, plan: Plan) -> None:
+        self._components = components
+        self._order = [stage.id for stage in plan.stages]
+        self._runs: dict[str, set[str]] = defaultdict(set)
+        self._receives: dict[str, set[str]] = defaultdict(set)
+        for stage in plan.stages:
+            descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+            source = descriptor.transforms[stage.source_id]
+            for pcollection in source.outputs.values():
+                self._receives[pcollection].add(stage.id)
+            for name in descriptor.transforms:
+                # A part that Beam's optimizer made belongs to the transform it is named after.
+                while name:
+                    self._runs[name].add(stage.id)
+                    name = name.rpartition("/")[0]
+
+    def lines(self, ids: Iterable[str], parent: str = "", depth: int = 0) -> Iterator[_Line]:
+        for id in ids:
+            transform = self._components.transforms[id]
+            name = transform.unique_name
+            if not name:
+                # The root, which the user never sees.
+                yield from self.lines(transform.subtransforms)
+                continue
+            label = name.removeprefix(f"{parent}/") if parent else name
+            kind = _kind(transform)
+            kind = "" if label.startswith(kind) else kind
+            if not self._is_users_composite(transform):
+                yield _Line(depth, label, kind, self._stages(transform))
+            elif depth + 1 < OUTLINE_DEPTH:
+                yield _Line(depth, label, kind, "")
+                yield from self.lines(transform.subtransforms, name, depth + 1)
+            else:
+                parts = f"({_count(len(transform.subtransforms), 'part')})"
+                yield _Line(depth, f"{label} {parts}", kind, self._stages(transform))
+
+    def _is_users_composite(self, transform: beam_runner_api_pb2.PTransform) -> bool:
+        parts = [self._components.transforms[id] for id in transform.subtransforms]
+        written_in = transform.annotations.get("python_type", b"").decode()
+        if written_in == _FUNCTION_COMPOSITE:
+            # Beam's own are functions around one transform of the same name.
+            label = transform.unique_name.rpartition("/")[2]
+            return [p.unique_name for p in parts] != [f"{transform.unique_name}/{label}"]
+        beams = written_in.startswith("apache_beam.") and not written_in.startswith(_EXAMPLES)
+        return bool(parts) and not beams
+
+    def _stages(self, transform: beam_runner_api_pb2.PTransform) -> str:
+        found = set(self._runs[transform.unique_name])
+        pending = [transform]
+        while pending:
+            part = pending.pop()
+            # What Spark itself executes shows only in what a stage receives.
+            for pcollection in part.outputs.values():
+                found |= self._receives[pcollection]
+            pending.extend(self._components.transforms[id] for id in part.subtransforms)
+        return ", ".join(sorted(found, key=self._order.index))
+
+
+_FUNCTION_COMPOSITE = "apache_beam.transforms.ptransform._PTransformFnPTransform"
+_EXAMPLES = "apache_beam.examples."
+
+
+def _kind(transform: beam_runner_api_pb2.PTransform) -> str:
+    """The class of a transform; empty where it says nothing."""
+    written_in = transform.annotations.get("python_type", b"").decode()
+    return "" if written_in == _FUNCTION_COMPOSITE else written_in.rpartition(".")[2].lstrip("_")
+
+
+# Words.
+
+
+def _table(facts: list[tuple[str, str]], indent: str) -> Iterator[str]:
+    """Lines ``name  fact``, in which a name is not repeated."""
+    last = None
+    for name, fact in facts:
+        yield _wrapped(f"{indent}{'' if name == last else name:6}", fact)
+        last = name
+
+
+def _wrapped(head: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _listed(names: list[str]) -> str:
+    *most, last = names or ["nowhere"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _outermost(name: str) -> str:
+    return name.split("/", 1)[0]
+
+
+def _printable(label: str) -> str:
+    """A label without the characters that would break a line or steer a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in label)

@@ -1,0 +1,279 @@
+"""Where the boxes and lines of a layered drawing go.
+
+The method is that of Sugiyama, Tagawa and Toda ("Methods for visual
+understanding of hierarchical system structures", 1981): boxes are put into
+rows, rows are ordered so that few lines cross, then get their coordinates. A
+line that passes a row takes a place of its own there, so that it never runs
+under a box. As in Coffman and Graham's layering a row holds a bounded number
+of boxes, which bounds the drawing's width.
+"""
+
+import itertools
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+BOXES_PER_ROW = 4
+_SWEEPS = 12
+_LANE_WIDTH = 14.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """Something to place.
+
+    Attributes:
+        id: its name.
+        width: in pixels.
+        height: in pixels.
+    """
+
+    id: str
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line from the bottom of one box to the top of a later one.
+
+    Attributes:
+        source: the box where it starts.
+        target: the box where it ends.
+        style: lines of a source that have the same style share their way.
+        entry: where it meets the target, in pixels from the middle of its top.
+    """
+
+    source: str
+    target: str
+    style: Hashable
+    entry: float = 0.0
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """A finished layout.
+
+    Attributes:
+        corners: the upper left corner of each box.
+        ways: for each line the points that it passes, from top to bottom;
+            between the second and third, fourth and fifth … it is in the gap
+            between two rows, otherwise it is vertical.
+        width: of the whole, in pixels.
+        height: of the whole, in pixels.
+    """
+
+    corners: Mapping[str, tuple[float, float]]
+    ways: Mapping[Line, Sequence[tuple[float, float]]]
+    width: float
+    height: float
+
+
+def arrange(
+    boxes: Sequence[Box],
+    lines: Sequence[Line],
+    *,
+    gap: float = 28.0,
+    row_gap: float = 44.0,
+) -> Arrangement:
+    """Places boxes in rows, from top to bottom.
+
+    Args:
+        boxes: in an order in which each comes after those that have lines to it.
+        lines: what connects them.
+        gap: the pixels between two boxes of a row.
+        row_gap: the pixels between two rows.
+    """
+    return _Arranger(boxes, lines, gap, row_gap).arrangement()
+
+
+# A place in a row is taken by a box (its id) or by a passing bundle of lines.
+_Lane = tuple[str, Hashable, int]
+_Place = str | _Lane
+
+
+class _Arranger:
+    def __init__(
+        self, boxes: Sequence[Box], lines: Sequence[Line], gap: float, row_gap: float
+    ) -> None:
+        self._boxes = {box.id: box for box in boxes}
+        self._lines = list(lines)
+        self._gap = gap
+        self._row_gap = row_gap
+        self._row = _rows(list(self._boxes), self._lines)
+        self._rows: list[list[_Place]] = [[] for _ in range(max(self._row.values(), default=-1) + 1)]
+        self._above: dict[_Place, list[_Place]] = defaultdict(list)
+        self._below: dict[_Place, list[_Place]] = defaultdict(list)
+
+    def arrangement(self) -> Arrangement:
+        for id, row in self._row.items():
+            self._rows[row].append(id)
+        stops = {line: self._stops(line) for line in self._lines}
+        self._order_rows()
+        x = self._columns()
+        tops, height = self._tops()
+        width = max((x[p] + self._width(p) / 2 for row in self._rows for p in row), default=0.0)
+        corners = {
+            id: (x[id] - box.width / 2, tops[self._row[id]]) for id, box in self._boxes.items()
+        }
+        ways = {line: self._way(line, stops[line], x, tops) for line in self._lines}
+        return Arrangement(corners, ways, width, height)
+
+    def _stops(self, line: Line) -> list[_Place]:
+        """The places that a line connects, made where they are not there yet."""
+        first, last = self._row[line.source], self._row[line.target]
+        stops: list[_Place] = [line.source]
+        for row in range(first + 1, last):
+            lane = (line.source, line.style, row)
+            if lane not in self._rows[row]:
+                self._rows[row].append(lane)
+            stops.append(lane)
+        stops.append(line.target)
+        for upper, lower in itertools.pairwise(stops):
+            if lower not in self._below[upper]:
+                self._below[upper].append(lower)
+                self._above[lower].append(upper)
+        return stops
+
+    # The order in each row.
+
+    def _order_rows(self) -> None:
+        best = [list(row) for row in self._rows]
+        fewest = self._crossings()
+        for sweep in range(_SWEEPS):
+            if fewest == 0:
+                break
+            self._sweep(downwards=sweep % 2 == 0)
+            crossings = self._crossings()
+            if crossings < fewest:
+                fewest, best = crossings, [list(row) for row in self._rows]
+        self._rows = best
+
+    def _sweep(self, *, downwards: bool) -> None:
+        """Sorts each row by the mean position of what it is connected to."""
+        rows = self._rows if downwards else self._rows[::-1]
+        neighbours = self._above if downwards else self._below
+        for fixed, free in itertools.pairwise(rows):
+            position = {place: index for index, place in enumerate(fixed)}
+            mean = {}
+            for index, place in enumerate(free):
+                found = [position[n] for n in neighbours[place]]
+                mean[place] = sum(found) / len(found) if found else float(index)
+            free.sort(key=mean.__getitem__)
+
+    def _crossings(self) -> int:
+        total = 0
+        for upper, lower in itertools.pairwise(self._rows):
+            position = {place: index for index, place in enumerate(lower)}
+            seen: list[int] = []
+            for place in upper:
+                ends = sorted(position[n] for n in self._below[place])
+                total += sum(len(seen) - bisect_right(seen, end) for end in ends)
+                for end in ends:
+                    insort(seen, end)
+        return total
+
+    # Coordinates.
+
+    def _columns(self) -> dict[_Place, float]:
+        """The horizontal middle of every place."""
+        x: dict[_Place, float] = {}
+        widest = max(map(self._row_width, self._rows), default=0.0)
+        for row in self._rows:
+            left = (widest - self._row_width(row)) / 2
+            for place in row:
+                x[place] = left + self._width(place) / 2
+                left += self._width(place) + self._gap
+        for sweep in range(_SWEEPS):
+            for row in self._rows if sweep % 2 == 0 else self._rows[::-1]:
+                self._straighten(row, x, widest)
+        left = min((x[p] - self._width(p) / 2 for row in self._rows for p in row), default=0.0)
+        return {place: middle - left for place, middle in x.items()}
+
+    def _straighten(self, row: list[_Place], x: dict[_Place, float], widest: float) -> None:
+        """Moves the places of a row towards what they are connected to, in their order."""
+        wanted, weights, offsets = [], [], []
+        offset = 0.0
+        for index, place in enumerate(row):
+            if index:
+                offset += (self._width(row[index - 1]) + self._width(place)) / 2 + self._gap
+            around = [x[n] for n in (*self._above[place], *self._below[place])]
+            wanted.append((sum(around) / len(around) if around else x[place]) - offset)
+            # A straight line is worth more than a centred box.
+            weights.append(1.0 if isinstance(place, str) else 4.0)
+            offsets.append(offset)
+        # Within the widest row, so that the drawing does not creep sideways.
+        low = self._width(row[0]) / 2
+        high = max(low, widest - self._width(row[-1]) / 2 - offset)
+        for place, start, offset in zip(row, _monotone(wanted, weights), offsets, strict=True):
+            x[place] = min(max(start, low), high) + offset
+
+    def _tops(self) -> tuple[list[float], float]:
+        tops, y = [], 0.0
+        for row in range(len(self._rows)):
+            tops.append(y)
+            y += self._row_height(row) + self._row_gap
+        return tops, max(0.0, y - self._row_gap)
+
+    def _way(
+        self, line: Line, stops: list[_Place], x: dict[_Place, float], tops: list[float]
+    ) -> list[tuple[float, float]]:
+        first, last = self._row[line.source], self._row[line.target]
+        bottom = tops[first] + self._boxes[line.source].height
+        points = [(x[line.source], bottom), (x[line.source], tops[first] + self._row_height(first))]
+        for row, lane in enumerate(stops[1:-1], start=first + 1):
+            points += [(x[lane], tops[row]), (x[lane], tops[row] + self._row_height(row))]
+        points.append((x[line.target] + line.entry, tops[last]))
+        return points
+
+    def _row_height(self, row: int) -> float:
+        return max(self._boxes[p].height for p in self._rows[row] if isinstance(p, str))
+
+    def _row_width(self, row: list[_Place]) -> float:
+        return sum(map(self._width, row)) + self._gap * (len(row) - 1)
+
+    def _width(self, place: _Place) -> float:
+        return self._boxes[place].width if isinstance(place, str) else _LANE_WIDTH
+
+
+def _rows(ids: list[str], lines: list[Line]) -> dict[str, int]:
+    """The row of each box: below its sources, close to its targets, no row too full."""
+    sources, targets = defaultdict(list), defaultdict(list)
+    for line in lines:
+        sources[line.target].append(line.source)
+        targets[line.source].append(line.target)
+    row: dict[str, int] = {}
+    filled: dict[int, int] = defaultdict(int)
+    for id in ids:
+        row[id] = max((row[source] + 1 for source in sources[id]), default=0)
+        while filled[row[id]] >= BOXES_PER_ROW:
+            row[id] += 1
+        filled[row[id]] += 1
+    for id in reversed(ids):
+        # A box that few lead to and many leave shortens lines by moving down.
+        if len(set(sources[id])) < len(set(targets[id])):
+            for lower in range(min(row[target] for target in targets[id]) - 1, row[id], -1):
+                if filled[lower] < BOXES_PER_ROW:
+                    filled[row[id]] -= 1
+                    row[id] = lower
+                    filled[lower] += 1
+                    break
+    used = {old: new for new, old in enumerate(sorted(set(row.values())))}
+    return {id: used[row[id]] for id in ids}
+
+
+def _monotone(values: list[float], weights: list[float]) -> list[float]:
+    """The non-decreasing sequence closest to ``values`` in least squares.
+
+    Pool adjacent violators (Ayer et al., 1955).
+    """
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights, strict=True):
+        pools.append((value, weight, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            second, first = pools.pop(), pools.pop()
+            weight = first[1] + second[1]
+            mean = (first[0] * first[1] + second[0] * second[1]) / weight
+            pools.append((mean, weight, first[2] + second[2]))
+    return [value for value, _, size in pools for _ in range(size)]

@@ -1,0 +1,310 @@
+"""Blocks: many values that share timestamp, windows and pane, processed in one call.
+
+Beam's operations take one element at a time, and for a ``Map`` of a few
+instructions that call is nearly all of its cost. Most elements of a batch
+pipeline share their windowing with their neighbours, so sparkbeam's operations
+hand on lists of values, as far as the next operation understands them:
+
+- Plain functions (``Map``, ``FlatMap``, ``Filter`` and the like without any DoFn
+  parameter, side input or tagged output) run over the list.
+- The map side of a combine adds a key's values to its accumulator at once.
+- Sources and sinks read and write runs of values.
+
+Everything else gets the elements one by one, as Beam does it.
+
+A function may put out an object and change it afterwards, so what a generator
+yields joins a block only if it is immutable. What comes from different calls,
+or from a finished list, always may.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.runners import common
+from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.window import TimestampedValue, WindowFn
+from apache_beam.utils import proto_utils
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.worker.failure import UserCodeFailed
+from sparkbeam.worker.tables import IMMUTABLE
+
+BLOCK_SIZE = 2000
+"""The most values in a block."""
+
+_FUNCTION_URN = "sparkbeam:function:v1"
+_PRECOMBINE_URN = "sparkbeam:precombine:v1"
+_MAX_KEYS = 100_000
+_MAX_BUFFERED = 200_000
+_FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
+_WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
+
+
+class Emitter:
+    """The way from one operation to the next ones, for blocks and for single elements."""
+
+    def __init__(self, consumers: list[operations.Operation], receiver: Any) -> None:
+        self._receiver = receiver
+        self._counter = receiver.opcounter
+        takers = [getattr(consumer, "process_block", None) for consumer in consumers]
+        self._takers: list[Callable[[WindowedValue, list[Any]], None]] = (
+            [taker for taker in takers if taker] if all(takers) else []
+        )
+        self.takes_blocks = bool(self._takers)
+
+    def block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Hands on values with the windowing of ``template``."""
+        if not self._takers:
+            receive = self._receiver.receive
+            for value in values:
+                receive(template.with_value(value))
+            return
+        # Counts as the receiver does: one element through the sampler, the rest by number.
+        self._counter.update_from(template.with_value(values[0]))
+        self._counter.element_counter.update(len(values) - 1)
+        for take in self._takers:
+            take(template, values)
+        self._counter.update_collect()
+
+    def single(self, element: WindowedValue) -> None:
+        """Hands on one element."""
+        self._receiver.receive(element)
+
+
+class FunctionOperation(operations.DoOperation):
+    """A plain function over elements; single ones take Beam's own way."""
+
+    function: Callable[[Any], Iterable[Any] | None]
+    window_fn: WindowFn
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
+        self._kinds: dict[type, bool] = {}
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Applies the function to each of the values."""
+        function = self.function
+        block: list[Any] = []
+        with self.scoped_process_state:
+            for value in values:
+                try:
+                    results = function(value)
+                except Exception as error:
+                    raise UserCodeFailed(self.name_context.step_name) from error
+                if type(results) is list and len(results) <= BLOCK_SIZE:
+                    block += results
+                elif results is not None:
+                    self._emit(template, block)
+                    block = []
+                    self._emit_iterable(template, results)
+                if len(block) >= BLOCK_SIZE:
+                    self._emit(template, block)
+                    block = []
+            self._emit(template, block)
+
+    def _emit_iterable(self, template: WindowedValue, results: Iterable[Any]) -> None:
+        try:
+            iterator = iter(results)
+        except TypeError as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        if type(results) in _FINISHED:
+            while block := list(islice(iterator, BLOCK_SIZE)):
+                self._emit(template, block)
+            return
+        block = []
+        while True:
+            try:
+                value = next(iterator, _END)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            if type(value) in IMMUTABLE:
+                block.append(value)
+                if len(block) < BLOCK_SIZE:
+                    continue
+            self._emit(template, block)
+            block = []
+            if value is _END:
+                return
+            if type(value) not in IMMUTABLE:
+                self._emit(template, [value])
+
+    def _emit(self, template: WindowedValue, block: list[Any]) -> None:
+        if not block:
+            return
+        if any(map(self._is_wrapper, set(map(type, block)))):
+            for value in block:
+                self._emit_wrapped(template, value)
+        else:
+            self._emitter.block(template, block)
+
+    def _is_wrapper(self, kind: type) -> bool:
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = issubclass(kind, _WRAPPERS)
+        return known
+
+    def _emit_wrapped(self, template: WindowedValue, value: Any) -> None:
+        """Emits a value that may bring its own timestamp or windows."""
+        if isinstance(value, TaggedOutput):
+            return  # Nobody reads the tag, or the operation would have several outputs.
+        if isinstance(value, WindowedValue):
+            self._emitter.single(value)
+        elif isinstance(value, TimestampedValue):
+            context = WindowFn.AssignContext(value.timestamp, value.value)
+            windows = self.window_fn.assign(context)
+            self._emitter.single(WindowedValue(value.value, value.timestamp, windows))
+        else:
+            self._emitter.single(template.with_value(value))
+
+
+_END = object()
+
+
+class PrecombineOperation(operations.PGBKCVOperation):
+    """The map side of a combine: gathers values by key, adds them to accumulators in runs."""
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._accumulators: dict[Any, Any] = {}
+        self._gathered: dict[Any, list[Any]] = {}
+        self._count = 0
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Takes in pairs of key and value."""
+        if not self.is_default_windowing and (
+            self.timestamp_combiner is not None or len(template.windows) != 1
+        ):
+            for value in values:
+                self.process(template.with_value(value))
+            return
+        window = None if self.is_default_windowing else template.windows[0]
+        gathered = self._gathered
+        with self.scoped_process_state:
+            for key, value in values:
+                wkey = key if window is None else (window, key)
+                run = gathered.get(wkey)
+                if run is None:
+                    gathered[wkey] = [value]
+                else:
+                    run.append(value)
+            self._count += len(values)
+            if self._count >= _MAX_BUFFERED:
+                self._add_up()
+
+    def _add_up(self) -> None:
+        accumulators = self._accumulators
+        combine_fn = self.combine_fn
+        try:
+            for wkey, values in self._gathered.items():
+                if wkey not in accumulators:
+                    accumulators[wkey] = combine_fn.create_accumulator()
+                accumulators[wkey] = combine_fn.add_inputs(accumulators[wkey], values)
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        self._gathered.clear()
+        self._count = 0
+        if len(accumulators) > _MAX_KEYS:
+            self._put_out()
+
+    def _put_out(self) -> None:
+        for wkey, accumulator in self._accumulators.items():
+            self.output_key(wkey, accumulator, None)
+        self._accumulators = {}
+
+    def finish(self) -> None:
+        with self.scoped_finish_state:
+            self._add_up()
+            self._put_out()
+        super().finish()
+
+
+def use_blocks(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+    """Replaces the operations of a stage that can take blocks, in place."""
+    for transform in descriptor.transforms.values():
+        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
+            if _is_plain_function(transform):
+                transform.spec.urn = _FUNCTION_URN
+        elif transform.spec.urn == common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn:
+            transform.spec.urn = _PRECOMBINE_URN
+
+
+def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if (
+        payload.side_inputs
+        or payload.state_specs
+        or payload.timer_family_specs
+        or payload.restriction_coder_id
+        or payload.requests_finalization
+        or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO
+        or len(transform.outputs) != 1
+    ):
+        return False
+    fn, args, kwargs, *_ = pickler.loads(payload.do_fn.payload)
+    if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
+        return False
+    signature = common.DoFnSignature(fn)
+    return not signature.process_method.defaults
+
+
+@bundle_processor.BeamTransformFactory.register_urn(
+    _FUNCTION_URN, beam_runner_api_pb2.ParDoPayload
+)
+def _create_function(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Any,
+) -> operations.DoOperation:
+    data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
+    operation = bundle_processor._create_pardo_operation(
+        factory,
+        transform_id,
+        transform,
+        consumers,
+        data,
+        payload,
+        operation_cls=FunctionOperation,
+    )
+    (operation.readers,) = consumers.values()
+    operation.function = pickler.loads(data)[0].process
+    operation.window_fn = factory.get_input_windowing(transform).windowfn
+    return operation
+
+
+@bundle_processor.BeamTransformFactory.register_urn(
+    _PRECOMBINE_URN, beam_runner_api_pb2.CombinePayload
+)
+def _create_precombine(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.CombinePayload,
+    consumers: Any,
+) -> PrecombineOperation:
+    combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
+    return factory.augment_oldstyle_op(
+        PrecombineOperation(
+            common.NameContext(transform.unique_name, transform_id),
+            operation_specs.WorkerPartialGroupByKey(
+                pickler.dumps((combine_fn, [], {})),
+                None,
+                [factory.get_only_output_coder(transform)],
+            ),
+            factory.counter_factory,
+            factory.state_sampler,
+            factory.get_input_windowing(transform),
+        ),
+        transform.unique_name,
+        consumers,
+    )
