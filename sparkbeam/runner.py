@@ -17,7 +17,10 @@ from apache_beam.transforms import environments
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
+from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
@@ -48,11 +51,47 @@ class SparkRunner(PipelineRunner):
             ConfigurationError: an option or the environment cannot work.
         """
         checked = spark_options.checked(options)
+        if checked.spark_explain:
+            return self._explained(pipeline, options)
         plan = self._plan(pipeline, options)
         session = self._session or sessions.obtain(checked)
         for path in checked.spark_py_files or ():
             session.addArtifacts(path, pyfile=True)
         return self._start(plan, session, checked)
+
+    def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
+        """Tells how the pipeline would run; neither user code nor a Spark job is executed.
+
+        Args:
+            pipeline: what to explain.
+            options: those of the pipeline if None.
+
+        Raises:
+            UnsupportedTransform: a transform cannot run.
+            ConfigurationError: an option cannot work.
+        """
+        options = pipeline.options if options is None else options
+        checked = spark_options.checked(options)
+        plan = self._plan(pipeline, options)
+        try:
+            session = self._session or sessions.obtain(checked)
+            execution = BatchExecution(session, plan, parallelism=checked.spark_parallelism)
+            spark_plan = execution.explain()
+        except ConfigurationError as error:
+            # The rest can be told on a machine without Java or far from the cluster.
+            spark_plan = f"There is none without a Spark session. {error}"
+        return Explanation(
+            plan=plan,
+            pipeline=describe.outline(self._proto(pipeline), plan),
+            stages=describe.stages(plan),
+            spark=spark_plan,
+        )
+
+    def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        show(self.explain(pipeline, options))
+        result = SparkPipelineResult(cancel_work=lambda: None, lost=lambda: [])
+        result.finish([], None)
+        return result
 
     def _plan(self, pipeline: Pipeline, options: PipelineOptions) -> Plan:
         RuntimeValueProvider.set_runtime_options({})

@@ -11,7 +11,9 @@ Otherwise the metrics reports of a stage travel through all later stages with
 the data, and come out at the end.
 """
 
+import functools
 import uuid
+from textwrap import shorten
 from typing import Any
 
 from pyspark.sql import functions as sf
@@ -52,7 +54,7 @@ class BatchExecution:
         self._output: dict[str, Any] = {}
         self._persisted: dict[str, Any] = {}
         self._open: dict[str, Any] = {}
-        self._side_inputs = SideInputStore(session)
+        self._side_inputs: SideInputs = SideInputStore(session)
 
     def run(self) -> list[bytes]:
         """Executes the plan.
@@ -67,16 +69,13 @@ class BatchExecution:
                 self._compose(stage)
             reports += self._finish()
         finally:
-            for persisted in self._persisted.values():
-                persisted.unpersist()
-            self._side_inputs.close()
+            self._release()
         return reports
 
-    def frames(self) -> list[Any]:
-        """The DataFrames whose execution runs the pipeline; for ``explain``."""
-        for stage in self._plan.stages:
-            self._compose(stage)
-        return list(self._open.values())
+    def _release(self) -> None:
+        for persisted in self._persisted.values():
+            persisted.unpersist()
+        self._side_inputs.close()
 
     def _compose(self, stage: Stage) -> None:
         """Adds the DataFrame of ``stage``."""
@@ -89,7 +88,7 @@ class BatchExecution:
             },
             reporter=self._reporter,
         )
-        rows = self._input(stage).mapInArrow(task.__call__, SPARK_SCHEMA)
+        rows = self._input(stage).mapInArrow(_named(task), SPARK_SCHEMA)
         if self._plan.reads(stage) > 1:
             rows = rows.persist()
             self._persisted[stage.id] = rows
@@ -130,8 +129,20 @@ class BatchExecution:
 
     def _finish(self) -> list[bytes]:
         """Runs what has not run yet, for the metrics that come out of it."""
-        table = _union(list(self._open.values())).select("value").toArrow()
+        table = self._rest().toArrow()
         return [bytes(value) for value in table.column(0).to_pylist()]
+
+
+    def _rest(self) -> Any:
+        """The query whose execution runs what has not run yet."""
+        return _union(list(self._open.values())).select("value")
+
+
+def _named(task: StageTask) -> Any:
+    """The task as a function whose name tells the stage in Spark's plans and UI."""
+    function: Any = functools.partial(task)
+    function.__name__ = shorten(f"{task.stage.id}: {task.stage.name}", 80, placeholder=" …")
+    return function
 
 
 def _union(frames: list[Any]) -> Any:

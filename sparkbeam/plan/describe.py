@@ -215,8 +215,8 @@ class _Outline:
         for id in ids:
             transform = self._components.transforms[id]
             name = transform.unique_name
-            if not name:
-                # The root, which the user never sees.
+            if name in ("", id):
+                # The root, which has no name of its own.
                 yield from self.lines(transform.subtransforms)
                 continue
             label = name.removeprefix(f"{parent}/") if parent else name

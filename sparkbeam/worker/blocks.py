@@ -79,9 +79,17 @@ class Emitter:
 
 
 class FunctionOperation(operations.DoOperation):
-    """A plain function over elements; single ones take Beam's own way."""
+    """A plain function over elements; single ones take Beam's own way.
+
+    Attributes:
+        function: from an element to any number of results.
+        one_to_one: from an element to its one result, where it is a ``Map``.
+        window_fn: gives windows to results with a timestamp of their own.
+        readers: the operations that take the results.
+    """
 
     function: Callable[[Any], Iterable[Any] | None]
+    one_to_one: Callable[[Any], Any] | None
     window_fn: WindowFn
     readers: list[operations.Operation]
 
@@ -92,24 +100,34 @@ class FunctionOperation(operations.DoOperation):
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Applies the function to each of the values."""
+        with self.scoped_process_state:
+            if self.one_to_one is None:
+                self._flat_map(template, values)
+                return
+            try:
+                block = list(map(self.one_to_one, values))
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            self._emit(template, block)
+
+    def _flat_map(self, template: WindowedValue, values: list[Any]) -> None:
         function = self.function
         block: list[Any] = []
-        with self.scoped_process_state:
-            for value in values:
-                try:
-                    results = function(value)
-                except Exception as error:
-                    raise UserCodeFailed(self.name_context.step_name) from error
-                if type(results) is list and len(results) <= BLOCK_SIZE:
-                    block += results
-                elif results is not None:
-                    self._emit(template, block)
-                    block = []
-                    self._emit_iterable(template, results)
-                if len(block) >= BLOCK_SIZE:
-                    self._emit(template, block)
-                    block = []
-            self._emit(template, block)
+        for value in values:
+            try:
+                results = function(value)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            if type(results) is list and len(results) <= BLOCK_SIZE:
+                block += results
+            elif results is not None:
+                self._emit(template, block)
+                block = []
+                self._emit_iterable(template, results)
+            if len(block) >= BLOCK_SIZE:
+                self._emit(template, block)
+                block = []
+        self._emit(template, block)
 
     def _emit_iterable(self, template: WindowedValue, results: Iterable[Any]) -> None:
         try:
@@ -256,6 +274,22 @@ def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:
     return not signature.process_method.defaults
 
 
+def _map_wrapper(function: Callable[[Any], Any]) -> Any:
+    return core.Map(function).dofn.process
+
+
+_MAP_CODE = _map_wrapper(lambda element: element).__code__
+
+
+def _mapped(function: Any) -> Callable[[Any], Any] | None:
+    """The function inside of what ``beam.Map`` makes of it; None for anything else."""
+    if getattr(function, "__code__", None) != _MAP_CODE:
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
+    inner: Callable[[Any], Any] = cells["fn"].cell_contents
+    return inner
+
+
 @bundle_processor.BeamTransformFactory.register_urn(
     _FUNCTION_URN, beam_runner_api_pb2.ParDoPayload
 )
@@ -278,6 +312,7 @@ def _create_function(
     )
     (operation.readers,) = consumers.values()
     operation.function = pickler.loads(data)[0].process
+    operation.one_to_one = _mapped(operation.function)
     operation.window_fn = factory.get_input_windowing(transform).windowfn
     return operation
 

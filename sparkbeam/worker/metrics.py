@@ -6,22 +6,47 @@ when they can be and lost when they cannot: they feed the progress display and
 the attempted values of tasks that failed.
 """
 
+import contextlib
+import hmac
 import json
 import socket
+import threading
 import time
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker import operations
 
 from sparkbeam.worker.consolidation import Infos, consolidate
 
-_REPORT_SECONDS = 0.3
+REPORT_SECONDS = 0.3
+"""A running task sends a signal about this often."""
+
 _MAX_DATAGRAM = 60_000
 _MAX_WARNINGS = 20
+
+
+class Counts(NamedTuple):
+    """How many elements a bundle, a task or a stage has seen.
+
+    Attributes:
+        elements: those that went into the stage.
+        busiest: those in the PCollection of the stage that has the most of
+            them. A stage that reads files takes in a few ranges, and this
+            tells how much it has read.
+    """
+
+    elements: int = 0
+    busiest: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """The sum."""
+        return Counts(self.elements + other.elements, self.busiest + other.busiest)
 
 
 @dataclass(frozen=True)
@@ -42,11 +67,13 @@ class TaskReport:
         stage: the stage's id.
         infos: the metrics of all its bundles.
         warnings: what the user's code and Beam warned of.
+        counts: the elements of all its bundles.
     """
 
     stage: str
     infos: Infos
     warnings: tuple[TaskWarning, ...] = ()
+    counts: Counts = Counts()
 
     def serialize(self) -> bytes:
         """The report as the value of a row."""
@@ -56,6 +83,7 @@ class TaskReport:
                 "stage": self.stage,
                 "infos": b64encode(metrics.SerializeToString()).decode(),
                 "warnings": [asdict(warning) for warning in self.warnings],
+                "counts": self.counts,
             }
         ).encode()
 
@@ -68,7 +96,61 @@ class TaskReport:
             content["stage"],
             list(metrics.monitoring_infos),
             tuple(TaskWarning(**warning) for warning in content["warnings"]),
+            Counts(*map(int, content["counts"])),
         )
+
+
+class SignalKind(StrEnum):
+    """What a task has to say about itself."""
+
+    STARTED = "started"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A sign of life of a task; the content of a datagram.
+
+    Attributes:
+        kind: what happened.
+        stage: the stage's id.
+        partition: which part of the stage's input the task works on.
+        counts: the elements so far.
+        report: a serialised :class:`TaskReport`, if the task failed.
+    """
+
+    kind: SignalKind
+    stage: str
+    partition: int
+    counts: Counts = Counts()
+    report: str = ""
+
+    def datagram(self, token: str) -> bytes:
+        """The signal with the proof that it belongs to a run."""
+        return json.dumps({"token": token, **asdict(self)}).encode()
+
+    @classmethod
+    def parse(cls, datagram: bytes, token: str) -> "Signal":
+        """The inverse of :meth:`datagram`.
+
+        Raises:
+            Exception: of whatever type, where the datagram is none of this run's.
+        """
+        content = json.loads(datagram)
+        if not hmac.compare_digest(str(content.pop("token")).encode(), token.encode()):
+            raise ValueError("wrong token")
+        counts = Counts(*map(int, content.pop("counts")))
+        signal = cls(SignalKind(content.pop("kind")), counts=counts, **content)
+        if not (
+            type(signal.stage) is str
+            and type(signal.partition) is int
+            and type(signal.report) is str
+            and min(signal.partition, *counts) >= 0
+        ):
+            raise ValueError("malformed signal")
+        return signal
 
 
 @dataclass(frozen=True)
@@ -84,16 +166,17 @@ class Reporter:
     port: int
     token: str
 
-    def send(self, content: dict[str, Any]) -> None:
-        """Sends a report, or loses it."""
-        message = json.dumps({"token": self.token, **content}).encode()
+    def send(self, signal: Signal) -> None:
+        """Sends a signal, or loses it; never waits."""
+        message = signal.datagram(self.token)
         if len(message) > _MAX_DATAGRAM:
-            return
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-                sender.sendto(message, (self.host, self.port))
-        except OSError:
-            return
+            message = replace(signal, report="").datagram(self.token)
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        ):
+            sender.setblocking(False)
+            sender.sendto(message, (self.host, self.port))
 
 
 class Tally:
@@ -104,47 +187,90 @@ class Tally:
         self._partition = partition
         self._reporter = reporter
         self._infos: Infos = []
-        self._elements = 0
+        self._counts = Counts()
+        self._bundle: Bundle | None = None
+        self._lock = threading.Lock()
         self._reported = time.monotonic()
-        self._send("started")
+        self._send(SignalKind.STARTED)
+
+    def begin(self, bundle: "Bundle") -> None:
+        """Follows a bundle from now on, until :meth:`add`."""
+        with self._lock:
+            self._bundle = bundle
 
     def add(self, infos: Infos) -> None:
-        """Takes in the metrics of a bundle."""
+        """Takes in the metrics of a bundle, which has ended."""
+        with self._lock:
+            self._counts = self._total()
+            self._bundle = None
         self._infos = consolidate([*self._infos, *infos]) if self._infos else infos
 
-    def elements(self, count: int) -> None:
-        """Notes that ``count`` more elements have gone into the stage."""
-        self._elements += count
+    def tick(self) -> None:
+        """Reports how far the task has come, if it is time; from any thread."""
         now = time.monotonic()
-        if now - self._reported >= _REPORT_SECONDS:
+        if now - self._reported >= REPORT_SECONDS:
             self._reported = now
-            self._send("running")
+            self._send(SignalKind.RUNNING)
 
     def finished(self, caught: Iterable[warnings.WarningMessage]) -> bytes:
         """Reports success; returns the report for the output."""
-        self._send("finished")
+        self._send(SignalKind.FINISHED)
         unique = dict.fromkeys(
             TaskWarning(_qualified(w.category), str(w.message), w.filename, w.lineno)
             for w in caught
         )
-        report = TaskReport(self._stage_id, self._infos, tuple(unique)[:_MAX_WARNINGS])
-        return report.serialize()
+        warned = tuple(unique)[:_MAX_WARNINGS]
+        return TaskReport(self._stage_id, self._infos, warned, self._counts).serialize()
 
     def failed(self) -> None:
-        """Reports a failed attempt with what it had counted."""
-        self._send("failed", report=TaskReport(self._stage_id, self._infos).serialize().decode())
+        """Reports a failed attempt with what it had counted, the unfinished bundle too."""
+        infos = self._infos
+        if self._bundle is not None:
+            # What the failure has left behind need not hold together.
+            with contextlib.suppress(Exception):
+                infos = consolidate([*infos, *self._bundle.infos()])
+        report = TaskReport(self._stage_id, infos).serialize().decode()
+        self._send(SignalKind.FAILED, report)
 
-    def _send(self, kind: str, **content: Any) -> None:
-        if self._reporter is not None:
-            self._reporter.send(
-                {
-                    "kind": kind,
-                    "stage": self._stage_id,
-                    "partition": self._partition,
-                    "elements": self._elements,
-                    **content,
-                }
-            )
+    def _send(self, kind: SignalKind, report: str = "") -> None:
+        if self._reporter is None:
+            return
+        with self._lock:
+            counts = self._total()
+        self._reporter.send(Signal(kind, self._stage_id, self._partition, counts, report))
+
+    def _total(self) -> Counts:
+        return self._counts if self._bundle is None else self._counts.plus(self._bundle.counts())
+
+
+class Bundle:
+    """A bundle while it runs.
+
+    Beam counts the elements of each PCollection anyway, so to follow a bundle
+    costs no more than reading the counters now and then.
+
+    Args:
+        source: the operation that feeds the bundle.
+        infos: gives the metrics of the bundle so far.
+        resumed: the bundle goes on with elements that an earlier one has
+            taken in and deferred.
+    """
+
+    def __init__(
+        self, source: operations.Operation, infos: Callable[[], Infos], *, resumed: bool = False
+    ) -> None:
+        self.infos = infos
+        self._elements = None if resumed else source.receivers[0].opcounter.element_counter
+        self._all = [
+            counter
+            for counter in source.counter_factory.get_counters()
+            if str(counter.name).endswith("-ElementCount")
+        ]
+
+    def counts(self) -> Counts:
+        """The elements so far."""
+        elements = 0 if self._elements is None else self._elements.value()
+        return Counts(elements, max((counter.value() for counter in self._all), default=0))
 
 
 def _qualified(category: type[Warning]) -> str:

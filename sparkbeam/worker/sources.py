@@ -84,9 +84,7 @@ def groups(
     return ((pane, [pane.value]) for pane in _windowed_groups(rows, coder, windowing))
 
 
-def _global_groups(
-    rows: Iterator[Row], coder: coders.WindowedValueCoder
-) -> Iterator[Block]:
+def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
     """Groups of the global window, with small ones in blocks."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
@@ -95,10 +93,7 @@ def _global_groups(
     template = WindowedValue(None, window.max_timestamp(), (window,), ONLY_FIRING)
     block: list[Any] = []
     size = 0
-    for key, group in groupby(rows, _KEY):
-        values = ValuesBuilder(runs)
-        for _, _, run in group:
-            values.append(run)
+    for key, values in _by_key(rows, runs):
         block.append((decode_key(key), values.values()))
         size += values.bytes
         if size > _BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
@@ -106,6 +101,21 @@ def _global_groups(
             block, size = [], 0
     if block:
         yield template, block
+
+
+def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, ValuesBuilder]]:
+    """Gathers the rows of each key; a plain loop, as it runs for every row."""
+    current: bytes | None = None
+    values = ValuesBuilder(runs)
+    for key, _, run in rows:
+        if key != current:
+            if current is not None:
+                yield current, values
+                values = ValuesBuilder(runs)
+            current = key
+        values.append(run)
+    if current is not None:
+        yield current, values
 
 
 def _windowed_groups(

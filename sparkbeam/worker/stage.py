@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +30,8 @@ from sparkbeam.worker.sinks import PLAIN_CELL, sink_for
 
 _QUEUED_BATCHES = 3
 _KEYS_PER_BUNDLE = 1000
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class _Run:
         thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
         thread.start()
         try:
-            while (item := self._queue.get()) is not None:
+            while (item := self._next()) is not None:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
@@ -84,6 +87,13 @@ class _Run:
                 while True:
                     self._queue.get_nowait()
             thread.join()
+
+    def _next(self) -> pa.RecordBatch | BaseException | None:
+        # The bundle may take long over one element, so the reports are sent from here.
+        while True:
+            self._tally.tick()
+            with contextlib.suppress(queue.Empty):
+                return self._queue.get(timeout=metrics.REPORT_SECONDS)
 
     def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
         while not self._abandoned.is_set():
@@ -133,7 +143,8 @@ class _Run:
             keys = sources.keyed(rows, coder)
             for first in keys:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
-                self._finish_bundle(processor, processor.run_keyed(bundle))
+                followed = self._followed(processor, bundle)
+                self._finish_bundle(processor, processor.run_keyed(followed))
             return
         elements: Iterator[sources.Block]
         match source.layout:
@@ -149,7 +160,19 @@ class _Run:
                 )
             case _:
                 elements = sources.chunks(rows, coder)
-        self._finish_bundle(processor, processor.run(elements))
+        self._finish_bundle(processor, processor.run(self._followed(processor, elements)))
+
+    def _followed(
+        self, processor: StageProcessor, items: Iterable[_T], *, resumed: bool = False
+    ) -> Iterator[_T]:
+        """The input of a bundle; reports follow the bundle from when it asks for the first item.
+
+        Until then the processor may still show the bundle before.
+        """
+        self._tally.begin(
+            metrics.Bundle(processor.source, processor.monitoring_infos, resumed=resumed)
+        )
+        yield from items
 
     def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
         """Ends a bundle and processes what it deferred, until nothing is left."""
@@ -169,9 +192,10 @@ class _Run:
             due_now = [heapq.heappop(waiting)[2]]
             while waiting and waiting[0][0] <= time.monotonic():
                 due_now.append(heapq.heappop(waiting)[2])
-            residuals = processor.run(
-                sources.blocks(element for encoded in due_now for element in decode_all(encoded))
+            deferred = sources.blocks(
+                element for encoded in due_now for element in decode_all(encoded)
             )
+            residuals = processor.run(self._followed(processor, deferred, resumed=True))
             self._commit(processor)
 
     def _commit(self, processor: StageProcessor) -> None:
@@ -189,7 +213,6 @@ class _Run:
                 for report in batch.column(3).filter(reports).to_pylist():
                     self._rows.append(METRICS_TAG, None, 0, report)
                 batch = batch.filter(pc.invert(reports))
-            self._tally.elements(batch.num_rows)
             yield from _tuples(batch)
 
 

@@ -7,6 +7,7 @@ immutable types stay objects, and a run of them is encoded in one call; other
 values are encoded at once, as the user's code may change them later.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from apache_beam.coders import coder_impl
 
 from sparkbeam.worker.values import RunCoder
 
-TABLE_BYTES = 64 << 20
+TABLE_BYTES = 96 << 20
 """A table is written when its elements take about this many bytes of memory."""
 
 OBJECT_BYTES = 40
@@ -39,8 +40,8 @@ class _WindowTable:
     """The runs of one window: lists of objects, and lists of encodings, by key."""
 
     def __init__(self) -> None:
-        self.objects: dict[type, dict[Any, list[Any]]] = {
-            kind: {} for kind in HASHED_AS_ENCODED
+        self.objects: dict[type, defaultdict[Any, list[Any]]] = {
+            kind: defaultdict(list) for kind in HASHED_AS_ENCODED
         }
         self.encodings: dict[bytes, list[bytes]] = {}
         self.stamps: dict[bytes, int] = {}
@@ -75,29 +76,26 @@ class RunTable:
 
     def add_all(self, window: Any, pairs: list[tuple[Any, Any]], stamp: int = 0) -> bool:
         """Adds many elements of a window; True when the table is full."""
-        add = self.add
-        full = False
-        if self._combine is None:
+        keys, values = zip(*pairs, strict=True)
+        key_kinds, value_kinds = set(map(type, keys)), set(map(type, values))
+        if (
+            self._combine is None
+            and len(key_kinds) == 1
+            and key_kinds <= HASHED_AS_ENCODED
+            and value_kinds <= IMMUTABLE
+        ):
             self._select(window)
-            objects = self._last.objects
-            added = 0
+            by_key = self._last.objects[key_kinds.pop()]
+            before = len(by_key)
             for key, value in pairs:
-                kind = type(value)
-                by_key = objects.get(type(key)) if kind in IMMUTABLE else None
-                if by_key is None or kind in _SIZED:
-                    full |= add(window, key, value)
-                    continue
-                run = by_key.get(key)
-                if run is None:
-                    by_key[key] = [value]
-                    added += _ENTRY_BYTES
-                else:
-                    run.append(value)
-            self._bytes += added + OBJECT_BYTES * len(pairs)
-            return full or self._bytes > TABLE_BYTES
-        for key, value in pairs:
-            full |= add(window, key, value, stamp)
-        return full
+                by_key[key].append(value)
+            self._bytes += OBJECT_BYTES * len(pairs) + _ENTRY_BYTES * (len(by_key) - before)
+            if value_kinds & _SIZED:
+                self._bytes += sum(len(value) for value in values if type(value) in _SIZED)
+        else:
+            for key, value in pairs:
+                self.add(window, key, value, stamp)
+        return self._bytes > TABLE_BYTES
 
     def _select(self, window: Any) -> None:
         if window is not self._last_window:
@@ -115,12 +113,10 @@ class RunTable:
         if kind in IMMUTABLE:
             by_key = self._last.objects.get(type(key))
             if by_key is not None:
-                run = by_key.get(key)
-                if run is None:
-                    by_key[key] = [value]
+                run = by_key[key]
+                if not run:
                     self._bytes += _ENTRY_BYTES
-                else:
-                    run.append(value)
+                run.append(value)
                 self._bytes += OBJECT_BYTES + len(value) if kind in _SIZED else OBJECT_BYTES
                 return self._bytes > TABLE_BYTES
         return self._add_encoded(self._encode_key(key), self._encode_value(value))

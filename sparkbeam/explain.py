@@ -1,0 +1,87 @@
+"""What would run, for people: the user's transforms, the stages, Spark's plan."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan import picture
+from sparkbeam.plan.model import Plan
+
+SUFFIXES = (".svg", ".html", ".txt")
+"""The kinds of file that an explanation can be saved as."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a pipeline runs on Spark; ``print`` it, or :meth:`save` it.
+
+    Attributes:
+        plan: the graph of stages.
+        pipeline: the user's transforms as an indented tree, with the stages that run them.
+        stages: the stages and how rows travel between them.
+        spark: Spark's physical plan of each query, or why there is none.
+    """
+
+    plan: Plan = field(repr=False)
+    pipeline: str
+    stages: str
+    spark: str
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The texts by their headings, from what the user wrote to what Spark runs."""
+        return {"Pipeline": self.pipeline, "Stages": self.stages, "Spark plan": self.spark}
+
+    def __str__(self) -> str:
+        return "\n\n".join(
+            f"{heading}\n{'=' * len(heading)}\n{text}" for heading, text in self.parts.items()
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes the picture (.svg), picture and texts (.html) or the texts (.txt).
+
+        Raises:
+            ConfigurationError: the path ends in something else.
+        """
+        check_suffix(path)
+        path = Path(path)
+        match path.suffix.lower():
+            case ".svg":
+                content = picture.svg(self.plan)
+            case ".html":
+                content = picture.page(self.plan, "How the pipeline runs on Spark", self.parts)
+            case _:
+                content = f"{self}\n"
+        path.write_text(content, encoding="utf-8")
+
+
+def check_suffix(path: str | Path) -> None:
+    """Raises :class:`ConfigurationError` for a file that an explanation cannot be saved as."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise ConfigurationError(
+            f"An explanation cannot be saved as '{path}': "
+            f"use a name that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+        )
+
+
+_collections: list[list[Explanation]] = []
+
+
+@contextmanager
+def collected() -> Iterator[list[Explanation]]:
+    """Gathers what :func:`show` is given meanwhile, from any thread."""
+    explanations: list[Explanation] = []
+    _collections.append(explanations)
+    try:
+        yield explanations
+    finally:
+        _collections.remove(explanations)
+
+
+def show(explanation: Explanation) -> None:
+    """Prints an explanation, as ``--spark_explain`` asks for."""
+    print(explanation)
+    for explanations in _collections:
+        explanations.append(explanation)

@@ -1,0 +1,93 @@
+"""Receives the signals of the workers, on the driver."""
+
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sparkbeam import session as sessions
+from sparkbeam.worker.metrics import Reporter, Signal
+
+_LOOPBACK = "127.0.0.1"
+_MAX_DATAGRAM = 65_536
+_RECEIVE_BUFFER = 1 << 20
+_IDLE_SECONDS = 1.0
+_CLOSE_SECONDS = 0.2
+
+
+class Listener:
+    """A socket, and a thread that waits for datagrams on it.
+
+    Datagrams without the token, and malformed ones, are dropped.
+
+    Args:
+        note: called with each signal, in the listener's thread; what it
+            raises is dropped with the signal.
+        bind: the address to listen at.
+        host: the address at which the workers reach it.
+
+    Raises:
+        OSError: nobody can listen there.
+    """
+
+    def __init__(
+        self, note: Callable[[Signal], None], bind: str = _LOOPBACK, host: str = _LOOPBACK
+    ) -> None:
+        self._note = note
+        self._token = secrets.token_hex(16)
+        self._closed = threading.Event()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            self._socket.settimeout(_IDLE_SECONDS)
+            self._socket.bind((bind, 0))
+            self.reporter = Reporter(host, self._socket.getsockname()[1], self._token)
+        except OSError:
+            self._socket.close()
+            raise
+        self._thread = threading.Thread(target=self._receive, name="sparkbeam-progress", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Takes in what has arrived, then stops; takes 0.2 s at most."""
+        self._closed.set()
+        # The thread sleeps until something arrives, or notices later by itself.
+        with contextlib.suppress(OSError):
+            self._socket.sendto(b"", self._socket.getsockname())
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _receive(self) -> None:
+        with self._socket:
+            while not self._closed.is_set():
+                with contextlib.suppress(TimeoutError):
+                    self._take()
+            self._socket.setblocking(False)
+            deadline = time.monotonic() + _CLOSE_SECONDS
+            with contextlib.suppress(BlockingIOError):
+                while time.monotonic() < deadline:
+                    self._take()
+
+    def _take(self) -> None:
+        datagram = self._socket.recv(_MAX_DATAGRAM)
+        # Anyone may send anything.
+        with contextlib.suppress(Exception):
+            self._note(Signal.parse(datagram, self._token))
+
+
+def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
+    """A listener that the workers of ``session`` can reach; None if there can be none."""
+    try:
+        if sessions.is_connect(session):
+            on_this_machine = session.client.host in ("localhost", _LOOPBACK)
+            return Listener(note) if on_this_machine else None
+        if sessions.is_local(session):
+            return Listener(note)
+        host = session.conf.get("spark.driver.host")
+        bind = session.conf.get("spark.driver.bindAddress", host)
+        # As a number, or else the workers would ask for the name with every signal.
+        return Listener(note, bind, socket.gethostbyname(host))
+    except Exception:  # Whatever is unusual here, the pipeline can do without.
+        return None

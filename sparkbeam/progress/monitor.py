@@ -1,0 +1,62 @@
+"""All that is live about one run: the listener, the figures and the display."""
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from sparkbeam.plan.model import Plan
+from sparkbeam.progress.display import Display, screen_for
+from sparkbeam.progress.listener import listen
+from sparkbeam.progress.model import PipelineProgress
+from sparkbeam.progress.tracker import ProgressTracker
+from sparkbeam.worker.consolidation import Infos
+from sparkbeam.worker.metrics import Reporter, TaskReport
+
+
+class Monitor:
+    """Made by the runner when a run starts, closed when it has ended.
+
+    Args:
+        plan: what runs.
+        session: the Spark session.
+        show: the option ``--spark_progress``: auto, on or off.
+    """
+
+    def __init__(self, plan: Plan, session: Any, show: str) -> None:
+        self._tracker = ProgressTracker(plan)
+        self._listener = listen(session, self._tracker.note)
+        self._display: Display | None = None
+        with contextlib.suppress(Exception):  # Standard error may be anything.
+            screen = screen_for(show)
+            self._display = None if screen is None else Display(self.snapshot, screen)
+
+    @property
+    def reporter(self) -> Reporter | None:
+        """What the workers send signals with; None where they cannot reach the driver."""
+        return None if self._listener is None else self._listener.reporter
+
+    def snapshot(self) -> PipelineProgress:
+        """How far the pipeline is."""
+        return self._tracker.snapshot()
+
+    def lost(self) -> Infos:
+        """The metrics of failed attempts so far."""
+        return self._tracker.lost()
+
+    def hide(self) -> None:
+        """Clears the terminal; the pipeline goes on."""
+        if self._display is not None:
+            self._display.hide()
+
+    def close(self, reports: Iterable[TaskReport] | None) -> None:
+        """Ends the listener and the display.
+
+        Args:
+            reports: of all the tasks, or None if the run failed or was cancelled.
+        """
+        with contextlib.suppress(Exception):
+            if self._listener is not None:
+                self._listener.close()
+            self._tracker.end(reports)
+        if self._display is not None:
+            self._display.close()

@@ -1,0 +1,178 @@
+"""Adds up the signals of the tasks of a run."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
+from sparkbeam.worker.consolidation import Infos, consolidate
+from sparkbeam.worker.metrics import Counts, Signal, SignalKind, TaskReport
+
+_SHUFFLES = (Exchange.BY_KEY, Exchange.REBALANCE)
+
+
+class ProgressTracker:
+    """What is known of a run; may be used from any thread.
+
+    Spark may run a task again after a failure, when it speculates, or when it
+    has lost what the task had put out. So whatever an attempt says is booked
+    under the partition that it works on: the attempt that is farthest counts
+    until the first one succeeds, and from then on that one.
+
+    Args:
+        plan: what runs.
+        clock: gives seconds that only grow.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stages = {stage.id: _Stage(stage.name) for stage in plan.stages}
+        self._readers = _readers(plan)
+        self._lost: Infos = []
+        self._ended = False
+        self._succeeded = False
+
+    def note(self, signal: Signal) -> None:
+        """Books a signal.
+
+        Raises:
+            Exception: of whatever type, if it does not belong to this run.
+        """
+        report = TaskReport.parse(signal.report.encode()) if signal.report else None
+        with self._lock:
+            if self._ended:
+                return
+            self._stages[signal.stage].note(signal, self._clock())
+            if report is not None:
+                self._lost = consolidate([*self._lost, *report.infos])
+
+    def end(self, reports: Iterable[TaskReport] | None) -> None:
+        """Notes that the run has ended; later signals are ignored.
+
+        Args:
+            reports: of all the tasks, after a success; they make the figures
+                exact. None if the run failed or was cancelled.
+        """
+        of_stage: dict[str, list[TaskReport]] = defaultdict(list)
+        for report in reports or ():
+            of_stage[report.stage].append(report)
+        with self._lock:
+            self._ended = True
+            self._succeeded = reports is not None
+            for stage_id, reported in of_stage.items():
+                self._stages[stage_id].settle(reported)
+
+    def lost(self) -> Infos:
+        """The metrics of failed attempts."""
+        with self._lock:
+            return list(self._lost)
+
+    def snapshot(self) -> PipelineProgress:
+        """The state of all stages now."""
+        with self._lock:
+            states: dict[str, StageState] = {}
+            # From the end, as what a stage's readers do tells whether it is done.
+            for stage_id in reversed(self._stages):
+                states[stage_id] = self._state(stage_id, states)
+            now = self._clock()
+            return PipelineProgress(
+                tuple(
+                    stage.progress(states[stage_id], now)
+                    for stage_id, stage in self._stages.items()
+                )
+            )
+
+    def _state(self, stage_id: str, states: dict[str, StageState]) -> StageState:
+        stage = self._stages[stage_id]
+        if self._succeeded or any(
+            states[reader] is StageState.DONE
+            # What waits for all of the stage's output has begun.
+            or (waits and states[reader] is not StageState.WAITING)
+            for reader, waits in self._readers[stage_id]
+        ):
+            return StageState.DONE
+        if not stage.started:
+            return StageState.WAITING
+        if not self._ended:
+            return StageState.RUNNING
+        return StageState.FAILED if stage.failed else StageState.STOPPED
+
+
+@dataclass
+class _Task:
+    counts: Counts = Counts()
+    done: bool = False
+
+
+@dataclass
+class _Stage:
+    name: str
+    tasks: dict[int, _Task] = field(default_factory=dict)
+    failed: int = 0
+    begun: float | None = None
+    last: float = 0.0
+    settled: tuple[int, Counts] | None = None
+
+    @property
+    def started(self) -> bool:
+        return bool(self.tasks)
+
+    def note(self, signal: Signal, now: float) -> None:
+        if self.begun is None:
+            self.begun = now
+        self.last = now
+        task = self.tasks.setdefault(signal.partition, _Task())
+        self.failed += signal.kind is SignalKind.FAILED
+        if task.done:
+            return
+        if signal.kind is SignalKind.FINISHED:
+            task.done = True
+            task.counts = signal.counts
+        else:
+            task.counts = Counts(*map(max, task.counts, signal.counts))
+
+    def settle(self, reports: list[TaskReport]) -> None:
+        self.settled = (len(reports), _sum(report.counts for report in reports))
+
+    def progress(self, state: StageState, now: float) -> StageProgress:
+        done = sum(task.done for task in self.tasks.values())
+        started = len(self.tasks)
+        counts = _sum(task.counts for task in self.tasks.values())
+        if self.settled is not None:
+            done, counts = self.settled
+            started = done
+        until = now if state is StageState.RUNNING else self.last
+        return StageProgress(
+            name=self.name,
+            state=state,
+            tasks_started=started,
+            tasks_done=done,
+            tasks_failed=self.failed,
+            elements=counts.elements,
+            busiest=counts.busiest,
+            seconds=0.0 if self.begun is None else until - self.begun,
+        )
+
+
+def _sum(parts: Iterable[Counts]) -> Counts:
+    total = Counts()
+    for part in parts:
+        total = total.plus(part)
+    return total
+
+
+def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
+    """For each stage those that read it, and whether they wait for the end of its output."""
+    writer = {port.tag: stage.id for stage in plan.stages for port in stage.ports}
+    readers: dict[str, list[tuple[str, bool]]] = {stage.id: [] for stage in plan.stages}
+    for stage in plan.stages:
+        for tag in stage.inputs:
+            readers[writer[tag]].append((stage.id, stage.exchange in _SHUFFLES))
+        for side_input in stage.side_inputs:
+            for tag in side_input.sources:
+                readers[writer[tag]].append((stage.id, True))
+    return readers
