@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan import picture
-from sparkbeam.plan.model import Plan
+
+if TYPE_CHECKING:
+    from sparkbeam.plan.model import Plan
 
 SUFFIXES = (".svg", ".html", ".txt")
 """The kinds of file that an explanation can be saved as."""
@@ -24,7 +26,7 @@ class Explanation:
         spark: Spark's physical plan of each query, or why there is none.
     """
 
-    plan: Plan = field(repr=False)
+    plan: "Plan" = field(repr=False)
     pipeline: str
     stages: str
     spark: str
@@ -46,6 +48,8 @@ class Explanation:
             ConfigurationError: the path ends in something else.
         """
         check_suffix(path)
+        from sparkbeam.plan import picture
+
         path = Path(path)
         match path.suffix.lower():
             case ".svg":

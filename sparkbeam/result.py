@@ -9,6 +9,7 @@ from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from sparkbeam.metrics.results import SparkMetrics
+from sparkbeam.progress.model import PipelineProgress
 from sparkbeam.worker.consolidation import Infos, consolidate
 
 
@@ -18,12 +19,22 @@ class SparkPipelineResult(PipelineResult):
     Args:
         cancel_work: stops the Spark work of the pipeline, from any thread.
         lost: gives the metrics of failed attempts so far.
+        progress: tells how far the run is.
+        interrupted: called if the user interrupts the program while it waits.
     """
 
-    def __init__(self, cancel_work: Callable[[], None], lost: Callable[[], Infos]) -> None:
+    def __init__(
+        self,
+        cancel_work: Callable[[], None],
+        lost: Callable[[], Infos],
+        progress: Callable[[], PipelineProgress] = PipelineProgress,
+        interrupted: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(PipelineState.RUNNING)
         self._cancel_work = cancel_work
         self._lost = lost
+        self._progress = progress
+        self._interrupted = interrupted
         self._committed: Infos = []
         self._error: BaseException | None = None
         self._ended = threading.Event()
@@ -48,12 +59,16 @@ class SparkPipelineResult(PipelineResult):
             PipelineFailed: the pipeline failed, with the step and the user's traceback.
         """
         deadline = None if duration is None else time.monotonic() + duration / 1000
-        # In slices, so that an interrupt from the keyboard gets through.
-        while not self._ended.wait(
-            0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
-        ):
-            if deadline is not None and time.monotonic() >= deadline:
-                return self.state
+        try:
+            # In slices, so that an interrupt from the keyboard gets through.
+            while not self._ended.wait(
+                0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
+            ):
+                if deadline is not None and time.monotonic() >= deadline:
+                    return self.state
+        except KeyboardInterrupt:
+            self._interrupted()
+            raise
         if self._error is not None and self._state == PipelineState.FAILED:
             raise self._error
         return self.state
@@ -71,6 +86,10 @@ class SparkPipelineResult(PipelineResult):
         self._cancel_work()
         self._ended.wait(_CANCEL_SECONDS)
         return self.state
+
+    def progress(self) -> PipelineProgress:
+        """How far the pipeline is; exact once it has succeeded, see :class:`PipelineProgress`."""
+        return self._progress()
 
     def metrics(self) -> MetricResults:
         """The user's metrics; complete once the pipeline has ended."""

@@ -17,12 +17,14 @@ from apache_beam.transforms import environments
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.batch.explain import Rehearsal
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.translate import translate
+from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.worker.metrics import TaskReport
 
@@ -75,8 +77,8 @@ class SparkRunner(PipelineRunner):
         plan = self._plan(pipeline, options)
         try:
             session = self._session or sessions.obtain(checked)
-            execution = BatchExecution(session, plan, parallelism=checked.spark_parallelism)
-            spark_plan = execution.explain()
+            rehearsal = Rehearsal(session, plan, parallelism=checked.spark_parallelism)
+            spark_plan = rehearsal.explain()
         except ConfigurationError as error:
             # The rest can be told on a machine without Java or far from the cluster.
             spark_plan = f"There is none without a Spark session. {error}"
@@ -89,7 +91,7 @@ class SparkRunner(PipelineRunner):
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         show(self.explain(pipeline, options))
-        result = SparkPipelineResult(cancel_work=lambda: None, lost=lambda: [])
+        result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
         result.finish([], None)
         return result
 
@@ -112,8 +114,12 @@ class SparkRunner(PipelineRunner):
         self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
     ) -> SparkPipelineResult:
         tag = f"sparkbeam-{uuid.uuid4().hex}"
+        monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
-            cancel_work=lambda: session.interruptTag(tag), lost=lambda: []
+            cancel_work=lambda: session.interruptTag(tag),
+            lost=monitor.lost,
+            progress=monitor.snapshot,
+            interrupted=monitor.hide,
         )
 
         def work() -> None:
@@ -121,10 +127,16 @@ class SparkRunner(PipelineRunner):
             reports: list[TaskReport] = []
             error: Exception | None = None
             try:
-                execution = BatchExecution(session, plan, parallelism=options.spark_parallelism)
+                execution = BatchExecution(
+                    session,
+                    plan,
+                    parallelism=options.spark_parallelism,
+                    reporter=monitor.reporter,
+                )
                 reports = [TaskReport.parse(report) for report in execution.run()]
             except Exception as raised:
                 error = explained(raised)
+            monitor.close(reports if error is None else None)
             _warn(reports)
             result.finish([info for report in reports for info in report.infos], error)
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -86,6 +87,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.udf.pipelined.enabled": "true",
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
     if cores is not None:
@@ -93,7 +95,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.ui.enabled": "false",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(4 * cores),
+            "spark.sql.shuffle.partitions": str(2 * cores),
             "spark.driver.memory": f"{_local_memory_mb()}m",
             "spark.driver.maxResultSize": "0",
         }
@@ -158,8 +160,17 @@ def is_local(session: Any) -> bool:
     return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
 
 
+_cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()
+
+
 def cores(session: Any) -> int:
     """How many tasks the session runs at once, as Spark itself assumes for a range."""
+    if session not in _cores:
+        _cores[session] = _planned_splits(session)
+    return _cores[session]
+
+
+def _planned_splits(session: Any) -> int:
     plan = session.sql("EXPLAIN SELECT * FROM range(1000000)").collect()[0][0]
     splits = re.search(r"splits=(\d+|Some\((\d+)\))", plan)
     if splits is None:

@@ -3,19 +3,24 @@
 from typing import Any
 
 from pyspark.sql import functions as sf
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from sparkbeam.plan.model import Exchange
-from sparkbeam.worker.rows import SPARK_SCHEMA
+
+ROW_TYPE = StructType(
+    [
+        StructField("tag", IntegerType()),
+        StructField("key", BinaryType()),
+        StructField("ord", LongType()),
+        StructField("value", BinaryType()),
+    ]
+)
+"""The Spark type of the rows between stages; see :mod:`sparkbeam.worker.rows`."""
 
 
 def impulse(session: Any) -> Any:
     """One row, whose content nobody reads."""
     return session.range(0, 1, 1, 1)
-
-
-def nothing(session: Any) -> Any:
-    """No rows at all."""
-    return session.createDataFrame([], SPARK_SCHEMA)
 
 
 def exchanged(rows: Any, exchange: Exchange, *, parallelism: int | None, cores: int) -> Any:

@@ -19,11 +19,11 @@ from typing import Any
 from pyspark.sql import functions as sf
 
 from sparkbeam import session as sessions
-from sparkbeam.batch.exchange import exchanged, impulse
+from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulse
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.worker.metrics import Reporter
-from sparkbeam.worker.rows import METRICS_TAG, SPARK_SCHEMA
+from sparkbeam.worker.rows import METRICS_TAG
 from sparkbeam.worker.stage import StageTask
 
 
@@ -36,6 +36,8 @@ class BatchExecution:
         parallelism: the number of partitions of a shuffle, or None for Spark's choice.
         reporter: where the workers send live progress, or None.
     """
+
+    _side_input_store = SideInputStore
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class BatchExecution:
         self._output: dict[str, Any] = {}
         self._persisted: dict[str, Any] = {}
         self._open: dict[str, Any] = {}
-        self._side_inputs: SideInputs = SideInputStore(session)
+        self._side_inputs = self._side_input_store(session)
 
     def run(self) -> list[bytes]:
         """Executes the plan.
@@ -88,7 +90,7 @@ class BatchExecution:
             },
             reporter=self._reporter,
         )
-        rows = self._input(stage).mapInArrow(_named(task), SPARK_SCHEMA)
+        rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:
             rows = rows.persist()
             self._persisted[stage.id] = rows
@@ -131,7 +133,6 @@ class BatchExecution:
         """Runs what has not run yet, for the metrics that come out of it."""
         table = self._rest().toArrow()
         return [bytes(value) for value in table.column(0).to_pylist()]
-
 
     def _rest(self) -> Any:
         """The query whose execution runs what has not run yet."""

@@ -60,14 +60,12 @@ def edges(plan: Plan) -> list[Edge]:
     writer = {port.tag: (stage, port) for stage in plan.stages for port in stage.ports}
     found = []
     for reader in plan.stages:
-        for tag in dict.fromkeys(reader.inputs):
-            found.append(Edge(*writer[tag], reader))
+        found += [Edge(*writer[tag], reader) for tag in dict.fromkeys(reader.inputs)]
         asked: dict[int, list[SideInput]] = defaultdict(list)
         for side_input in reader.side_inputs:
             for tag in side_input.sources:
                 asked[tag].append(side_input)
-        for tag, side_inputs in asked.items():
-            found.append(Edge(*writer[tag], reader, tuple(side_inputs)))
+        found += [Edge(*writer[tag], reader, tuple(fed)) for tag, fed in asked.items()]
     return found
 
 
@@ -152,9 +150,7 @@ def _port_names(stage: Stage) -> dict[int, str]:
         if id != stage.source_id
         for tag, pcollection in transform.outputs.items()
     }
-    full = {
-        port.tag: writers.get(port.pcollection, (stage.labels[-1], "")) for port in stage.ports
-    }
+    full = {port.tag: writers.get(port.pcollection, (stage.labels[-1], "")) for port in stage.ports}
     short = {tag: _outermost(name) + output for tag, (name, output) in full.items()}
     unique = Counter(short.values())
     return {
@@ -205,11 +201,11 @@ class _Outline:
             source = descriptor.transforms[stage.source_id]
             for pcollection in source.outputs.values():
                 self._receives[pcollection].add(stage.id)
-            for name in descriptor.transforms:
+            for part in descriptor.transforms:
                 # A part that Beam's optimizer made belongs to the transform it is named after.
-                while name:
-                    self._runs[name].add(stage.id)
-                    name = name.rpartition("/")[0]
+                names = part.split("/")
+                for end in range(1, len(names) + 1):
+                    self._runs["/".join(names[:end])].add(stage.id)
 
     def lines(self, ids: Iterable[str], parent: str = "", depth: int = 0) -> Iterator[_Line]:
         for id in ids:
@@ -258,9 +254,13 @@ _EXAMPLES = "apache_beam.examples."
 
 
 def _kind(transform: beam_runner_api_pb2.PTransform) -> str:
-    """The class of a transform; empty where it says nothing."""
+    """The class of a transform, without its module; empty where it says nothing."""
     written_in = transform.annotations.get("python_type", b"").decode()
-    return "" if written_in == _FUNCTION_COMPOSITE else written_in.rpartition(".")[2].lstrip("_")
+    if written_in == _FUNCTION_COMPOSITE:
+        return ""
+    names = written_in.rpartition("<locals>.")[2].split(".")
+    first = next((i for i, name in enumerate(names) if not name.islower()), -1)
+    return ".".join(names[first:]).lstrip("_")
 
 
 # Words.

@@ -10,13 +10,15 @@ of boxes, which bounds the drawing's width.
 
 import itertools
 from bisect import bisect_right, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 BOXES_PER_ROW = 4
-_SWEEPS = 12
-_LANE_WIDTH = 14.0
+_SWEEPS = 13
+_LANE_WIDTH = 4.0
+_LANE_GAP = 10.0
+_LANE_WEIGHT = 8.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Line:
     Attributes:
         source: the box where it starts.
         target: the box where it ends.
-        style: lines of a source that have the same style share their way.
+        style: lines of the same style share their way from a box or to a box.
         entry: where it meets the target, in pixels from the middle of its top.
     """
 
@@ -74,7 +76,7 @@ def arrange(
     boxes: Sequence[Box],
     lines: Sequence[Line],
     *,
-    gap: float = 28.0,
+    gap: float = 24.0,
     row_gap: float = 44.0,
 ) -> Arrangement:
     """Places boxes in rows, from top to bottom.
@@ -88,8 +90,17 @@ def arrange(
     return _Arranger(boxes, lines, gap, row_gap).arrangement()
 
 
-# A place in a row is taken by a box (its id) or by a passing bundle of lines.
-_Lane = tuple[str, Hashable, int]
+@dataclass(frozen=True)
+class _Lane:
+    """What passes a row: the lines of one style that leave or reach one box."""
+
+    box: str
+    leaving: bool
+    style: Hashable
+    row: int
+
+
+# A box, by its id, or a lane takes a place in a row.
 _Place = str | _Lane
 
 
@@ -102,7 +113,10 @@ class _Arranger:
         self._gap = gap
         self._row_gap = row_gap
         self._row = _rows(list(self._boxes), self._lines)
-        self._rows: list[list[_Place]] = [[] for _ in range(max(self._row.values(), default=-1) + 1)]
+        self._rows: list[list[_Place]] = [[] for _ in set(self._row.values())]
+        self._degree = Counter(
+            (box, line.style) for line in self._lines for box in (line.source, line.target)
+        )
         self._above: dict[_Place, list[_Place]] = defaultdict(list)
         self._below: dict[_Place, list[_Place]] = defaultdict(list)
 
@@ -123,9 +137,11 @@ class _Arranger:
     def _stops(self, line: Line) -> list[_Place]:
         """The places that a line connects, made where they are not there yet."""
         first, last = self._row[line.source], self._row[line.target]
+        leaving = self._degree[line.source, line.style] >= self._degree[line.target, line.style]
+        box = line.source if leaving else line.target
         stops: list[_Place] = [line.source]
         for row in range(first + 1, last):
-            lane = (line.source, line.style, row)
+            lane = _Lane(box, leaving, line.style, row)
             if lane not in self._rows[row]:
                 self._rows[row].append(lane)
             stops.append(lane)
@@ -178,36 +194,50 @@ class _Arranger:
 
     def _columns(self) -> dict[_Place, float]:
         """The horizontal middle of every place."""
+        widest = max((self._offsets(row)[-1] + self._edges(row) for row in self._rows), default=0.0)
         x: dict[_Place, float] = {}
-        widest = max(map(self._row_width, self._rows), default=0.0)
         for row in self._rows:
-            left = (widest - self._row_width(row)) / 2
-            for place in row:
-                x[place] = left + self._width(place) / 2
-                left += self._width(place) + self._gap
+            start = (widest - self._offsets(row)[-1] - self._edges(row) + self._width(row[0])) / 2
+            x.update((p, start + o) for p, o in zip(row, self._offsets(row), strict=True))
         for sweep in range(_SWEEPS):
-            for row in self._rows if sweep % 2 == 0 else self._rows[::-1]:
-                self._straighten(row, x, widest)
-        left = min((x[p] - self._width(p) / 2 for row in self._rows for p in row), default=0.0)
+            downwards = sweep % 2 == 0
+            for row in self._rows if downwards else self._rows[::-1]:
+                self._straighten(row, x, widest, downwards=downwards)
+        left = min((x[row[0]] - self._width(row[0]) / 2 for row in self._rows), default=0.0)
         return {place: middle - left for place, middle in x.items()}
 
-    def _straighten(self, row: list[_Place], x: dict[_Place, float], widest: float) -> None:
+    def _straighten(
+        self, row: list[_Place], x: dict[_Place, float], widest: float, *, downwards: bool
+    ) -> None:
         """Moves the places of a row towards what they are connected to, in their order."""
-        wanted, weights, offsets = [], [], []
-        offset = 0.0
-        for index, place in enumerate(row):
-            if index:
-                offset += (self._width(row[index - 1]) + self._width(place)) / 2 + self._gap
-            around = [x[n] for n in (*self._above[place], *self._below[place])]
-            wanted.append((sum(around) / len(around) if around else x[place]) - offset)
-            # A straight line is worth more than a centred box.
-            weights.append(1.0 if isinstance(place, str) else 4.0)
-            offsets.append(offset)
+        offsets = self._offsets(row)
+        wanted, weights = [], []
+        for place, offset in zip(row, offsets, strict=True):
+            above, below = self._above[place], self._below[place]
+            around = (above or below) if downwards else (below or above)
+            lanes = [n for n in around if not isinstance(n, str)]
+            straight = bool(lanes) and not isinstance(place, str)
+            goals = [x[n] for n in (lanes if straight else around)] or [x[place]]
+            wanted.append(sum(goals) / len(goals) - offset)
+            weights.append(_LANE_WEIGHT if straight else 1.0)
         # Within the widest row, so that the drawing does not creep sideways.
         low = self._width(row[0]) / 2
-        high = max(low, widest - self._width(row[-1]) / 2 - offset)
+        high = max(low, widest - self._width(row[-1]) / 2 - offsets[-1])
         for place, start, offset in zip(row, _monotone(wanted, weights), offsets, strict=True):
             x[place] = min(max(start, low), high) + offset
+
+    def _offsets(self, row: list[_Place]) -> list[float]:
+        """How far the middle of each place must at least be from that of the first."""
+        offsets = [0.0]
+        for left, right in itertools.pairwise(row):
+            lanes = not isinstance(left, str) and not isinstance(right, str)
+            gap = _LANE_GAP if lanes else self._gap
+            offsets.append(offsets[-1] + (self._width(left) + self._width(right)) / 2 + gap)
+        return offsets
+
+    def _edges(self, row: list[_Place]) -> float:
+        """The outer halves of the first and the last place."""
+        return (self._width(row[0]) + self._width(row[-1])) / 2
 
     def _tops(self) -> tuple[list[float], float]:
         tops, y = [], 0.0
@@ -229,9 +259,6 @@ class _Arranger:
 
     def _row_height(self, row: int) -> float:
         return max(self._boxes[p].height for p in self._rows[row] if isinstance(p, str))
-
-    def _row_width(self, row: list[_Place]) -> float:
-        return sum(map(self._width, row)) + self._gap * (len(row) - 1)
 
     def _width(self, place: _Place) -> float:
         return self._boxes[place].width if isinstance(place, str) else _LANE_WIDTH
@@ -273,7 +300,7 @@ def _monotone(values: list[float], weights: list[float]) -> list[float]:
         pools.append((value, weight, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             second, first = pools.pop(), pools.pop()
-            weight = first[1] + second[1]
-            mean = (first[0] * first[1] + second[0] * second[1]) / weight
-            pools.append((mean, weight, first[2] + second[2]))
+            total = first[1] + second[1]
+            mean = (first[0] * first[1] + second[0] * second[1]) / total
+            pools.append((mean, total, first[2] + second[2]))
     return [value for value, _, size in pools for _ in range(size)]

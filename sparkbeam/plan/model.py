@@ -17,6 +17,12 @@ SOURCE_URN = "sparkbeam:source:v1"
 
 SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout`` and ``tag``."""
+FUNCTION_URN = "sparkbeam:function:v1"
+"""A ParDo of a plain function, which may run over a block of elements at once."""
+
+PRECOMBINE_URN = "sparkbeam:precombine:v1"
+"""The map side of a combine, which takes blocks."""
+
 
 class Layout(Enum):
     """What one row of a port holds."""

@@ -105,10 +105,12 @@ def svg(plan: Plan) -> str:
     Boxes are stages with the user's labels. What stands above a box is the way
     in which its rows arrive; a dashed line is a side input.
     """
-    return ET.tostring(_drawing(plan), encoding="unicode")
+    drawing, _ = _drawing(plan)
+    return ET.tostring(drawing, encoding="unicode")
 
 
-def _drawing(plan: Plan) -> ET.Element:
+def _drawing(plan: Plan) -> tuple[ET.Element, float]:
+    """The SVG element, and the pixels from its left to the middle of the first stage."""
     labels = {stage.id: _lines(stage.labels) for stage in plan.stages}
     entries = {stage.id: _entries(stage) for stage in plan.stages}
     lines: dict[layout.Line, str] = {}
@@ -121,7 +123,7 @@ def _drawing(plan: Plan) -> ET.Element:
         [layout.Box(id, _BOX_WIDTH, _height(text)) for id, text in labels.items()], list(lines)
     )
     legend = _legend(kinds=[kind for kind in _LEGEND if kind in lines.values()])
-    width = max(arrangement.width, max((end for *_, end in legend), default=0.0)) + 2 * _MARGIN
+    width = max([arrangement.width, *(end for *_, end in legend)]) + 2 * _MARGIN
     height = arrangement.height + 2 * _MARGIN + (_MARGIN if legend else 0)
     root = ET.Element(
         "svg",
@@ -140,14 +142,14 @@ def _drawing(plan: Plan) -> ET.Element:
     _element(root, "rect", "page", width="100%", height="100%")
     shift = _MARGIN + (width - 2 * _MARGIN - arrangement.width) / 2
     graph = ET.SubElement(root, "g", {"transform": f"translate({_number(shift)} {_MARGIN:g})"})
-    for line, kind in lines.items():
-        _edge(graph, kind, arrangement.ways[line])
+    _draw_edges(graph, lines, arrangement)
     for stage in plan.stages:
         x, y = arrangement.corners[stage.id]
         group = ET.SubElement(graph, "g", {"transform": f"translate({_number(x)} {_number(y)})"})
         _stage(group, plan, stage, labels[stage.id], entries[stage.id])
     _draw_legend(root, legend, height - _MARGIN)
-    return root
+    first, _ = next(iter(arrangement.corners.values()), (0.0, 0.0))
+    return root, shift + first + _BOX_WIDTH / 2
 
 
 def _entries(stage: Stage) -> list[_Entry]:
@@ -217,16 +219,31 @@ def _draw_entry(group: ET.Element, entry: _Entry) -> None:
     _element(group, "path", f"head {entry.kind}", d=head)
 
 
-def _edge(graph: ET.Element, kind: str, way: Sequence[tuple[float, float]]) -> None:
-    """A line that is vertical in the rows and bends between them."""
-    parts = [f"M{_point(way[0])}"]
-    for number, (start, end) in enumerate(itertools.pairwise(way)):
-        if number % 2 == 0:
-            parts.append(f"V{_number(end[1])}")
-        else:
-            middle = (start[1] + end[1]) / 2
-            parts.append(f"C{_point((start[0], middle))} {_point((end[0], middle))} {_point(end)}")
-    _element(graph, "path", f"edge {kind}", d="".join(parts))
+def _draw_edges(
+    graph: ET.Element, lines: Mapping[layout.Line, str], arrangement: layout.Arrangement
+) -> None:
+    """Draws lines that are vertical in the rows and bend between them.
+
+    What several lines share is drawn once, or else it would look bolder.
+    """
+    drawn = set()
+    for line, kind in lines.items():
+        way = arrangement.ways[line]
+        path, pen = [], None
+        for number, (start, end) in enumerate(itertools.pairwise(way)):
+            if (kind, start, end) in drawn:
+                continue
+            drawn.add((kind, start, end))
+            if pen != start:
+                path.append(f"M{_point(start)}")
+            if number % 2 == 0:
+                path.append(f"V{_number(end[1])}")
+            else:
+                middle = (start[1] + end[1]) / 2
+                bend = ((start[0], middle), (end[0], middle), end)
+                path.append(f"C{' '.join(map(_point, bend))}")
+            pen = end
+        _element(graph, "path", f"edge {kind}", d="".join(path))
 
 
 def _legend(kinds: Iterable[str]) -> list[tuple[str, float, float]]:
@@ -284,6 +301,8 @@ h1 { font-size: 24px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin-top: 32px; }
 pre, .picture { overflow-x: auto; border: 1px solid $border; border-radius: 6px; }
 pre { padding: 12px; font-size: 13px; line-height: 1.45; background: $box; }
+.picture { position: relative; scroll-snap-type: x proximity; }
+.start { position: absolute; scroll-snap-align: center; }
 svg { display: block; margin: 0 auto; }
 @media (prefers-color-scheme: dark) {
   body { color: $dark_text; background: $dark_page; }
@@ -295,7 +314,7 @@ svg { display: block; margin: 0 auto; }
 <body>
 <h1>$title</h1>
 <h2>How the stages connect</h2>
-<div class="picture">$picture</div>
+<div class="picture"><span class="start" style="left: ${start}px"></span>$picture</div>
 $sections
 </body>
 </html>
@@ -310,13 +329,16 @@ def page(plan: Plan, title: str, sections: Mapping[str, str]) -> str:
         title: the heading of the page.
         sections: preformatted texts by heading.
     """
+    drawing, start = _drawing(plan)
     return _PAGE.substitute(
         {
             **_LIGHT,
             **{f"dark_{name}": colour for name, colour in _DARK.items()},
             "font": _FONT,
             "title": html.escape(_legal(title)),
-            "picture": svg(plan),
+            "picture": ET.tostring(drawing, encoding="unicode"),
+            # Where a screen that is too narrow for the picture starts to show it.
+            "start": _number(start),
             "sections": "\n".join(
                 f"<h2>{html.escape(heading)}</h2>\n<pre>{html.escape(_legal(text))}</pre>"
                 for heading, text in sections.items()
@@ -364,10 +386,12 @@ def _cells(text: str) -> int:
 
 def _legal(text: str) -> str:
     """A text without the control characters and lone surrogates that XML forbids."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs", "Cn") and c not in "\n\t" else c
-        for c in text
-    )
+    return "".join("\N{REPLACEMENT CHARACTER}" if _forbidden(c) else c for c in text)
+
+
+def _forbidden(character: str) -> bool:
+    control = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
+    return control or character in "\ufffe\uffff"
 
 
 def _element(parent: ET.Element, tag: str, kind: str, **attributes: float | str) -> ET.Element:

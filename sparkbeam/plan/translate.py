@@ -27,6 +27,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils import proto_utils
 
 from sparkbeam.plan import optimize, support
+from sparkbeam.plan.functions import mark_blocks
 from sparkbeam.plan.model import (
     SINK_URN,
     SOURCE_URN,
@@ -194,6 +195,7 @@ class _Translation:
     ) -> Stage:
         source_id = f"source_{draft.id}"
         transforms = _named(draft.transforms)
+        mark_blocks(transforms)
         labels = _labels(draft.transforms) or (self._label_of(draft.input),)
         transforms[source_id] = beam_runner_api_pb2.PTransform(
             unique_name=labels[0],
@@ -290,7 +292,11 @@ def _named(
     transforms: list[beam_runner_api_pb2.PTransform],
 ) -> dict[str, beam_runner_api_pb2.PTransform]:
     """By the ids that metrics are reported under."""
-    return {transform.unique_name: transform for transform in transforms}
+    named = {}
+    for transform in transforms:
+        named[transform.unique_name] = beam_runner_api_pb2.PTransform()
+        named[transform.unique_name].CopyFrom(transform)
+    return named
 
 
 def _labels(transforms: list[beam_runner_api_pb2.PTransform]) -> tuple[str, ...]:

@@ -48,7 +48,9 @@ class Listener:
         except OSError:
             self._socket.close()
             raise
-        self._thread = threading.Thread(target=self._receive, name="sparkbeam-progress", daemon=True)
+        self._thread = threading.Thread(
+            target=self._receive, name="sparkbeam-progress", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:

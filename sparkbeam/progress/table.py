@@ -17,34 +17,36 @@ _MIN_NAME = 12
 _GAP = 2
 
 
-def progress_table(
-    progress: PipelineProgress, seconds: float, *, width: int, height: int
-) -> Table:
+def progress_table(progress: PipelineProgress, seconds: float, *, width: int, height: int) -> Table:
     """One line a stage and a summary, in ``width`` columns and ``height`` lines.
 
     Where the stages are too many, those that run or have failed are listed.
     """
     stages = _listed(progress.stages, max(1, height - 1))
-    cells = [
-        (str(stage.state), words.tasks(stage), words.elements(stage), words.rate(stage))
-        for stage in stages
+    columns: list[list[str]] = [
+        [str(stage.state) for stage in stages],
+        [words.tasks(stage) for stage in stages],
+        [words.elements(stage) for stage in stages],
+        [words.rate(stage) for stage in stages],
     ]
-    fixed = sum(max(map(len, column)) + _GAP for column in zip(*cells, strict=True))
-    table = Table(
-        box=None,
-        show_header=False,
-        padding=(0, _GAP, 0, 0),
-        pad_edge=False,
-        caption=Text(words.summary(progress, seconds)),
-        caption_justify="left",
-    )
-    for justify in ("left", "left", "right", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True, overflow="crop")
-    for stage, (state, *figures) in zip(stages, cells, strict=True):
-        style = _STYLES[stage.state]
-        name = words.shortened(stage.name, max(_MIN_NAME, width - fixed))
-        table.add_row(Text(name), Text(state, style), *map(Text, figures))
+    while len(columns) > 1 and _width(columns) > width - _MIN_NAME:
+        columns.pop()
+    room = width - _width(columns)
+    lines = Table.grid(padding=(0, _GAP, 0, 0))
+    for justify in ("left", "left", "right", "right", "right")[: len(columns) + 1]:
+        lines.add_column(justify=justify, no_wrap=True)
+    for stage, state, *figures in zip(stages, *columns, strict=True):
+        name = Text(words.shortened(stage.name, room))
+        lines.add_row(name, Text(state, _STYLES[stage.state]), *map(Text, figures))
+    table = Table.grid()
+    table.add_column(no_wrap=True, overflow="crop")
+    table.add_row(lines)
+    table.add_row(words.summary(progress, seconds))
     return table
+
+
+def _width(columns: list[list[str]]) -> int:
+    return sum(_GAP + max(map(len, column), default=0) for column in columns)
 
 
 def _listed(stages: tuple[StageProgress, ...], limit: int) -> list[StageProgress]:

@@ -23,24 +23,21 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.internal import pickler
-from apache_beam.portability import common_urns, python_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import TimestampedValue, WindowFn
-from apache_beam.utils import proto_utils
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.model import FUNCTION_URN, PRECOMBINE_URN
 from sparkbeam.worker.failure import UserCodeFailed
 from sparkbeam.worker.tables import IMMUTABLE
 
 BLOCK_SIZE = 2000
 """The most values in a block."""
 
-_FUNCTION_URN = "sparkbeam:function:v1"
-_PRECOMBINE_URN = "sparkbeam:precombine:v1"
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
@@ -245,35 +242,6 @@ class PrecombineOperation(operations.PGBKCVOperation):
         super().finish()
 
 
-def use_blocks(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
-    """Replaces the operations of a stage that can take blocks, in place."""
-    for transform in descriptor.transforms.values():
-        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
-            if _is_plain_function(transform):
-                transform.spec.urn = _FUNCTION_URN
-        elif transform.spec.urn == common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn:
-            transform.spec.urn = _PRECOMBINE_URN
-
-
-def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if (
-        payload.side_inputs
-        or payload.state_specs
-        or payload.timer_family_specs
-        or payload.restriction_coder_id
-        or payload.requests_finalization
-        or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO
-        or len(transform.outputs) != 1
-    ):
-        return False
-    fn, args, kwargs, *_ = pickler.loads(payload.do_fn.payload)
-    if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
-        return False
-    signature = common.DoFnSignature(fn)
-    return not signature.process_method.defaults
-
-
 def _map_wrapper(function: Callable[[Any], Any]) -> Any:
     return core.Map(function).dofn.process
 
@@ -291,7 +259,7 @@ def _mapped(function: Any) -> Callable[[Any], Any] | None:
 
 
 @bundle_processor.BeamTransformFactory.register_urn(
-    _FUNCTION_URN, beam_runner_api_pb2.ParDoPayload
+    FUNCTION_URN, beam_runner_api_pb2.ParDoPayload
 )
 def _create_function(
     factory: bundle_processor.BeamTransformFactory,
@@ -318,7 +286,7 @@ def _create_function(
 
 
 @bundle_processor.BeamTransformFactory.register_urn(
-    _PRECOMBINE_URN, beam_runner_api_pb2.CombinePayload
+    PRECOMBINE_URN, beam_runner_api_pb2.CombinePayload
 )
 def _create_precombine(
     factory: bundle_processor.BeamTransformFactory,

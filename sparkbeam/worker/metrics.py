@@ -17,7 +17,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import operations
@@ -96,7 +96,7 @@ class TaskReport:
             content["stage"],
             list(metrics.monitoring_infos),
             tuple(TaskWarning(**warning) for warning in content["warnings"]),
-            Counts(*map(int, content["counts"])),
+            Counts._make(map(int, content["counts"])),
         )
 
 
@@ -141,7 +141,7 @@ class Signal:
         content = json.loads(datagram)
         if not hmac.compare_digest(str(content.pop("token")).encode(), token.encode()):
             raise ValueError("wrong token")
-        counts = Counts(*map(int, content.pop("counts")))
+        counts = Counts._make(map(int, content.pop("counts")))
         signal = cls(SignalKind(content.pop("kind")), counts=counts, **content)
         if not (
             type(signal.stage) is str

@@ -117,8 +117,9 @@ def _create_source(
     (output,) = transform.outputs.values()
     grouped = spec["grouped"]
     return SourceOperation(
-        common.NameContext(transform.unique_name, transform_id),
-        transform.unique_name,
+        # Not the label: counters of equal names are one, and the first step has that name.
+        common.NameContext(transform_id, transform_id),
+        transform_id,
         consumers,
         factory.counter_factory,
         factory.state_sampler,

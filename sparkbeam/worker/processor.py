@@ -13,7 +13,6 @@ from typing import Any
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
 
-from sparkbeam.worker.blocks import use_blocks
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.state import BundleState
@@ -66,7 +65,6 @@ class StageProcessor:
 
     def __init__(self, descriptor: bytes, source_id: str) -> None:
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
-        use_blocks(parsed)
         self._timers = KeyTimers(parsed)
         if self._timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"

@@ -26,8 +26,6 @@ SCHEMA = pa.schema(
     ]
 )
 
-SPARK_SCHEMA = "tag int, key binary, ord bigint, value binary"
-
 METRICS_TAG = -1
 
 BATCH_BYTES = 4 << 20

@@ -1,0 +1,253 @@
+"""The command ``sparkbeam``.
+
+Beam and PySpark are imported by the commands that need them, so that
+``--help`` and ``--version`` answer at once.
+"""
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sparkbeam import __version__
+from sparkbeam.errors import SparkBeamError
+
+_ARGUMENTS = ("--runner=sparkbeam.SparkRunner", "--spark_explain")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sparkbeam")
+def main() -> None:
+    r"""Apache Beam Python pipelines on Spark.
+
+    To run a pipeline, start its program as always and choose the runner:
+
+    \b
+        python my_pipeline.py --runner=sparkbeam.SparkRunner
+
+    The commands below help to understand what that does.
+    """
+
+
+@main.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Show how a Beam program would run on Spark.",
+)
+@click.option(
+    "-m",
+    "is_module",
+    is_flag=True,
+    help="PROGRAM is the name of a module, as in 'python -m'.",
+)
+@click.option(
+    "--save",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Also write the explanation to FILE: a picture of the stages (.svg), picture and "
+    "text (.html) or the text alone (.txt). Repeatable.",
+)
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def explain(
+    program: str, arguments: tuple[str, ...], is_module: bool, files: tuple[Path, ...]
+) -> None:
+    r"""Show how the Beam program PROGRAM would run on Spark.
+
+    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It runs
+    with the ARGUMENTS and with the runner sparkbeam.SparkRunner, but no
+    pipeline is executed: instead of running, each prints
+
+    \b
+      - your transforms, and the stages that run them,
+      - the stages, and how rows travel between them,
+      - Spark's own plan of each query.
+
+    For this the program has to build its options from its arguments, as in
+    PipelineOptions(argv). A pipeline that insists on another runner is
+    stopped before it starts.
+
+    \b
+    Examples:
+      sparkbeam explain my_pipeline.py --input books.txt
+      sparkbeam explain --save plan.html my_pipeline.py --input books.txt
+      sparkbeam explain -m my_package.my_pipeline --input books.txt
+    """
+    for file in files:
+        _check_target(file)
+    explanations = _Program(program, is_module, arguments).explanations()
+    for file in files:
+        for number, explanation in enumerate(explanations, start=1):
+            # A program with several pipelines gives plan.svg, plan-2.svg, …
+            name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
+            try:
+                explanation.save(file.with_name(name))
+            except OSError as error:
+                raise click.ClickException(
+                    f"Cannot write '{error.filename}': {error.strerror}."
+                ) from error
+            click.echo(f"Saved {file.with_name(name)}", err=True)
+
+
+def _check_target(file: Path) -> None:
+    """Refuses what could not be written, before the program runs."""
+    from sparkbeam.explain import check_suffix
+
+    try:
+        check_suffix(file)
+    except SparkBeamError as error:
+        raise click.BadParameter(str(error), param_hint="--save") from None
+    if not file.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint="--save")
+
+
+class _OtherRunner(BaseException):
+    """Stops a program whose pipeline would run elsewhere.
+
+    Not an ``Exception``, so that the program does not take it for a failure of its own.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A Beam program to run in this process."""
+
+    name: str
+    is_module: bool
+    arguments: tuple[str, ...]
+
+    def explanations(self) -> list[Any]:
+        """Runs the program for the explanations of its pipelines; at least one.
+
+        Raises:
+            ClickException: there is none; the message says why.
+        """
+        if not self.is_module and not Path(self.name).exists():
+            raise click.BadParameter(f"There is no file '{self.name}'.", param_hint="PROGRAM")
+        from sparkbeam.explain import collected
+
+        with collected() as explanations:
+            ending = self._run()
+        if isinstance(ending, _OtherRunner):
+            raise click.ClickException(
+                f"'{self.name}' has its own choice of runner, {ending.name}, so its pipeline was "
+                "not started. Let it take the runner from its arguments: "
+                "beam.Pipeline(options=PipelineOptions(argv))."
+            )
+        if explanations and not isinstance(ending, SparkBeamError):
+            if ending is not None:
+                click.echo(
+                    f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
+                    "That is no wonder if it needs the results of a run.",
+                    err=True,
+                )
+            return explanations
+        raise self._failure(ending)
+
+    def _run(self) -> BaseException | None:
+        """Runs the program; returns what it ended with, unless that is success."""
+        with _process_state(), _only_our_runner():
+            sys.argv = [self.name, *self.arguments, *_ARGUMENTS]
+            try:
+                if self.is_module:
+                    sys.path.insert(0, str(Path.cwd()))
+                    runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+                else:
+                    sys.path.insert(0, str(Path(self.name).absolute().parent))
+                    runpy.run_path(self.name, run_name="__main__")
+            except SystemExit as exit:
+                return exit if exit.code else None
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                return error
+            return None
+
+    def _failure(self, ending: BaseException | None) -> click.ClickException:
+        """Why the program gave no explanation."""
+        if ending is None:
+            return click.ClickException(
+                f"'{self.name}' ended without running a pipeline, so there is nothing to explain. "
+                "Give it the arguments with which it runs one."
+            )
+        if isinstance(ending, SparkBeamError):
+            return click.ClickException(str(ending))
+        if self.is_module and _is_missing(ending, self.name):
+            return click.BadParameter(
+                f"There is no module '{self.name}' to run: {ending}.", param_hint="PROGRAM"
+            )
+        if isinstance(ending, SystemExit):
+            return click.ClickException(
+                f"'{self.name}' ended with {_named(ending)} before it ran a pipeline. If it "
+                f"refused {_ARGUMENTS[0]}, let it leave the arguments that it does not know to "
+                "Beam: parser.parse_known_args(argv)."
+            )
+        click.echo(_users_traceback(ending), err=True, nl=False)
+        return click.ClickException(f"'{self.name}' failed before it ran a pipeline.")
+
+
+@contextmanager
+def _process_state() -> Iterator[None]:
+    """Puts back what a program that starts in this process changes."""
+    argv, path = sys.argv, list(sys.path)
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        sys.path[:] = path
+
+
+@contextmanager
+def _only_our_runner() -> Iterator[None]:
+    """Makes pipelines that would run on another runner raise :class:`_OtherRunner`."""
+    from apache_beam import Pipeline
+
+    from sparkbeam.runner import SparkRunner
+
+    beams: Any = Pipeline
+    run = beams.run
+
+    def guarded(pipeline: Pipeline, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(pipeline.runner, SparkRunner):
+            raise _OtherRunner(type(pipeline.runner).__name__)
+        return run(pipeline, *args, **kwargs)
+
+    beams.run = guarded
+    try:
+        yield
+    finally:
+        beams.run = run
+
+
+def _is_missing(error: BaseException, module: str) -> bool:
+    """Whether the module itself is what cannot be imported, not something in it."""
+    return isinstance(error, ImportError) and (
+        error.name is None or module == error.name or module.startswith(f"{error.name}.")
+    )
+
+
+def _named(ending: BaseException) -> str:
+    if isinstance(ending, SystemExit):
+        return f"exit code {ending.code}" if isinstance(ending.code, int) else f"'{ending.code}'"
+    return f"{type(ending).__name__}: {ending}"
+
+
+def _users_traceback(error: BaseException) -> str:
+    """The traceback from the program's own first line on."""
+    frames = error.__traceback__
+    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    while frames is not None and frames.tb_frame.f_code.co_filename in ours:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))

@@ -1,0 +1,190 @@
+"""A standalone Spark cluster of real processes on the loopback interface.
+
+Each daemon is a JVM of its own, as on a real cluster, and so are the
+executors that the workers start. A worker can be killed with all that it has
+started, as a machine that loses its power.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+import pyspark
+
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+
+
+class Cluster:
+    """A master and some workers; a context manager that leaves nothing behind.
+
+    Args:
+        workers: how many workers to start.
+        memory_mb: what each worker offers to its executors.
+        env: further environment variables of the daemons, which the executors inherit.
+    """
+
+    def __init__(
+        self, workers: int = 2, *, memory_mb: int = 1024, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._count = workers
+        self._memory_mb = memory_mb
+        self._env = {**os.environ, **_ENVIRONMENT, **(env or {})}
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="sparkbeam-cluster-", ignore_cleanup_errors=True
+        )
+        self._master: subprocess.Popen[bytes] | None = None
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._started = 0
+        self._web = ""
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        try:
+            port, web_port = _free_ports(2)
+            self.url, self._web = f"spark://{_HOST}:{port}", f"http://{_HOST}:{web_port}/json/"
+            arguments = ["--host", _HOST, "--port", str(port), "--webui-port", str(web_port)]
+            self._master = self._start("master", _HOST, _MASTER, *arguments)
+            self._wait_for_workers(0)
+            self.ensure_workers(self._count)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def ensure_workers(self, count: int) -> None:
+        """Starts workers until ``count`` are alive, and waits until all have registered."""
+        self._workers = [worker for worker in self._workers if worker.poll() is None]
+        while len(self._workers) < count:
+            self._workers.append(self._start_worker())
+        self._wait_for_workers(count)
+
+    def _wait_for_workers(self, count: int) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while self._registered() != count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"The cluster has not come up:\n{self.logs()}")
+            time.sleep(_POLL_SECONDS)
+
+    def kill_worker(self) -> int:
+        """Kills one worker that runs an executor, and all that it has started, at once.
+
+        Returns:
+            How many processes that were.
+        """
+        worker = next(w for w in self._workers if _descendants(w.pid))
+        self._workers.remove(worker)
+        tree = [psutil.Process(worker.pid), *_descendants(worker.pid)]
+        _kill(tree)
+        worker.wait()
+        return len(tree)
+
+    def state(self) -> dict[str, Any]:
+        """What the master tells of itself."""
+        with urllib.request.urlopen(self._web, timeout=5) as page:
+            answer: dict[str, Any] = json.load(page)
+            return answer
+
+    def logs(self) -> str:
+        """The ends of the logs of all daemons and executors."""
+        folder = Path(self._folder.name)
+        files = [*sorted(folder.glob("*.log")), *sorted(folder.glob("work-*/*/*/stderr"))]
+        return "\n".join(
+            f"== {file.relative_to(folder)}\n{file.read_text(errors='replace')[-3000:]}"
+            for file in files
+        )
+
+    def close(self) -> None:
+        """Kills every process of the cluster and removes its files."""
+        daemons = [d for d in (*self._workers, self._master) if d is not None]
+        for daemon in daemons:
+            if daemon.poll() is None:
+                _kill([psutil.Process(daemon.pid), *_descendants(daemon.pid)])
+            daemon.wait()
+        self._workers, self._master = [], None
+        self._folder.cleanup()
+
+    def _start_worker(self) -> subprocess.Popen[bytes]:
+        """An address of its own for each worker: Spark takes a lost worker for a lost host."""
+        self._started += 1
+        host = f"127.0.0.{self._started + 1}"
+        work = Path(self._folder.name) / f"work-{self._started}"
+        arguments = ["--host", host, "--webui-port", "0", "--cores", "1"]
+        arguments += ["--memory", f"{self._memory_mb}m", "--work-dir", str(work), self.url]
+        return self._start(f"worker-{self._started}", host, _WORKER, *arguments)
+
+    def _start(self, name: str, host: str, daemon: str, *arguments: str) -> subprocess.Popen[bytes]:
+        folder = Path(self._folder.name)
+        spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        with (folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                [str(spark_class), daemon, *arguments],
+                cwd=folder,
+                env={**self._env, "SPARK_LOCAL_IP": host},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _registered(self) -> int:
+        try:
+            workers = self.state()["workers"]
+        except OSError:
+            return -1
+        return sum(worker["state"] == "ALIVE" for worker in workers)
+
+
+_HOST = "127.0.0.1"
+_ENVIRONMENT = {
+    "SPARK_DAEMON_MEMORY": "256m",
+    "PYSPARK_PYTHON": sys.executable,
+}
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on; all are taken before the first is given back."""
+    sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
+    ports: list[int] = [listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
+    return ports
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        found: list[psutil.Process] = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return found
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    """Stops all before it kills any, so that none starts another in between."""
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            try:
+                process.send_signal(signum)
+            except psutil.NoSuchProcess:
+                continue

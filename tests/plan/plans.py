@@ -1,0 +1,96 @@
+"""Plans to describe and to draw: some made of Beam pipelines, some by hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms import environments
+
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.plan.translate import translate
+
+
+def translated(
+    build: Callable[[beam.Pipeline], Any],
+) -> tuple[beam_runner_api_pb2.Pipeline, Plan]:
+    """What becomes of the pipeline that ``build`` makes."""
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    build(pipeline)
+    proto = pipeline.to_runner_api(
+        default_environment=environments.EmbeddedPythonEnvironment.default()
+    )
+    return proto, translate(proto)
+
+
+def stage(
+    number: int,
+    *labels: str,
+    exchange: Exchange = Exchange.FORWARD,
+    layout: Layout = Layout.CHUNKS,
+    inputs: tuple[int, ...] = (),
+    side: tuple[int, ...] = (),
+    ports: int = 1,
+) -> Stage:
+    """A stage whose first port has the stage's number as its tag; the others add hundreds."""
+    return Stage(
+        id=f"s{number}",
+        labels=labels or (f"Step {number}",),
+        descriptor=b"",
+        source_id=f"source_{number}",
+        exchange=exchange if inputs else Exchange.IMPULSE,
+        layout=layout,
+        inputs=inputs,
+        grouped=None,
+        ports=tuple(
+            Port(number + 100 * i, f"pcollection_{number}_{i}", Layout.CHUNKS, f"sink_{number}_{i}")
+            for i in range(ports)
+        ),
+        side_inputs=tuple(
+            SideInput("Ask", f"side_{tag}", "Ask", Layout.SIDE_ITERABLE, (tag,)) for tag in side
+        ),
+    )
+
+
+def chain(length: int) -> Plan:
+    """Stages that each group what the one before wrote."""
+    return Plan(
+        tuple(
+            stage(
+                n,
+                f"Group {n}",
+                f"Summarise the values of step {n}",
+                exchange=Exchange.BY_KEY,
+                layout=Layout.GROUPS,
+                inputs=(n - 1,) if n else (),
+            )
+            for n in range(length)
+        )
+    )
+
+
+def fan_out(width: int) -> Plan:
+    """One stage that many read, which all flow together again, some of them with side inputs."""
+    middle = [
+        stage(n, exchange=Exchange.BY_KEY, inputs=(0,), side=(1,) if n % 3 == 0 else ())
+        for n in range(2, width + 2)
+    ]
+    last = stage(width + 2, exchange=Exchange.REBALANCE, inputs=tuple(range(2, width + 2)), ports=0)
+    return Plan((stage(0), stage(1, inputs=(0,)), *middle, last))
+
+
+def tangle(length: int) -> Plan:
+    """Stages that read their predecessors at several distances."""
+    exchanges = (Exchange.FORWARD, Exchange.BY_KEY, Exchange.REBALANCE)
+    return Plan(
+        tuple(
+            stage(
+                n,
+                exchange=exchanges[n % 3],
+                inputs=tuple({n - distance for distance in (1, 3, n % 7 + 1) if distance <= n}),
+                side=(n // 2,) if n > 1 and n % 4 == 0 else (),
+            )
+            for n in range(length)
+        )
+    )

@@ -1,0 +1,14 @@
+"""A terminal for each test that wants one."""
+
+from collections.abc import Iterator
+
+import pytest
+from terminals import Terminal
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    """An empty terminal."""
+    terminal = Terminal()
+    yield terminal
+    terminal.close()

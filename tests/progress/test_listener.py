@@ -1,0 +1,296 @@
+"""From the workers' datagrams to figures."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from apache_beam.metrics import monitoring_infos
+
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.progress.listener import Listener
+from sparkbeam.progress.model import StageProgress, StageState
+from sparkbeam.progress.tracker import ProgressTracker
+from sparkbeam.worker.metrics import Counts, Reporter, Signal, SignalKind, TaskReport
+
+STARTED, RUNNING, FINISHED, FAILED = SignalKind
+
+
+def stage(
+    number: int, exchange: Exchange, *inputs: int, side_inputs: tuple[int, ...] = ()
+) -> Stage:
+    """The stage ``s<number>``, whose one port has its number as tag."""
+    return Stage(
+        id=f"s{number}",
+        labels=(f"Step {number}",),
+        descriptor=b"",
+        source_id=f"source_s{number}",
+        exchange=exchange,
+        layout=Layout.CHUNKS,
+        inputs=inputs,
+        grouped=None,
+        ports=(Port(number, f"pc{number}", Layout.CHUNKS, f"sink_{number}"),),
+        side_inputs=tuple(
+            SideInput("t", f"side{tag}", "t", Layout.SIDE_ITERABLE, (tag,)) for tag in side_inputs
+        ),
+    )
+
+
+CHAIN = Plan(
+    (
+        stage(0, Exchange.IMPULSE),
+        stage(1, Exchange.FORWARD, 0),
+        stage(2, Exchange.BY_KEY, 1),
+    )
+)
+
+
+@pytest.fixture
+def tracker() -> ProgressTracker:
+    return ProgressTracker(CHAIN)
+
+
+@pytest.fixture
+def listener(tracker: ProgressTracker) -> Iterator[Listener]:
+    listener = Listener(tracker.note)
+    yield listener
+    listener.close()
+
+
+def states(tracker: ProgressTracker) -> list[str]:
+    return [stage.state.value for stage in tracker.snapshot().stages]
+
+
+def first(tracker: ProgressTracker) -> StageProgress:
+    return tracker.snapshot().stages[0]
+
+
+def report(count: int, stage_id: str = "s0") -> TaskReport:
+    """What a task with a counter and as many elements reports."""
+    info = monitoring_infos.int64_user_counter("test", "seen", count, ptransform="Step 0")
+    return TaskReport(stage_id, [info], counts=Counts(count, count))
+
+
+def values(infos: list[object]) -> list[int]:
+    return [monitoring_infos.extract_counter_value(info) for info in infos]
+
+
+# The socket.
+
+
+def test_signals_arrive(tracker: ProgressTracker, listener: Listener) -> None:
+    listener.reporter.send(Signal(STARTED, "s0", 0))
+    listener.reporter.send(Signal(FINISHED, "s0", 0, Counts(3, 7)))
+    listener.close()
+    assert first(tracker).tasks_done == 1
+    assert (first(tracker).elements, first(tracker).busiest) == (3, 7)
+
+
+def test_closing_takes_in_what_has_arrived(tracker: ProgressTracker, listener: Listener) -> None:
+    for partition in range(500):
+        listener.reporter.send(Signal(STARTED, "s0", partition))
+    listener.close()
+    assert first(tracker).tasks_started == 500
+
+
+def test_closing_twice_is_fine(listener: Listener) -> None:
+    listener.close()
+    listener.close()
+
+
+def test_the_port_is_free_after_closing(listener: Listener) -> None:
+    listener.close()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as successor:
+        successor.bind(("127.0.0.1", listener.reporter.port))
+
+
+def test_a_wrong_token_is_ignored(tracker: ProgressTracker, listener: Listener) -> None:
+    for token in ("", "0" * 32, "ü"):
+        Reporter("127.0.0.1", listener.reporter.port, token).send(Signal(STARTED, "s0", 0))
+    listener.close()
+    assert first(tracker).tasks_started == 0
+
+
+def signal_with(**changes: object) -> Callable[[str], bytes]:
+    def datagram(token: str) -> bytes:
+        return json.dumps(
+            {**json.loads(Signal(STARTED, "s0", 0).datagram(token)), **changes}
+        ).encode()
+
+    return datagram
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        lambda _: b"",
+        lambda _: b"\xff\x00 no JSON",
+        lambda _: b"[" * 60_000,
+        lambda _: b"[1, 2]",
+        lambda _: b"{}",
+        signal_with(stage="unknown"),
+        signal_with(stage=["s0"]),
+        signal_with(kind="invented"),
+        signal_with(partition=-1),
+        signal_with(partition="0"),
+        signal_with(partition=True),
+        signal_with(counts=[1]),
+        signal_with(counts=[-1, 0]),
+        signal_with(counts="many"),
+        signal_with(report="no report"),
+        signal_with(more=1),
+    ],
+)
+def test_garbage_is_ignored(
+    tracker: ProgressTracker, listener: Listener, garbage: Callable[[str], bytes]
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        address = ("127.0.0.1", listener.reporter.port)
+        sender.sendto(garbage(listener.reporter.token), address)
+    listener.reporter.send(Signal(STARTED, "s0", 5))
+    listener.close()
+    assert first(tracker).tasks_started == 1
+
+
+def test_a_report_too_large_for_a_datagram_is_left_out(
+    tracker: ProgressTracker, listener: Listener
+) -> None:
+    listener.reporter.send(Signal(FAILED, "s0", 0, report="x" * 100_000))
+    listener.close()
+    assert first(tracker).tasks_failed == 1
+
+
+def test_a_reporter_without_a_listener_does_nothing() -> None:
+    Reporter("127.0.0.1", 9, "token").send(Signal(STARTED, "s0", 0))
+    Reporter("256.1.1.1", 9, "token").send(Signal(STARTED, "s0", 0))
+
+
+def test_nobody_may_listen_at_a_foreign_address(tracker: ProgressTracker) -> None:
+    with pytest.raises(OSError, match=r".+"):
+        Listener(tracker.note, "192.0.2.200")
+
+
+# Tasks and elements.
+
+
+def test_a_task_counts_once_however_often_it_runs(tracker: ProgressTracker) -> None:
+    for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED):
+        tracker.note(Signal(kind, "s0", 0, Counts(5, 5)))
+    assert (first(tracker).tasks_started, first(tracker).tasks_done) == (1, 1)
+    assert first(tracker).elements == 5
+
+
+def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(RUNNING, "s0", 0, Counts(50, 10)))
+    tracker.note(Signal(FAILED, "s0", 0, Counts(60, 10)))
+    tracker.note(Signal(RUNNING, "s0", 0, Counts(20, 30)))
+    tracker.note(Signal(RUNNING, "s0", 1, Counts(1, 1)))
+    assert (first(tracker).elements, first(tracker).busiest) == (61, 31)
+
+
+def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(RUNNING, "s0", 0, Counts(50, 50)))
+    tracker.note(Signal(FINISHED, "s0", 0, Counts(40, 40)))
+    tracker.note(Signal(RUNNING, "s0", 0, Counts(90, 90)))
+    tracker.note(Signal(FINISHED, "s0", 0, Counts(91, 91)))
+    assert first(tracker).elements == 40
+
+
+def test_every_failed_attempt_counts(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(FAILED, "s0", 0))
+    tracker.note(Signal(FAILED, "s0", 0))
+    assert first(tracker).tasks_failed == 2
+    assert first(tracker).tasks_started == 1
+
+
+def test_committed_reports_make_the_figures_exact(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.end([report(10), report(20)])
+    assert first(tracker).tasks_started == first(tracker).tasks_done == 2
+    assert first(tracker).elements == 30
+
+
+def test_signals_after_the_end_are_ignored(tracker: ProgressTracker) -> None:
+    tracker.end(None)
+    tracker.note(Signal(STARTED, "s0", 0))
+    assert states(tracker) == ["waiting"] * 3
+
+
+def test_seconds_run_while_the_stage_does() -> None:
+    now = [100.0]
+    tracker = ProgressTracker(CHAIN, clock=lambda: now[0])
+    tracker.note(Signal(STARTED, "s0", 0))
+    now[0] = 102.0
+    tracker.note(Signal(RUNNING, "s0", 0, Counts(30, 50)))
+    now[0] = 105.0
+    assert first(tracker).seconds == 5
+    assert first(tracker).per_second == 10
+    tracker.end([])
+    now[0] = 200.0
+    assert first(tracker).seconds == 2
+
+
+# States.
+
+
+def test_stages_wait_for_their_first_task(tracker: ProgressTracker) -> None:
+    assert states(tracker) == ["waiting", "waiting", "waiting"]
+    tracker.note(Signal(STARTED, "s0", 0))
+    assert states(tracker) == ["running", "waiting", "waiting"]
+
+
+def test_a_stage_may_have_more_tasks_than_those_that_are_done(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(FINISHED, "s0", 0))
+    tracker.note(Signal(STARTED, "s1", 0))
+    assert states(tracker) == ["running", "running", "waiting"]
+
+
+def test_all_before_a_shuffle_is_done_when_its_reader_starts(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(STARTED, "s2", 0))
+    assert states(tracker) == ["done", "done", "running"]
+
+
+def test_a_side_input_is_done_when_its_reader_starts() -> None:
+    tracker = ProgressTracker(
+        Plan(
+            (
+                stage(0, Exchange.IMPULSE),
+                stage(1, Exchange.IMPULSE),
+                stage(2, Exchange.FORWARD, 1, side_inputs=(0,)),
+            )
+        )
+    )
+    tracker.note(Signal(STARTED, "s2", 0))
+    assert states(tracker) == ["done", "waiting", "running"]
+
+
+def test_success_makes_every_stage_done(tracker: ProgressTracker) -> None:
+    tracker.end([])
+    assert states(tracker) == ["done", "done", "done"]
+
+
+def test_failure_tells_failed_stages_from_those_it_stopped(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(STARTED, "s0", 0))
+    tracker.note(Signal(FAILED, "s1", 0))
+    tracker.end(None)
+    assert states(tracker) == ["stopped", "failed", "waiting"]
+
+
+def test_a_retry_that_works_leaves_a_stage_running(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(FAILED, "s0", 0))
+    tracker.note(Signal(STARTED, "s0", 0))
+    assert first(tracker).state is StageState.RUNNING
+
+
+# Failed attempts.
+
+
+def test_metrics_of_failed_attempts_add_up(tracker: ProgressTracker) -> None:
+    for count in (3, 4):
+        tracker.note(Signal(FAILED, "s0", 0, report=report(count).serialize().decode()))
+    assert values(tracker.lost()) == [7]
+
+
+def test_nothing_is_lost_without_failures(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(FINISHED, "s0", 0))
+    assert tracker.lost() == []

@@ -1,0 +1,288 @@
+"""Progress of pipelines that run on Spark."""
+
+import _thread
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from terminals import Terminal
+
+from sparkbeam import PipelineFailed, SparkBeamOptions, SparkPipelineResult, SparkRunner
+from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
+
+WAIT_SECONDS = 60
+
+
+def pipeline(spark: Any, *options: str) -> beam.Pipeline:
+    return beam.Pipeline(SparkRunner(spark), SparkBeamOptions([*options]))
+
+
+def named(progress: PipelineProgress, label: str) -> StageProgress:
+    """The one stage whose labels include ``label``."""
+    (stage,) = (stage for stage in progress.stages if label in stage.name.split(" + "))
+    return stage
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def hold(held: int, gate: Path) -> beam.PTransform:
+    """Hands on elements; waits with a certain one until a file is there."""
+
+    # A function of the module would have to be imported by the workers.
+    class Hold(beam.DoFn):
+        def process(self, element: int) -> Iterator[int]:
+            while element == held and not gate.exists():
+                time.sleep(0.05)
+            yield element
+
+    return beam.ParDo(Hold())
+
+
+def test_figures_are_exact_at_the_end(spark: Any) -> None:
+    p = pipeline(spark)
+    (
+        p
+        | beam.Create(range(1000))
+        | "Key" >> beam.Map(lambda x: (x % 10, x))
+        | beam.GroupByKey()
+        | "Values" >> beam.FlatMap(lambda group: group[1])
+        | beam.Reshuffle()
+        | "Last" >> beam.Map(str)
+    )
+    result = p.run()
+    result.wait_until_finish()
+    progress = result.progress()
+    assert {stage.state for stage in progress.stages} == {StageState.DONE}
+    assert all(stage.tasks_done == stage.tasks_started > 0 for stage in progress.stages)
+    assert named(progress, "Key").elements == 1000
+    assert (named(progress, "Values").elements, named(progress, "Values").busiest) == (10, 1000)
+    assert named(progress, "Last").elements == 1000
+    assert sum(stage.tasks_failed for stage in progress.stages) == 0
+
+
+def test_figures_move_while_the_pipeline_runs(spark: Any, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    p = pipeline(spark)
+    (
+        p
+        | beam.Create(range(100), reshuffle=False)
+        | "Hold" >> hold(60, gate)
+        | beam.GroupBy(lambda x: x % 3)
+        | "After" >> beam.Map(lambda group: group[0])
+    )
+    result = p.run()
+    try:
+        until(lambda: named(result.progress(), "Hold").busiest >= 60)
+        progress = result.progress()
+    finally:
+        gate.touch()
+    assert named(progress, "Hold").state is StageState.RUNNING
+    assert (named(progress, "Hold").tasks_started, named(progress, "Hold").tasks_done) == (1, 0)
+    assert named(progress, "After").state is StageState.WAITING
+    result.wait_until_finish()
+    assert named(result.progress(), "After").state is StageState.DONE
+
+
+def test_live_figures_agree_with_the_committed_ones(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkbeam.progress.tracker._Stage.settle", lambda *_: None)
+    p = pipeline(spark)
+    (
+        p
+        | beam.Create(range(1000))
+        | "Key" >> beam.Map(lambda x: (x, x))
+        | beam.GroupByKey()
+        | "Out" >> (beam.Map(str))
+    )
+    result = p.run()
+    result.wait_until_finish()
+    assert named(result.progress(), "Key").elements == 1000
+    assert named(result.progress(), "Out").elements == 1000
+    assert all(stage.tasks_done == stage.tasks_started for stage in result.progress().stages)
+
+
+def test_stateful_stages_count_the_elements_of_all_bundles(spark: Any) -> None:
+    class CountPerKey(beam.DoFn):
+        COUNT = ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
+
+        def process(
+            self, element: tuple[int, int], count: Any = beam.DoFn.StateParam(COUNT)
+        ) -> Iterator[int]:
+            count.write((count.read() or 0) + 1)
+            yield count.read()
+
+    p = pipeline(spark)
+    (
+        p
+        | beam.Create([(key, value) for key in range(3000) for value in range(2)])
+        | "Stateful" >> beam.ParDo(CountPerKey())
+    )
+    result = p.run()
+    result.wait_until_finish()
+    assert named(result.progress(), "Stateful").elements == 6000
+
+
+def test_an_element_that_is_deferred_counts_once(spark: Any) -> None:
+    class OneAtATime(beam.DoFn, beam.RestrictionProvider):
+        """Puts out a number and defers the rest."""
+
+        def initial_restriction(self, element: int) -> OffsetRange:
+            return OffsetRange(0, element)
+
+        def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+            return OffsetRestrictionTracker(restriction)
+
+        def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+            return restriction.size()
+
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self, element: int, tracker: Any = beam.DoFn.RestrictionParam()
+        ) -> Iterator[int]:
+            position = tracker.current_restriction().start
+            if tracker.try_claim(position):
+                yield position
+                tracker.defer_remainder()
+
+    p = pipeline(spark)
+    p | beam.Create([5]) | "Read" >> beam.ParDo(OneAtATime()) | "Seen" >> beam.Map(str)
+    result = p.run()
+    result.wait_until_finish()
+    stage = named(result.progress(), "Seen")
+    assert (stage.elements, stage.busiest) == (1, 5)
+
+
+def test_a_failed_pipeline_tells_where_and_what_it_had_attempted(spark: Any) -> None:
+    def fail_at_last(element: int) -> int:
+        Metrics.counter("test", "seen").inc()
+        if element == 9:
+            raise ValueError("the last one")
+        return element
+
+    p = pipeline(spark)
+    p | beam.Create(range(10), reshuffle=False) | "Fails" >> beam.Map(fail_at_last)
+    result = p.run()
+    with pytest.raises(PipelineFailed):
+        result.wait_until_finish()
+    stage = named(result.progress(), "Fails")
+    assert stage.state is StageState.FAILED
+    assert stage.tasks_failed >= 1
+    (counter,) = result.metrics().query()["counters"]
+    assert counter.attempted == 10
+    assert counter.committed is None
+
+
+RETRIED = """
+import sys
+from pathlib import Path
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from sparkbeam import SparkRunner, SparkBeamOptions
+
+marker = Path(sys.argv[1])
+
+class FailsOnce(beam.DoFn):
+    def process(self, element):
+        Metrics.counter("test", "seen").inc()
+        if element == 70 and not marker.exists():
+            marker.touch()
+            raise ValueError("not yet")
+        yield element
+
+p = beam.Pipeline(SparkRunner(), SparkBeamOptions(["--spark_master=local[2,3]"]))
+p | beam.Create(range(100), reshuffle=False) | "Fails" >> beam.ParDo(FailsOnce())
+result = p.run()
+result.wait_until_finish()
+(counter,) = result.metrics().query()["counters"]
+(stage,) = result.progress().stages
+print(counter.committed, counter.attempted, stage.tasks_done, stage.tasks_failed, stage.busiest)
+"""
+
+
+def test_attempted_metrics_include_the_attempts_that_failed(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", RETRIED, str(tmp_path / "marker")]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["100", "171", "1", "1", "100"]
+
+
+# The display.
+
+
+def run_small(spark: Any, *options: str) -> SparkPipelineResult:
+    p = pipeline(spark, *options)
+    p | beam.Create(range(10)) | "Step" >> beam.Map(str)
+    result = p.run()
+    result.wait_until_finish()
+    return result
+
+
+@pytest.mark.parametrize("option", ["auto", "off"])
+def test_it_is_quiet_without_a_terminal(
+    spark: Any, capfd: pytest.CaptureFixture[str], option: str
+) -> None:
+    run_small(spark, f"--spark_progress={option}")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "stages done" not in err
+
+
+def test_lines_go_to_standard_error(spark: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    run_small(spark, "--spark_progress=on")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "sparkbeam: 2 of 2 stages done after" in err.splitlines()[-1]
+
+
+def test_a_terminal_shows_the_table(
+    spark: Any, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal.stream)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    gate = tmp_path / "gate"
+    p = pipeline(spark)
+    p | beam.Create(range(10)) | "Hold" >> hold(9, gate)
+    result = p.run()
+    try:
+        until(lambda: any("Hold" in line and "running" in line for line in terminal.lines))
+    finally:
+        gate.touch()
+    result.wait_until_finish()
+    lines = [line.split() for line in terminal.lines]
+    assert lines[0][:4] == ["Create", "done", "1/1", "10"]
+    assert lines[1][:4] == ["Create", "+", "Hold", "done"]
+    assert lines[2][:5] == ["2", "of", "2", "stages", "done"]
+
+
+def test_an_interrupt_from_the_keyboard_clears_the_screen() -> None:
+    cleared = threading.Event()
+    result = SparkPipelineResult(lambda: None, list, interrupted=cleared.set)
+    threading.Timer(0.2, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        result.wait_until_finish()
+    assert cleared.is_set()
+
+
+def test_progress_survives_a_machine_that_cannot_listen(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError("no more ports")
+
+    monkeypatch.setattr("sparkbeam.progress.listener.Listener.__init__", refuse)
+    progress = run_small(spark).progress()
+    assert named(progress, "Step").elements == 10

@@ -1,0 +1,36 @@
+"""Makes this runner the default of Beam's own tests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.testing.test_pipeline import TestPipeline
+
+RUNNER = "sparkbeam.SparkRunner"
+
+BEAM_MARKS = (
+    "it_postcommit",
+    "it_validatesrunner",
+    "no_sickbay_batch",
+    "no_sickbay_streaming",
+    "no_xdist",
+    "sickbay_direct",
+    "uses_tft",
+    "yaml_transforms",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for mark in BEAM_MARKS:
+        config.addinivalue_line("markers", f"{mark}: a mark of Beam's own tests")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def default_runner(spark: Any) -> Iterator[None]:
+    """Runs each pipeline that names no runner over this one, in the tests of this folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StandardOptions, "DEFAULT_RUNNER", RUNNER)
+        # Beam's tests of the it_validatesrunner kind skip themselves without such options.
+        patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={RUNNER}")
+        yield
