@@ -100,12 +100,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     with beam.Pipeline(arguments.runner, PipelineOptions(beam_arguments)) as pipeline:
         (
             pipeline
-            | "Read" >> beam.io.ReadFromParquetBatched(
-                arguments.input, columns=["date", "origin", "delay"]
-            )
+            | "Read"
+            >> beam.io.ReadFromParquetBatched(arguments.input, columns=["date", "origin", "delay"])
             | "Departures" >> beam.FlatMap(departures).with_output_types(tuple[str, int])
             | "Bursts" >> beam.WindowInto(window.Sessions(gap))
-            | "Summary" >> beam.CombinePerKey(
+            | "Summary"
+            >> beam.CombinePerKey(
                 combiners.SingleInputTupleCombineFn(
                     combiners.CountCombineFn(), combiners.MeanCombineFn()
                 )
@@ -114,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             | "AllTime" >> beam.WindowInto(window.GlobalWindows())
             | "Busiest" >> combiners.Top.Of(arguments.top, key=size)
             | "Each" >> beam.FlatMap(lambda bursts: bursts)
-            | "Write" >> beam.io.WriteToParquet(
+            | "Write"
+            >> beam.io.WriteToParquet(
                 arguments.output, BURST, file_name_suffix=".parquet", num_shards=1
             )
         )

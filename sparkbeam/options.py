@@ -85,9 +85,7 @@ def problems(options: SparkBeamOptions) -> list[str]:
     for setting in options.spark_conf or ():
         key, separator, _ = setting.partition("=")
         if not separator or not key.startswith("spark."):
-            found.append(
-                f"--spark_conf={key}… is not of the form spark.some.key=value."
-            )
+            found.append(f"--spark_conf={key}… is not of the form spark.some.key=value.")
     return found
 
 

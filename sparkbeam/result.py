@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 
-
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
@@ -119,4 +118,3 @@ class SparkPipelineResult(PipelineResult):
 
 
 _CANCEL_SECONDS = 30.0
-

@@ -176,4 +176,3 @@ def _planned_splits(session: Any) -> int:
     if splits is None:
         return os.cpu_count() or 1
     return int(splits.group(2) or splits.group(1))
-

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -33,7 +33,7 @@ HELPER = """
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """Writes programs into an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
 
@@ -52,18 +52,17 @@ def run(*arguments: Any) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+@pytest.mark.usefixtures("spark")
 class TestExplain:
     def test_the_plan_of_a_program_is_printed_and_nothing_runs(
-        self, spark: Any, program: Callable[..., Path]
+        self, program: Callable[..., Path]
     ) -> None:
         result = run("explain", program(GOOD))
         assert result.exit_code == 0, result.output
         assert result.stdout.startswith("Pipeline\n========\nWords")
         assert "== Physical Plan ==" in result.stdout
 
-    def test_a_module_is_found_in_the_current_folder(
-        self, spark: Any, program: Callable[..., Path]
-    ) -> None:
+    def test_a_module_is_found_in_the_current_folder(self, program: Callable[..., Path]) -> None:
         program("", "package/__init__.py")
         program(GOOD, "package/words.py")
         result = run("explain", "-m", "package.words")
@@ -71,24 +70,20 @@ class TestExplain:
         assert "Shout" in result.stdout
 
     def test_a_program_in_another_folder_imports_its_neighbours(
-        self, spark: Any, program: Callable[..., Path], tmp_path: Path
+        self, program: Callable[..., Path], tmp_path: Path
     ) -> None:
         program(HELPER, "elsewhere/helper.py")
         (tmp_path / "helper.py").unlink()
         assert run("explain", program(GOOD, "elsewhere/words.py")).exit_code == 0
 
-    def test_the_program_gets_its_own_arguments(
-        self, spark: Any, program: Callable[..., Path]
-    ) -> None:
+    def test_the_program_gets_its_own_arguments(self, program: Callable[..., Path]) -> None:
         result = run(
             "explain", program(GOOD), "--spark_parallelism=7", "--runner=DirectRunner", "--save=no"
         )
         assert result.exit_code == 0, result.output
         assert ", 7), REPARTITION" in result.stdout
 
-    def test_the_plan_is_saved_too(
-        self, spark: Any, program: Callable[..., Path], tmp_path: Path
-    ) -> None:
+    def test_the_plan_is_saved_too(self, program: Callable[..., Path], tmp_path: Path) -> None:
         result = run("explain", "--save", "plan.svg", "--save", "plan.html", program(GOOD))
         assert result.exit_code == 0, result.output
         assert "<svg" in (tmp_path / "plan.svg").read_text(encoding="utf-8")
@@ -96,7 +91,7 @@ class TestExplain:
         assert "Saved plan.svg" in result.stderr
 
     def test_several_pipelines_are_saved_under_numbered_names(
-        self, spark: Any, program: Callable[..., Path], tmp_path: Path
+        self, program: Callable[..., Path], tmp_path: Path
     ) -> None:
         result = run("explain", "--save", "plan.txt", program(f"{GOOD}\n        main()"))
         assert result.exit_code == 0, result.output
@@ -108,19 +103,19 @@ class TestExplain:
         ids=["exit", "error"],
     )
     def test_what_a_program_does_without_results_is_a_note(
-        self, spark: Any, program: Callable[..., Path], ending: str, words: str
+        self, program: Callable[..., Path], ending: str, words: str
     ) -> None:
         result = run("explain", program(f"{GOOD}\n        {ending}"))
         assert result.exit_code == 0, result.output
         assert f"ended with {words}." in result.stderr
 
-    def test_a_clean_exit_needs_no_note(self, spark: Any, program: Callable[..., Path]) -> None:
+    def test_a_clean_exit_needs_no_note(self, program: Callable[..., Path]) -> None:
         result = run("explain", program(f"{GOOD}\n        sys.exit(0)"))
         assert result.exit_code == 0
         assert "Note" not in result.stderr
 
     def test_arguments_and_import_path_are_as_before_afterwards(
-        self, spark: Any, program: Callable[..., Path]
+        self, program: Callable[..., Path]
     ) -> None:
         before = list(sys.argv), list(sys.path)
         run("explain", program(GOOD))
@@ -128,13 +123,14 @@ class TestExplain:
 
 
 class TestErrors:
-    def test_a_missing_file(self, program: Callable[..., Path]) -> None:
+    def test_a_missing_file(self) -> None:
         result = run("explain", "nothing.py")
         assert result.exit_code == 2
         assert "There is no file 'nothing.py'." in result.stderr
 
+    @pytest.mark.usefixtures("program")
     @pytest.mark.parametrize("module", ["nothing_here", "helper.nothing"])
-    def test_a_missing_module(self, program: Callable[..., Path], module: str) -> None:
+    def test_a_missing_module(self, module: str) -> None:
         result = run("explain", "-m", module)
         assert result.exit_code == 2
         assert f"There is no module '{module}' to run" in result.stderr
@@ -178,9 +174,7 @@ class TestErrors:
         assert "runpy" not in trace
         assert "failed before it ran a pipeline" in message
 
-    def test_a_pipeline_that_cannot_run_on_spark(
-        self, spark: Any, program: Callable[..., Path]
-    ) -> None:
+    def test_a_pipeline_that_cannot_run_on_spark(self, program: Callable[..., Path]) -> None:
         result = run("explain", program(GOOD), "--spark_parallelism=0")
         assert result.exit_code == 1
         assert "--spark_parallelism=0 must be at least 1." in result.stderr

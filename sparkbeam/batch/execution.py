@@ -103,9 +103,7 @@ class BatchExecution:
         if stage.exchange is Exchange.IMPULSE:
             return impulse(self._session)
         rows = _union([self._port(tag) for tag in stage.inputs])
-        return exchanged(
-            rows, stage.exchange, parallelism=self._parallelism, cores=self._cores
-        )
+        return exchanged(rows, stage.exchange, parallelism=self._parallelism, cores=self._cores)
 
     def _port(self, tag: int) -> Any:
         """The rows of a port: of it alone if they are read elsewhere too."""

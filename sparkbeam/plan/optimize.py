@@ -68,7 +68,7 @@ def optimize(
         fuse_siblings,
         translations.sort_stages,
     ):
-        stages = list(phase(stages, context))
+        stages = list(phase(list(stages), context))
     return context, list(stages)
 
 

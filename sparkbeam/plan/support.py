@@ -32,20 +32,41 @@ FEATURES = (
     Feature("Impulse, Create", "yes"),
     Feature("ParDo, Map, FlatMap, Filter, Partition", "yes", "every DoFn parameter"),
     Feature("Batched DoFns (`process_batch`)", "yes"),
-    Feature("Side inputs: singleton, iter, list, dict, multimap", "yes", "windowed; large ones are read from disk by key"),
+    Feature(
+        "Side inputs: singleton, iter, list, dict, multimap",
+        "yes",
+        "windowed; large ones are read from disk by key",
+    ),
     Feature("Flatten", "yes", "no shuffle, no copy"),
     Feature("GroupByKey, CoGroupByKey", "yes", "values spill to disk past a threshold"),
     Feature("Combine, lifted; hot-key fanout; packed combiners", "yes"),
     Feature("Reshuffle, Redistribute", "yes"),
     Feature("Windows: fixed, sliding, sessions, custom, merging", "yes"),
-    Feature("Triggers", "yes", "as Beam's batch runners: at the end of the bounded input; a key is held in memory unless the trigger is the default"),
+    Feature(
+        "Triggers",
+        "yes",
+        "evaluated by Beam's batch trigger driver, at the end of the input; "
+        "a key is held in memory unless the trigger is the default",
+    ),
     Feature("State: bag, set, combining, read-modify-write, ordered list", "yes"),
-    Feature("Timers: event time, processing time, dynamic", "yes", "processing-time timers fire when the key's input ends"),
+    Feature(
+        "Timers: event time, processing time, dynamic",
+        "yes",
+        "processing-time timers fire when the key's input ends",
+    ),
     Feature("`requires_time_sorted_input`, `requires_stable_input`", "yes"),
     Feature("`on_window_expiration`", "no", "Beam's Python SDK has no such callback"),
-    Feature("Splittable DoFns, bounded sources", "yes", "residuals are processed in the task that left them"),
+    Feature(
+        "Splittable DoFns, bounded sources",
+        "yes",
+        "residuals are processed in the task that left them",
+    ),
     Feature("Bundle finalization", "yes", "after the bundle's output has left the worker"),
-    Feature("Metrics: counter, distribution, gauge, string set, bounded trie", "yes", "committed values are exact under retries"),
+    Feature(
+        "Metrics: counter, distribution, gauge, string set, bounded trie",
+        "yes",
+        "committed values are exact under retries",
+    ),
     Feature("Cross-language transforms", "no", "error at translation time"),
     Feature("TestStream", "no", "error at translation time"),
     Feature("Streaming", "no", "bounded runs of unbounded sources only"),
@@ -114,8 +135,7 @@ def _check_environment(
         raise UnsupportedTransform(
             transform.unique_name,
             f"it needs another SDK's environment ({environment.urn}).",
-            "Cross-language transforms are not supported: "
-            "use a transform of the Python SDK.",
+            "Cross-language transforms are not supported: use a transform of the Python SDK.",
         )
 
 

@@ -10,7 +10,6 @@ into a stage that reads several ports.
 import copy
 import itertools
 import json
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from apache_beam.portability import common_urns
@@ -97,9 +96,7 @@ class _Translation:
             draft = self._drafts[position]
             finished[draft.id] = self._connect(draft)
             position += 1
-        described = [
-            self._describe(draft, *finished[draft.id]) for draft in self._drafts
-        ]
+        described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         return Plan(tuple(_in_order(described)))
 
     def _add_draft(
@@ -149,14 +146,10 @@ class _Translation:
                 transform.spec.payload, beam_runner_api_pb2.ParDoPayload
             )
             for name, side_input in payload.side_inputs.items():
-                multimap = (
-                    side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
-                )
+                multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
                 layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
                 sources = self._ports(transform.inputs[name], layout)
-                found.append(
-                    SideInput(transform_id, name, transform.unique_name, layout, sources)
-                )
+                found.append(SideInput(transform_id, name, transform.unique_name, layout, sources))
         return found
 
     def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
@@ -164,9 +157,7 @@ class _Translation:
         transform = self._runner_transform.get(pcollection)
         if transform is not None and transform.spec.urn == optimize.FLATTEN:
             return tuple(
-                tag
-                for source in transform.inputs.values()
-                for tag in self._ports(source, layout)
+                tag for source in transform.inputs.values() for tag in self._ports(source, layout)
             )
         if pcollection not in self._writer:
             self._add_identity(pcollection)
@@ -210,9 +201,7 @@ class _Translation:
                 unique_name=f"{labels[-1]}/{port.transform_id}",
                 spec=beam_runner_api_pb2.FunctionSpec(
                     urn=SINK_URN,
-                    payload=json.dumps(
-                        {"layout": port.layout.value, "tag": port.tag}
-                    ).encode(),
+                    payload=json.dumps({"layout": port.layout.value, "tag": port.tag}).encode(),
                 ),
                 inputs={"in": port.pcollection},
             )
@@ -224,9 +213,7 @@ class _Translation:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
             id=draft.id,
             transforms=transforms,
-            pcollections={
-                pcoll: self._components.pcollections[pcoll] for pcoll in needed
-            },
+            pcollections={pcoll: self._components.pcollections[pcoll] for pcoll in needed},
             coders=dict(self._components.coders),
             windowing_strategies=dict(self._components.windowing_strategies),
             environments=dict(self._components.environments),
@@ -308,12 +295,12 @@ def _in_order(stages: list[Stage]) -> list[Stage]:
     """Sorts the stages so that each comes after those that it reads."""
     producer = {port.tag: stage for stage in stages for port in stage.ports}
     ordered: dict[str, Stage] = {}
-    waiting = defaultdict(bool)
+    seen: set[str] = set()
 
     def visit(stage: Stage) -> None:
-        if waiting[stage.id]:
+        if stage.id in seen:
             return
-        waiting[stage.id] = True
+        seen.add(stage.id)
         for side_input in stage.side_inputs:
             for tag in side_input.sources:
                 visit(producer[tag])

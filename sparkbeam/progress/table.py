@@ -33,8 +33,8 @@ def progress_table(progress: PipelineProgress, seconds: float, *, width: int, he
         columns.pop()
     room = width - _width(columns)
     lines = Table.grid(padding=(0, _GAP, 0, 0))
-    for justify in ("left", "left", "right", "right", "right")[: len(columns) + 1]:
-        lines.add_column(justify=justify, no_wrap=True)
+    for index in range(len(columns) + 1):
+        lines.add_column(justify="left" if index < 2 else "right", no_wrap=True)
     for stage, state, *figures in zip(stages, *columns, strict=True):
         name = Text(words.shortened(stage.name, room))
         lines.add_row(name, Text(state, _STYLES[stage.state]), *map(Text, figures))

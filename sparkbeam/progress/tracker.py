@@ -104,7 +104,7 @@ class ProgressTracker:
 
 @dataclass
 class _Task:
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     done: bool = False
 
 

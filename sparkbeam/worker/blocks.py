@@ -258,9 +258,7 @@ def _mapped(function: Any) -> Callable[[Any], Any] | None:
     return inner
 
 
-@bundle_processor.BeamTransformFactory.register_urn(
-    FUNCTION_URN, beam_runner_api_pb2.ParDoPayload
-)
+@bundle_processor.BeamTransformFactory.register_urn(FUNCTION_URN, beam_runner_api_pb2.ParDoPayload)
 def _create_function(
     factory: bundle_processor.BeamTransformFactory,
     transform_id: str,

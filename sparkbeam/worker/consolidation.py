@@ -6,6 +6,7 @@ Beam's own consolidation leaves gauges, string sets and bounded tries side by si
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import reduce
+from typing import Any
 
 from apache_beam.metrics import monitoring_infos as infos
 from apache_beam.portability.api import metrics_pb2
@@ -48,7 +49,7 @@ def _distribution(
 def _latest(
     first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
 ) -> metrics_pb2.MonitoringInfo:
-    def stamp(metric: metrics_pb2.MonitoringInfo) -> object:
+    def stamp(metric: metrics_pb2.MonitoringInfo) -> Any:
         return infos.extract_gauge_value(metric)[0]
 
     return max(first, second, key=stamp)
@@ -79,9 +80,7 @@ def _histogram(
 
 _COMBINERS: dict[
     str,
-    Callable[
-        [metrics_pb2.MonitoringInfo, metrics_pb2.MonitoringInfo], metrics_pb2.MonitoringInfo
-    ],
+    Callable[[metrics_pb2.MonitoringInfo, metrics_pb2.MonitoringInfo], metrics_pb2.MonitoringInfo],
 ] = {
     infos.SUM_INT64_TYPE: _sum,
     infos.DISTRIBUTION_INT64_TYPE: _distribution,

@@ -15,7 +15,7 @@ import time
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ class TaskReport:
     stage: str
     infos: Infos
     warnings: tuple[TaskWarning, ...] = ()
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
 
     def serialize(self) -> bytes:
         """The report as the value of a row."""
@@ -124,7 +124,7 @@ class Signal:
     kind: SignalKind
     stage: str
     partition: int
-    counts: Counts = Counts()
+    counts: Counts = field(default_factory=Counts)
     report: str = ""
 
     def datagram(self, token: str) -> bytes:

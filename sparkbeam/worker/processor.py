@@ -8,7 +8,7 @@ has had its last task; processors that have idled for a while are torn down.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
@@ -23,7 +23,7 @@ IDLE_SECONDS = 20.0
 
 _MAX_KEPT = 32
 
-Residual = beam_fn_api_pb2.DelayedBundleApplication
+Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 
 
 class _Channel:

@@ -68,9 +68,7 @@ class RowBuffer:
         if self._bytes >= BATCH_BYTES or len(self._tags) >= BATCH_ROWS:
             self.flush()
 
-    def extend(
-        self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]
-    ) -> None:
+    def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         """Adds many rows of one port; may emit batches."""
         for start in range(0, len(keys), _EXTEND_ROWS):
             part = slice(start, start + _EXTEND_ROWS)

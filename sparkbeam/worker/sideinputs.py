@@ -73,9 +73,7 @@ _connections = threading.local()
 
 
 def _runs_of_file(path: str, key: bytes) -> Iterator[bytes]:
-    for (run,) in _connect(path).execute(
-        "SELECT run FROM runs WHERE key = ? ORDER BY ord", (key,)
-    ):
+    for (run,) in _connect(path).execute("SELECT run FROM runs WHERE key = ? ORDER BY ord", (key,)):
         yield run
 
 

@@ -7,7 +7,7 @@ far fewer rows than there are elements.
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
@@ -217,7 +217,9 @@ class SessionSink(Sink):
         self._clear()
 
     def _append(self, key: bytes, start: int, end: int, stamp: int, run: list[bytes]) -> None:
-        self._rows.append(self._tag, key, start, SESSION_HEADER.pack(end, stamp) + RunCoder.join(run))
+        self._rows.append(
+            self._tag, key, start, SESSION_HEADER.pack(end, stamp) + RunCoder.join(run)
+        )
 
 
 class KeyedSink(Sink):
@@ -250,9 +252,7 @@ class KeyedSink(Sink):
 
 def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
     """The coder of the windowed values of a PCollection of pairs, without their keys."""
-    return coders.WindowedValueCoder(
-        coder.wrapped_value_coder.value_coder(), coder.window_coder
-    )
+    return coders.WindowedValueCoder(coder.wrapped_value_coder.value_coder(), coder.window_coder)
 
 
 class TimeSortedSink(Sink):

@@ -188,9 +188,7 @@ def triggered(
         yield from driver.process_entire_key(decode_key(encoded_key), elements)
 
 
-def keyed(
-    rows: Iterator[Row], coder: coders.WindowedValueCoder
-) -> Iterator[Iterator[Block]]:
+def keyed(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Iterator[Block]]:
     """``Layout.KEYED`` and ``Layout.TIME_SORTED``: the elements of one key after the other."""
     decode = RunCoder(coder.get_impl()).decode
 

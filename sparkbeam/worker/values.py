@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from apache_beam.coders import coder_impl
-from apache_beam.coders import observable
+from apache_beam.coders import coder_impl, observable
 
 SPILL_BYTES = 16 << 20
 """A group whose encoded values exceed this many bytes is kept in a file."""
@@ -56,7 +55,8 @@ class SpilledValues(observable.ObservableMixin):
     def __init__(self, coder: RunCoder) -> None:
         super().__init__()
         self._coder = coder
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="sparkbeam-group-")
+        # It lives as long as the iterable, which the user's code may keep.
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="sparkbeam-group-")  # noqa: SIM115
         self._count = 0
 
     def append(self, run: bytes) -> None:

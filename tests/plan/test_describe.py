@@ -103,11 +103,11 @@ class TestStages:
             few | beam.GroupByKey() | "Few" >> beam.Map(print)
             many | "GroupMany" >> beam.GroupByKey() | "Many" >> beam.Map(print)
 
-        lines = facts(described(build), "s0")
-        assert [line.removeprefix("out").split(" to ")[0].strip() for line in lines[2:4]] == [
+        lines = [line.removeprefix("out").strip() for line in facts(described(build), "s0")]
+        assert {line.split(" to ")[0] for line in lines if " to " in line} == {
             "Split [0]",
             "Split [1]",
-        ]
+        }
 
     def test_a_flatten_lists_all_that_flows_together(self) -> None:
         plan = Plan((stage(0), stage(1), stage(2), stage(3, inputs=(0, 1, 2))))
@@ -121,7 +121,7 @@ class TestStages:
 
     def test_long_lists_of_labels_wrap_in_line_with_the_first(self) -> None:
         plan = Plan((stage(0, *(f"A step of the pipeline with number {n}" for n in range(20))),))
-        head, *more, _ = facts(describe.stages(plan), "s0")
+        _, *more, _ = facts(describe.stages(plan), "s0")
         assert len(more) > 3
         assert all(len(line) <= describe.WIDTH for line in describe.stages(plan).splitlines())
 

@@ -5,6 +5,7 @@ import sys
 import threading
 
 import pytest
+from terminals import COLUMNS, ROWS, Terminal
 
 from sparkbeam.progress import words
 from sparkbeam.progress.display import Display, screen_for
@@ -12,7 +13,6 @@ from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
 from sparkbeam.progress.notebook import NotebookScreen
 from sparkbeam.progress.plain import PlainScreen
 from sparkbeam.progress.terminal import TerminalScreen
-from terminals import COLUMNS, ROWS, Terminal
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = StageState
 
@@ -39,10 +39,10 @@ def screen(terminal: Terminal) -> TerminalScreen:
 def test_a_table_has_a_line_for_each_stage(terminal: Terminal, screen: TerminalScreen) -> None:
     screen.show(pipeline(DONE, RUNNING, WAITING), 5.0)
     assert [line.split() for line in terminal.lines if line] == [
-        "Step 0 done 3/4 120,000 60,000/s".split(),
-        "Step 1 running 3/4 120,000 60,000/s".split(),
-        "Step 2 waiting".split(),
-        "1 of 3 stages done, 1 running after 5.0 s".split(),
+        ["Step", "0", "done", "3/4", "120,000", "60,000/s"],
+        ["Step", "1", "running", "3/4", "120,000", "60,000/s"],
+        ["Step", "2", "waiting"],
+        ["1", "of", "3", "stages", "done,", "1", "running", "after", "5.0", "s"],
     ]
 
 

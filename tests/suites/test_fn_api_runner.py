@@ -11,5 +11,3 @@ from sparkbeam import SparkRunner
 class TestFnApiSuite(fn_runner_test.FnApiRunnerTest):
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         return beam.Pipeline(runner=SparkRunner(drain=is_drain))
-
-

@@ -152,7 +152,12 @@ def run(shape: str, signals: str, target: str) -> dict[str, Any]:
         "result": json.loads(Path(target).read_text()),
         "counters": {c.key.metric.name: c.committed for c in found["counters"]},
         "distributions": {
-            d.key.metric.name: [d.committed.min, d.committed.max, d.committed.sum, d.committed.count]
+            d.key.metric.name: [
+                d.committed.min,
+                d.committed.max,
+                d.committed.sum,
+                d.committed.count,
+            ]
             for d in found["distributions"]
         },
     }

@@ -24,7 +24,9 @@ def main() -> None:
             | "Order" >> beam.ParDo(orders.ToOrder())
             | "Tax" >> beam.Map(pricing.tax.add)
             | beam.combiners.ToList()
-            | beam.Map(lambda found: Path(f"{outcome}.result").write_text(json.dumps(sorted(found))))
+            | beam.Map(
+                lambda found: Path(f"{outcome}.result").write_text(json.dumps(sorted(found)))
+            )
         )
         pipeline.run().wait_until_finish()
         content = {"result": json.loads(Path(f"{outcome}.result").read_text())}
