@@ -18,11 +18,12 @@ from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.explain import Rehearsal
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
+from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
@@ -106,9 +107,21 @@ class SparkRunner(PipelineRunner):
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
-        return pipeline.to_runner_api(
-            default_environment=environments.EmbeddedPythonEnvironment.default()
-        )
+        try:
+            return pipeline.to_runner_api(
+                default_environment=environments.EmbeddedPythonEnvironment.default()
+            )
+        except Exception as error:
+            found = unpicklable(pipeline)
+            if found is None:
+                raise
+            label, reason = found
+            raise PipelineFailed(
+                f"Step '{label}' cannot be pickled: {type(reason).__name__}: {reason}\n"
+                "Its function travels to the workers: create what cannot be pickled "
+                "(connections, locks, generators) in setup(), not in the constructor.",
+                label,
+            ) from error
 
     def _start(
         self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions

@@ -20,6 +20,7 @@ IMPULSE = common_urns.primitives.IMPULSE.urn
 FLATTEN = common_urns.primitives.FLATTEN.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
+SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
 RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE])
 """The transforms that Spark executes; everything else runs in the workers."""
@@ -60,6 +61,7 @@ def optimize(
         translations.pack_combiners,
         translations.lift_combiners,
         translations.expand_sdf,
+        strip_reshuffles,
         translations.fix_flatten_coders,
         translations.greedily_fuse,
         translations.read_to_impulse,
@@ -70,6 +72,29 @@ def optimize(
     ):
         stages = list(phase(list(stages), context))
     return context, list(stages)
+
+
+def strip_reshuffles(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Leaves a Reshuffle in a splittable DoFn with the restrictions as its only input.
+
+    Beam's expansion gives it the side inputs of the DoFn as well.
+    """
+    restrictions = {
+        pcoll
+        for stage in stages
+        for transform in stage.transforms
+        if transform.spec.urn == SPLIT_RESTRICTIONS
+        for pcoll in transform.outputs.values()
+    }
+    for stage in stages:
+        for transform in stage.transforms:
+            if transform.spec.urn == RESHUFFLE and len(transform.inputs) > 1:
+                for tag in set(transform.inputs):
+                    if transform.inputs[tag] not in restrictions:
+                        del transform.inputs[tag]
+    return stages
 
 
 def main_input(stage: translations.Stage) -> str:

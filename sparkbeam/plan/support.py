@@ -144,3 +144,15 @@ def _is_python(environment: beam_runner_api_pb2.Environment) -> bool:
         capability.startswith("beam:version:sdk_base:apache/beam_python")
         for capability in environment.capabilities
     )
+
+
+def table() -> str:
+    """The support table in Markdown."""
+    rows = [f"| {feature.name} | {feature.batch} | {feature.note} |" for feature in FEATURES]
+    return "\n".join(
+        ["# What works", "", "| part of the Beam model | batch | notes |", "|---|---|---|", *rows]
+    )
+
+
+if __name__ == "__main__":
+    print(table())

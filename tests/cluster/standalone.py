@@ -159,6 +159,7 @@ class Cluster:
 _HOST = "127.0.0.1"
 _ENVIRONMENT = {
     "SPARK_DAEMON_MEMORY": "256m",
+    "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     "PYSPARK_PYTHON": sys.executable,
 }
 

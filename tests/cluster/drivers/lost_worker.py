@@ -56,11 +56,11 @@ class Slow(beam.DoFn):
         self._elements = Metrics.counter("lost_worker", "slow")
 
     def process(
-        self, element: tuple[int, Iterable[int]], *sides: dict[Any, Any]
+        self, element: tuple[int, Iterable[int]], small: Any = None, large: Any = None
     ) -> Iterator[tuple[int, int]]:
         key, values = element
-        for side in sides:
-            assert side[key % 10] == key % 10
+        for side in (small, large):
+            assert side is None or side[key % 10] == key % 10
         with (Path(self._signals) / f"{os.getpid()}").open("a") as signs:
             signs.write(f"{key}\n")
         time.sleep(self._seconds)

@@ -1,0 +1,232 @@
+"""What a user sees when something goes wrong: the step, the own traceback, the remedy."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineState
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
+
+
+def run(build: Any, *arguments: str) -> Any:
+    pipeline = beam.Pipeline(runner=SparkRunner(), options=PipelineOptions(list(arguments)))
+    build(pipeline)
+    return pipeline.run()
+
+
+def failure_of(build: Any) -> PipelineFailed:
+    result = run(build)
+    with pytest.raises(PipelineFailed) as caught:
+        result.wait_until_finish()
+    assert result.state == PipelineState.FAILED
+    return caught.value
+
+
+def assert_short(error: Exception) -> None:
+    text = str(error)
+    assert len(text.splitlines()) < 25
+    assert "\tat org.apache" not in text
+    assert "py4j" not in text
+
+
+@pytest.mark.usefixtures("spark")
+class TestFailingSteps:
+    def test_a_dofn_that_raises_is_named_with_the_users_own_frames(self) -> None:
+        def parse(text: str) -> int:
+            return int(text)
+
+        error = failure_of(
+            lambda p: p | beam.Create(["1", "x"]) | "Parse amounts" >> beam.Map(parse)
+        )
+
+        assert error.label == "Parse amounts"
+        assert "Step 'Parse amounts' failed: ValueError: invalid literal" in str(error)
+        assert "return int(text)" in str(error)
+        assert "apache_beam" not in str(error)
+        assert isinstance(error.__cause__, ValueError)
+        assert_short(error)
+
+    def test_a_dofn_class_that_raises_in_setup_is_named(self) -> None:
+        class Broken(beam.DoFn):
+            def setup(self) -> None:
+                raise OSError("no model file")
+
+            def process(self, element: int) -> None:
+                pass
+
+        error = failure_of(lambda p: p | beam.Create([1]) | "Score" >> beam.ParDo(Broken()))
+
+        assert "no model file" in str(error)
+        assert "Score" in str(error)
+        assert_short(error)
+
+    def test_a_coder_that_fails_is_named_with_the_step_that_put_the_element_out(self) -> None:
+        class Refusing(beam.coders.Coder):  # type: ignore[misc]
+            def encode(self, value: object) -> bytes:
+                raise ValueError("cannot encode this")
+
+            def decode(self, encoded: bytes) -> object:
+                return None
+
+            def is_deterministic(self) -> bool:
+                return True
+
+        class Odd:
+            pass
+
+        beam.coders.registry.register_coder(Odd, Refusing)
+
+        error = failure_of(
+            lambda p: (
+                p
+                | beam.Create([1])
+                | "Make odd" >> beam.Map(lambda _: Odd()).with_output_types(Odd)
+                | beam.Reshuffle()
+            )
+        )
+
+        assert "cannot encode this" in str(error)
+        assert "Make odd" in str(error)
+        assert_short(error)
+
+    def test_a_failed_pipeline_leaves_the_session_usable(self, spark: Any) -> None:
+        failure_of(lambda p: p | beam.Create([0]) | beam.Map(lambda x: 1 // x))
+        assert spark.range(3).count() == 3
+
+    def test_an_unpicklable_function_is_named_before_any_work_starts(self) -> None:
+        class Numbering(beam.DoFn):
+            def process(self, element: int) -> Any:
+                yield next(self.numbers), element
+
+        def build(pipeline: beam.Pipeline) -> None:
+            numbering = Numbering()
+            _ = pipeline | beam.Create([1]) | "Number" >> beam.ParDo(numbering)
+            numbering.numbers = (number for number in range(10))
+
+        with pytest.raises(PipelineFailed, match="Step 'Number' cannot be pickled") as caught:
+            run(build)
+        assert "generator" in str(caught.value)
+        assert "setup()" in str(caught.value)
+        assert_short(caught.value)
+
+    def test_a_missing_input_file_is_named(self, tmp_path: Path) -> None:
+        missing = str(tmp_path / "missing.txt")
+        with pytest.raises(Exception, match=r"missing\.txt"):
+            run(lambda p: p | beam.io.ReadFromText(missing)).wait_until_finish()
+
+        def read(path: str) -> str:
+            return Path(path).read_text()
+
+        error = failure_of(lambda p: p | beam.Create([missing]) | "Read whole" >> beam.Map(read))
+        assert "missing.txt" in str(error)
+        assert "Read whole" in str(error)
+        assert_short(error)
+
+
+@pytest.mark.usefixtures("spark")
+class TestUnsupported:
+    def test_a_cross_language_transform_is_an_error_at_translation(self) -> None:
+        from apache_beam.portability.api import beam_runner_api_pb2
+
+        from sparkbeam.plan.translate import translate
+
+        pipeline = beam.Pipeline()
+        _ = pipeline | "Rows" >> beam.Create([1]) | "From Java" >> beam.Map(str)
+        proto = pipeline.to_runner_api()
+        proto.components.environments["java"].CopyFrom(
+            beam_runner_api_pb2.Environment(urn="beam:env:docker:v1", payload=b"java")
+        )
+        for transform in proto.components.transforms.values():
+            if transform.unique_name == "From Java":
+                transform.environment_id = "java"
+
+        with pytest.raises(UnsupportedTransform, match="'From Java' cannot run on Spark"):
+            translate(proto)
+
+    def test_an_unknown_primitive_is_an_error_at_translation(self) -> None:
+        from sparkbeam.plan.translate import translate
+
+        pipeline = beam.Pipeline()
+        _ = pipeline | "Rows" >> beam.Create([1]) | "Strange" >> beam.Map(str)
+        proto = pipeline.to_runner_api()
+        for transform in proto.components.transforms.values():
+            if transform.unique_name == "Strange":
+                transform.spec.urn = "example:strange:v1"
+
+        with pytest.raises(UnsupportedTransform, match=r"'Strange'.*example:strange:v1"):
+            translate(proto)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("argument", "message"),
+        [
+            ("--spark_parallelism=0", "--spark_parallelism=0 must be at least 1"),
+            ("--spark_conf=shuffle", "--spark_conf=shuffle… is not of the form"),
+            ("--spark_connect=http://x", "is not a Spark Connect URL"),
+        ],
+    )
+    def test_a_wrong_value_is_an_error_with_the_option(self, argument: str, message: str) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            run(lambda p: p | beam.Create([1]), argument)
+        assert message in str(caught.value)
+
+    def test_master_and_connect_exclude_each_other(self) -> None:
+        with pytest.raises(ConfigurationError, match="exclude each other"):
+            run(
+                lambda p: p | beam.Create([1]),
+                "--spark_master=local[1]",
+                "--spark_connect=sc://localhost",
+            )
+
+    def test_a_secret_in_a_setting_is_not_repeated(self) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            run(lambda p: p | beam.Create([1]), "--spark_conf=fs.azure.key=hunter2")
+        assert "hunter2" not in str(caught.value)
+
+
+SCRIPT = """
+import apache_beam as beam
+with beam.Pipeline(argv={arguments!r}) as pipeline:
+    pipeline | beam.Create([1]) | beam.Map(print)
+"""
+
+
+def error_of_program(*arguments: str, **environment: str) -> str:
+    import os
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            SCRIPT.format(arguments=["--runner=sparkbeam.SparkRunner", *arguments]),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert done.returncode != 0
+    return done.stderr.strip().splitlines()[-1]
+
+
+class TestEnvironment:
+    def test_without_java_the_remedy_is_named(self, tmp_path: Path) -> None:
+        message = error_of_program(JAVA_HOME=str(tmp_path))
+        assert "No Java found" in message
+        assert "Java 17" in message
+
+    def test_an_unreachable_master_fails_fast(self) -> None:
+        message = error_of_program("--spark_master=spark://127.0.0.1:9")
+        assert "Nobody answers at --spark_master=spark://127.0.0.1:9" in message
+
+    def test_an_unreachable_connect_server_fails_fast_and_hides_the_token(self) -> None:
+        message = error_of_program("--spark_connect=sc://127.0.0.1:9/;token=hunter2")
+        assert "Nobody answers at --spark_connect=sc://127.0.0.1:9" in message
+        assert "hunter2" not in message

@@ -1,0 +1,107 @@
+"""The example, and one of Beam's own, from the command line to their output."""
+
+import re
+import runpy
+import sys
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from importlib.metadata import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.examples import wordcount
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SAMPLE = EXAMPLES / "data" / "flights-sample.parquet"
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def airport_bursts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Runs the program with the given arguments; returns the rows that it wrote."""
+
+    def run(*arguments: str) -> list[dict[str, Any]]:
+        output = tmp_path / "bursts"
+        monkeypatch.setattr(sys, "argv", ["airport_bursts.py", f"--output={output}", *arguments])
+        runpy.run_path(str(EXAMPLES / "airport_bursts.py"), run_name="__main__")
+        return pq.read_table(f"{output}-00000-of-00001.parquet").to_pylist()
+
+    return run
+
+
+def expected_bursts(gap: timedelta) -> list[dict[str, Any]]:
+    """All bursts of the sample, the busiest first, by sorting its departures."""
+    departures: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
+    for flight in pq.read_table(SAMPLE).to_pylist():
+        departures[flight["origin"]].append((flight["date"], flight["delay"]))
+    bursts = []
+    for airport, flights in departures.items():
+        flights.sort()
+        pauses = [
+            index
+            for index, ((earlier, _), (later, _)) in enumerate(pairwise(flights), start=1)
+            if later - earlier >= gap
+        ]
+        for start, end in pairwise([0, *pauses, len(flights)]):
+            burst = flights[start:end]
+            bursts.append(
+                {
+                    "airport": airport,
+                    "first_departure": burst[0][0],
+                    "last_departure": burst[-1][0],
+                    "flights": len(burst),
+                    "mean_delay": sum(delay for _, delay in burst) / len(burst),
+                }
+            )
+    return sorted(
+        bursts, key=lambda b: (b["flights"], b["first_departure"], b["airport"]), reverse=True
+    )
+
+
+def test_every_burst_is_found(airport_bursts: Any) -> None:
+    expected = expected_bursts(gap=timedelta(minutes=20))
+    assert airport_bursts(f"--top={2 * len(expected)}") == expected
+
+
+def test_a_pause_as_long_as_the_gap_ends_a_burst(airport_bursts: Any) -> None:
+    """Flights leave by the minute, so at a gap of a minute only those of the same one are left."""
+    by_minute = Counter(
+        (flight["origin"], flight["date"]) for flight in pq.read_table(SAMPLE).to_pylist()
+    )
+    (busiest,) = airport_bursts("--gap_minutes=1", "--top=1")
+    assert busiest["flights"] == max(by_minute.values())
+    assert busiest["first_departure"] == busiest["last_departure"]
+
+
+def test_the_busiest_bursts_are_printed(
+    airport_bursts: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = airport_bursts()
+    printed = [re.findall(r"[^\s│]+", line) for line in capsys.readouterr().out.splitlines()]
+    assert len(written) == 10
+    for burst in written:
+        assert [
+            burst["airport"],
+            *f"{burst['first_departure']:%Y-%m-%d %H:%M}".split(),
+            *f"{burst['last_departure']:%Y-%m-%d %H:%M}".split(),
+            str(burst["flights"]),
+            f"{burst['mean_delay']:+.1f}",
+            "min",
+        ] in printed
+
+
+def test_beams_wordcount_counts_a_licence(tmp_path: Path) -> None:
+    text = next(file for file in files("pyspark") or () if file.name == "LICENSE").locate()
+    output = tmp_path / "counts"
+    wordcount.run(["--runner=sparkbeam.SparkRunner", f"--input={text}", f"--output={output}"])
+    counts = {}
+    for shard in tmp_path.glob("counts-?????-of-?????"):
+        for line in shard.read_text().splitlines():
+            word, _, count = line.partition(": ")
+            assert word not in counts
+            counts[word] = int(count)
+    assert counts == Counter(re.findall(r"[\w\']+", Path(text).read_text()))
