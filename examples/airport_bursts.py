@@ -2,7 +2,7 @@
 
 Reads flights from Parquet, sessionises the departures of each airport (a burst
 ends when nothing has departed for ``--gap_minutes``), counts the flights of
-each burst and averages their delay, and writes the busiest bursts to Parquet.
+each burst and averages their delays, and writes the busiest bursts to Parquet.
 
 It is an ordinary Beam program: nothing but the default of ``--runner`` knows of
 sparkbeam, and every Beam option works on its command line::
@@ -37,7 +37,7 @@ BURST = pa.schema(
         ("mean_delay", pa.float64()),
     ]
 )
-"""One row of the output; times are local to the airport, the delay is in minutes."""
+"""One row of the output; times are local to the airport, delays (on arrival) are in minutes."""
 
 
 def departures(flights: pa.Table) -> Iterator[window.TimestampedValue]:

@@ -132,13 +132,14 @@ def _outputs(stage: Stage, written: list[Edge]) -> Iterator[str]:
     """One line for each port of a stage; ports are named where there are several."""
     names = _port_names(stage) if len(stage.ports) > 1 else {}
     for port in stage.ports:
-        readers = [
-            edge.reader.id + (" (side input)" if edge.side_inputs else "")
-            for edge in written
-            if edge.port is port
-        ]
+        readers = [edge for edge in written if edge.port is port]
+        main = [edge.reader.id for edge in readers if not edge.side_inputs]
+        side = [edge.reader.id for edge in readers if edge.side_inputs]
+        to = ([f"to {_listed(main)}"] if main else []) + (
+            [f"side input of {_listed(side)}"] if side else []
+        )
         name = f"{_printable(names[port.tag])} " if names else ""
-        yield f"{name}to {_listed(readers)}"
+        yield name + "; ".join(to or ["to nowhere"])
 
 
 def _port_names(stage: Stage) -> dict[int, str]:
@@ -286,7 +287,7 @@ def _wrapped(head: str, text: str) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    *most, last = names or ["nowhere"]
+    *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 

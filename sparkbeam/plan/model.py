@@ -106,8 +106,8 @@ class Stage:
         layout: what an input row holds.
         inputs: the tags of the ports that feed the main input; a tag that
             stands there twice is read twice.
-        grouped: the PCollection that went into the GroupByKey that the stage
-            reads, or None.
+        grouped: the PCollection that went into the GroupByKey or Reshuffle that
+            the stage reads, or None; its coder need not be that of what comes out.
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
     """

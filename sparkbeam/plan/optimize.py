@@ -25,6 +25,9 @@ SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE])
 """The transforms that Spark executes; everything else runs in the workers."""
 
+NOTHING = "sparkbeam_nothing"
+"""The PCollection that drives a stage whose root is a Flatten without inputs; nobody reads it."""
+
 
 class _PlainCoderContext(translations.TransformContext):
     """A context that leaves coders as they are."""
@@ -62,6 +65,7 @@ def optimize(
         translations.lift_combiners,
         translations.expand_sdf,
         strip_reshuffles,
+        drive_empty_flattens,
         translations.fix_flatten_coders,
         translations.greedily_fuse,
         translations.read_to_impulse,
@@ -97,8 +101,24 @@ def strip_reshuffles(
     return stages
 
 
+def drive_empty_flattens(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Adds :data:`NOTHING` to a pipeline that has a Flatten without inputs."""
+    for stage in stages:
+        for transform in stage.transforms:
+            if transform.spec.urn == FLATTEN and not transform.inputs:
+                (output,) = transform.outputs.values()
+                context.components.pcollections[NOTHING].CopyFrom(
+                    context.components.pcollections[output]
+                )
+                context.components.pcollections[NOTHING].unique_name = NOTHING
+                context.components.pcollections[NOTHING].coder_id = context.bytes_coder_id
+    return stages
+
+
 def main_input(stage: translations.Stage) -> str:
-    """The one PCollection that drives ``stage``."""
+    """The one PCollection that drives ``stage``; :data:`NOTHING` where there is none."""
     produced = {pcoll for t in stage.transforms for pcoll in t.outputs.values()}
     inputs = {
         pcoll
@@ -106,14 +126,14 @@ def main_input(stage: translations.Stage) -> str:
         for tag, pcoll in t.inputs.items()
         if tag not in translations.side_inputs(t)
     }
-    (result,) = inputs - produced
+    (result,) = inputs - produced or {NOTHING}
     return result
 
 
 def is_runner_stage(stage: translations.Stage) -> bool:
     """Whether Spark executes the stage, rather than a worker."""
     return any(
-        t.spec.urn in RUNNER_URNS and (t.spec.urn != FLATTEN or len(t.inputs) != 1)
+        t.spec.urn in RUNNER_URNS and (t.spec.urn != FLATTEN or len(t.inputs) > 1)
         for t in stage.transforms
     )
 

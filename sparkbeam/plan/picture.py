@@ -148,7 +148,7 @@ def _drawing(plan: Plan) -> tuple[ET.Element, float]:
         group = ET.SubElement(graph, "g", {"transform": f"translate({_number(x)} {_number(y)})"})
         _stage(group, plan, stage, labels[stage.id], entries[stage.id])
     _draw_legend(root, legend, height - _MARGIN)
-    first, _ = next(iter(arrangement.corners.values()), (0.0, 0.0))
+    first, _ = min(arrangement.corners.values(), key=lambda corner: corner[1], default=(0.0, 0.0))
     return root, shift + first + _BOX_WIDTH / 2
 
 

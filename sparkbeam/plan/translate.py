@@ -118,7 +118,7 @@ class _Translation:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
         keyed = _keyed_layout(draft.transforms)
-        if urn == optimize.IMPULSE:
+        if urn == optimize.IMPULSE or draft.input == optimize.NOTHING:
             return Exchange.IMPULSE, Layout.CHUNKS, (), None, side_inputs
         if keyed is not None:
             tags = self._ports(draft.input, keyed)
@@ -133,7 +133,7 @@ class _Translation:
             assert transform is not None
             (reshuffled,) = transform.inputs.values()
             tags = self._ports(reshuffled, Layout.CHUNKS)
-            return Exchange.REBALANCE, Layout.CHUNKS, tags, None, side_inputs
+            return Exchange.REBALANCE, Layout.CHUNKS, tags, reshuffled, side_inputs
         tags = self._ports(draft.input, Layout.CHUNKS)
         return Exchange.FORWARD, Layout.CHUNKS, tags, None, side_inputs
 

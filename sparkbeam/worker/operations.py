@@ -27,8 +27,8 @@ class SourceOperation(bundle_processor.DataInputOperation):
     Attributes:
         layout: what the stage's input rows hold.
         input_coder: the coder of the elements that this operation puts out.
-        grouped_coder: the coder of what went into the GroupByKey that the
-            stage reads; None where it reads none.
+        grouped_coder: the coder of what went into the GroupByKey or Reshuffle
+            that the stage reads; None where it reads none.
         grouped_windowing: the windowing of the same.
     """
 

@@ -159,7 +159,7 @@ class _Run:
                     sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
                 )
             case _:
-                elements = sources.chunks(rows, coder)
+                elements = sources.chunks(rows, source.grouped_coder or coder)
         self._finish_bundle(processor, processor.run(self._followed(processor, elements)))
 
     def _followed(

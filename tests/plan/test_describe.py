@@ -88,9 +88,13 @@ class TestStages:
         _, plan = translated(build)
         text = describe.stages(plan)
         writer, reader = plan.stages
-        assert f"out   to {reader.id} (side input)" in facts(text, writer.id)
+        assert f"out   side input of {reader.id}" in facts(text, writer.id)
         (line,) = [line for line in facts(text, reader.id) if line.startswith("side")]
         assert line == f"side  from {writer.id} for 'Convert', read whole, window by window"
+
+    def test_an_output_may_be_read_in_both_ways(self) -> None:
+        plan = Plan((stage(0), stage(1, inputs=(0,)), stage(2, inputs=(1,), side=(0,), ports=0)))
+        assert "out   to s1; side input of s2" in facts(describe.stages(plan), "s0")
 
     def test_a_stage_that_is_read_more_than_once_is_persisted(self) -> None:
         text = describe.stages(fan_out(5))
