@@ -29,7 +29,7 @@ from unittest import TestCase
 import apache_beam
 import expected_failures
 import pytest
-from apache_beam.pipeline import Pipeline
+from apache_beam.testing.test_pipeline import TestPipeline
 
 from sparkbeam import SparkRunner
 
@@ -100,7 +100,7 @@ def _is_marked(case: type[TestCase], test: str) -> bool:
 def _subclass(case: type[TestCase], name: str, wanted: list[str]) -> type[TestCase]:
     namespace: dict[str, Any] = {"__doc__": case.__doc__, "__module__": case.__module__}
     if hasattr(case, "create_pipeline"):
-        namespace["create_pipeline"] = lambda _, is_drain=False: Pipeline(
+        namespace["create_pipeline"] = lambda _, is_drain=False: TestPipeline(
             runner=SparkRunner(drain=is_drain)
         )
     for test in _tests(case):

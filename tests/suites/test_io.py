@@ -1,0 +1,19 @@
+"""Beam's own tests of its connectors to files, and of sources and sinks in general."""
+
+from beam_suites import suite
+
+for module in (
+    "avroio_test",
+    "concat_source_test",
+    "filebasedsink_test",
+    "filebasedsource_test",
+    "fileio_test",
+    "iobase_test",
+    "parquetio_test",
+    "sources_test",
+    "textio_test",
+    "tfrecordio_test",
+    "unbounded_source_test",
+    "watch_test",
+):
+    globals().update(suite(f"apache_beam.io.{module}"))
