@@ -71,16 +71,26 @@ EXPECTED_FAILURES: dict[str, str] = {
         _TEST_STREAM
     ),
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_clearing_*": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_and_simple_timer": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_clear_timer": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_multiple": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_simple_dofn": _TEST_STREAM,
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_and_simple_*": (
+        _TEST_STREAM
+    ),
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_clear_timer": (
+        _TEST_STREAM
+    ),
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_multiple": (
+        _TEST_STREAM
+    ),
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_dynamic_timer_simple_dofn": (
+        _TEST_STREAM
+    ),
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_hash_join": _TEST_STREAM,
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_index_assignment": _TEST_STREAM,
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_simple_*": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_stateful_set_state_compaction_race_portably": _TEST_STREAM,
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_stateful_set_*": (_TEST_STREAM),
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_timer_*": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_two_timers_one_function": _TEST_STREAM,
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_two_timers_one_function": (
+        _TEST_STREAM
+    ),
     "typehints.typed_pipeline_test.MainInputTest.test_typed_ptransform_fn*": _ANY_RUNNER,
 }
 
