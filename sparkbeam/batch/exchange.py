@@ -18,9 +18,9 @@ ROW_TYPE = StructType(
 """The Spark type of the rows between stages; see :mod:`sparkbeam.worker.rows`."""
 
 
-def impulse(session: Any) -> Any:
-    """One row, whose content nobody reads."""
-    return session.range(0, 1, 1, 1)
+def impulses(session: Any, count: int = 1) -> Any:
+    """The numbers from 0 to ``count``, each in a partition of its own."""
+    return session.range(0, count, 1, count)
 
 
 def exchanged(rows: Any, exchange: Exchange, *, parallelism: int | None, cores: int) -> Any:

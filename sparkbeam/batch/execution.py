@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import functions as sf
 
 from sparkbeam import session as sessions
-from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulse
+from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.worker.metrics import Reporter
@@ -89,6 +89,7 @@ class BatchExecution:
                 for side_input in stage.side_inputs
             },
             reporter=self._reporter,
+            tasks=self._tasks(stage),
         )
         rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:
@@ -101,9 +102,13 @@ class BatchExecution:
 
     def _input(self, stage: Stage) -> Any:
         if stage.exchange is Exchange.IMPULSE:
-            return impulse(self._session)
+            return impulses(self._session, self._tasks(stage))
         rows = _union([self._port(tag) for tag in stage.inputs])
         return exchanged(rows, stage.exchange, parallelism=self._parallelism, cores=self._cores)
+
+    def _tasks(self, stage: Stage) -> int:
+        """In how many tasks a stage that reads nothing runs."""
+        return (self._parallelism or self._cores) if stage.creates else 1
 
     def _port(self, tag: int) -> Any:
         """The rows of a port: of it alone if they are read elsewhere too."""

@@ -1,4 +1,6 @@
-"""Finds the transforms that need nothing of Beam's per-element machinery."""
+"""Finds the transforms that sparkbeam runs itself, without Beam's per-element machinery."""
+
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.internal import pickler
@@ -26,6 +28,11 @@ def mark_blocks(transforms: dict[str, beam_runner_api_pb2.PTransform]) -> None:
 def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Whether a ParDo is a function of the element alone, with one output."""
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    return len(transform.outputs) == 1 and plain_function(payload) is not None
+
+
+def plain_function(payload: beam_runner_api_pb2.ParDoPayload) -> core.CallableWrapperDoFn | None:
+    """The function that a ParDo consists of, if it asks for nothing but the element."""
     if (
         payload.side_inputs
         or payload.state_specs
@@ -33,11 +40,25 @@ def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:
         or payload.restriction_coder_id
         or payload.requests_finalization
         or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO
-        or len(transform.outputs) != 1
     ):
-        return False
+        return None
     fn: beam.DoFn
     fn, args, kwargs, *_ = pickler.loads(payload.do_fn.payload)
     if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
+        return None
+    return None if common.DoFnSignature(fn).process_method.defaults else fn
+
+
+def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether a transform is the step of ``beam.Create`` that holds the values."""
+    if transform.spec.urn != common_urns.primitives.PAR_DO.urn:
         return False
-    return not common.DoFnSignature(fn).process_method.defaults
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    return _home(getattr(plain_function(payload), "_fn", None)) == _HOME_OF_CREATE
+
+
+def _home(function: Any) -> tuple[str | None, str | None]:
+    return getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+
+
+_HOME_OF_CREATE = (core.Create.__module__, f"{core.Create.expand.__qualname__}.<locals>.<lambda>")

@@ -17,8 +17,12 @@ SOURCE_URN = "sparkbeam:source:v1"
 
 SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout`` and ``tag``."""
+
 FUNCTION_URN = "sparkbeam:function:v1"
 """A ParDo of a plain function, which may run over a block of elements at once."""
+
+CREATE_URN = "sparkbeam:create:v1"
+"""The values of a Create: each task of the stage puts out its share of them."""
 
 PRECOMBINE_URN = "sparkbeam:precombine:v1"
 """The map side of a combine, which takes blocks."""
@@ -110,6 +114,7 @@ class Stage:
             the stage reads, or None; its coder need not be that of what comes out.
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
+        creates: the stage starts with a Create, of whose values each task takes its share.
     """
 
     id: str
@@ -122,6 +127,7 @@ class Stage:
     grouped: str | None
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
+    creates: bool = False
 
     @property
     def name(self) -> str:

@@ -16,6 +16,9 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
+from sparkbeam.plan.functions import is_create
+from sparkbeam.plan.model import CREATE_URN
+
 IMPULSE = common_urns.primitives.IMPULSE.urn
 FLATTEN = common_urns.primitives.FLATTEN.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
@@ -65,6 +68,7 @@ def optimize(
         translations.lift_combiners,
         translations.expand_sdf,
         strip_reshuffles,
+        spread_creates,
         drive_empty_flattens,
         translations.fix_flatten_coders,
         translations.greedily_fuse,
@@ -99,6 +103,37 @@ def strip_reshuffles(
                     if transform.inputs[tag] not in restrictions:
                         del transform.inputs[tag]
     return stages
+
+
+def spread_creates(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Takes the Reshuffle out of each Create: its values need not be shuffled to be spread.
+
+    What holds the values becomes a :data:`~sparkbeam.plan.model.CREATE_URN`,
+    which runs in several tasks; each puts out its share.
+    """
+    readers: dict[str, list[translations.Stage]] = defaultdict(list)
+    for stage in stages:
+        for transform in stage.transforms:
+            for pcoll in transform.inputs.values():
+                readers[pcoll].append(stage)
+    needless = []
+    for stage in stages:
+        (transform, *_) = stage.transforms
+        following = [r for pcoll in transform.outputs.values() for r in readers[pcoll]]
+        if (
+            len(following) == 1
+            and following[0].transforms[0].spec.urn == RESHUFFLE
+            and is_create(transform)
+            and all(len(readers[pcoll]) == 1 for pcoll in transform.inputs.values())
+        ):
+            (tag,) = transform.outputs
+            (spread,) = following[0].transforms[0].outputs.values()
+            transform.spec.urn = CREATE_URN
+            transform.outputs[tag] = spread
+            needless += following
+    return [stage for stage in stages if stage not in needless]
 
 
 def drive_empty_flattens(

@@ -28,6 +28,7 @@ from apache_beam.utils import proto_utils
 from sparkbeam.plan import optimize, support
 from sparkbeam.plan.functions import mark_blocks
 from sparkbeam.plan.model import (
+    CREATE_URN,
     SINK_URN,
     SOURCE_URN,
     Exchange,
@@ -229,6 +230,7 @@ class _Translation:
             grouped=grouped,
             ports=tuple(draft.ports.values()),
             side_inputs=side_inputs,
+            creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
         )
 
     def _windowing(self, pcollection: str) -> Windowing:

@@ -31,7 +31,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import TimestampedValue, WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import FUNCTION_URN, PRECOMBINE_URN
+from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN, PRECOMBINE_URN
 from sparkbeam.worker.failure import UserCodeFailed
 from sparkbeam.worker.tables import IMMUTABLE
 
@@ -181,6 +181,24 @@ class FunctionOperation(operations.DoOperation):
             self._emitter.single(template.with_value(value))
 
 
+class CreateOperation(FunctionOperation):
+    """The values of a Create, of which each task puts out its share.
+
+    Attributes:
+        share: which of the values; set before each bundle.
+    """
+
+    share: slice
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Puts the share out, for each of the impulses in ``values``."""
+        with self.scoped_process_state:
+            for impulse in values:
+                created = list(self.function(impulse) or ())[self.share]
+                for start in range(0, len(created), BLOCK_SIZE):
+                    self._emit(template, created[start : start + BLOCK_SIZE])
+
+
 _END = object()
 
 
@@ -266,6 +284,32 @@ def _create_function(
     payload: beam_runner_api_pb2.ParDoPayload,
     consumers: Any,
 ) -> operations.DoOperation:
+    return _function_operation(
+        FunctionOperation, factory, transform_id, transform, payload, consumers
+    )
+
+
+@bundle_processor.BeamTransformFactory.register_urn(CREATE_URN, beam_runner_api_pb2.ParDoPayload)
+def _create_create(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Any,
+) -> operations.DoOperation:
+    return _function_operation(
+        CreateOperation, factory, transform_id, transform, payload, consumers
+    )
+
+
+def _function_operation(
+    kind: type[FunctionOperation],
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Any,
+) -> operations.DoOperation:
     data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
     operation = bundle_processor._create_pardo_operation(
         factory,
@@ -274,7 +318,7 @@ def _create_function(
         consumers,
         data,
         payload,
-        operation_cls=FunctionOperation,
+        operation_cls=kind,
     )
     (operation.readers,) = consumers.values()
     operation.function = pickler.loads(data)[0].process

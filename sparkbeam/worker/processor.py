@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
 
+from sparkbeam.worker.blocks import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.state import BundleState
@@ -76,6 +77,9 @@ class StageProcessor:
         self._timers.bind(self._processor)
         self.source: SourceOperation = self._processor.ops[source_id]
         self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
+        self.creates = [
+            op for op in self._processor.ops.values() if isinstance(op, CreateOperation)
+        ]
         self._bundles = 0
 
     def run(self, elements: Iterator[Block]) -> list[Residual]:

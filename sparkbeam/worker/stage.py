@@ -5,8 +5,9 @@ queue, so rows leave while it runs: one element may emit far more than fits
 into memory.
 """
 
-import collections
 import contextlib
+import functools
+import gc
 import heapq
 import itertools
 import queue
@@ -43,12 +44,14 @@ class StageTask:
         stage: what to run.
         side_inputs: by transform id and local name.
         reporter: where live progress goes, or None.
+        tasks: in how many tasks the stage runs if it reads nothing.
     """
 
     run_id: str
     stage: Stage
     side_inputs: dict[tuple[str, str], SideInputData]
     reporter: metrics.Reporter | None = None
+    tasks: int = 1
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
@@ -119,6 +122,7 @@ class _Run:
         stage = self._task.stage
         key = (self._task.run_id, stage.id)
         processor = KEPT.take(key, lambda: StageProcessor(stage.descriptor, stage.source_id))
+        _settle()
         processor.state.side_inputs = SideInputs(self._task.side_inputs)
         for sink in processor.sinks:
             sink.sink = sink_for(
@@ -135,7 +139,11 @@ class _Run:
         coder = source.windowed_coder
         if self._task.stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
-            collections.deque(self._batches, maxlen=0)
+            (number,) = [
+                number for batch in self._batches for number in batch.column(0).to_pylist()
+            ]
+            for create in processor.creates:
+                create.share = slice(number, None, self._task.tasks)
             rows: Iterator[sources.Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
         else:
             rows = self._data_rows()
@@ -214,6 +222,15 @@ class _Run:
                     self._rows.append(METRICS_TAG, None, 0, report)
                 batch = batch.filter(pc.invert(reports))
             yield from _tuples(batch)
+
+
+@functools.cache
+def _settle() -> None:
+    """Hides what is loaded from the garbage collector, which Spark runs after each task.
+
+    To look through all of Beam takes it longer than a small task takes.
+    """
+    gc.freeze()
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterable[sources.Row]:
