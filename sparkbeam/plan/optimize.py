@@ -10,7 +10,8 @@ expansion, greedy fusion. Two things differ from a portable runner:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -32,6 +33,9 @@ NOTHING = "sparkbeam_nothing"
 """The PCollection that drives a stage whose root is a Flatten without inputs; nobody reads it."""
 
 
+_Item = TypeVar("_Item")
+
+
 class _PlainCoderContext(translations.TransformContext):
     """A context that leaves coders as they are."""
 
@@ -51,7 +55,7 @@ def optimize(
 
     Returns:
         The context, whose components hold what the phases added, and the
-        stages in topological order.
+        stages in a fixed order.
     """
     context = _PlainCoderContext(pipeline.components, RUNNER_URNS, is_drain=drain)
     stages: Iterable[translations.Stage] = list(
@@ -72,11 +76,12 @@ def optimize(
         drive_empty_flattens,
         translations.fix_flatten_coders,
         translations.greedily_fuse,
+        in_fixed_order,
         translations.read_to_impulse,
         translations.extract_impulse_stages,
         translations.remove_data_plane_ops,
         fuse_siblings,
-        translations.sort_stages,
+        in_fixed_order,
     ):
         stages = list(phase(list(stages), context))
     return context, list(stages)
@@ -171,6 +176,48 @@ def is_runner_stage(stage: translations.Stage) -> bool:
         t.spec.urn in RUNNER_URNS and (t.spec.urn != FLATTEN or len(t.inputs) > 1)
         for t in stage.transforms
     )
+
+
+def in_fixed_order(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Orders stages and transforms as they execute, and else by label.
+
+    Beam's fusion leaves the order to chance. What follows keeps it, so a
+    pipeline has the same plan each time.
+    """
+    for stage in stages:
+        stage.transforms = _as_executed(stage.transforms, lambda transform: [transform])
+    return _as_executed(stages, lambda stage: stage.transforms)
+
+
+def _as_executed(
+    items: list[_Item], transforms: Callable[[_Item], list[beam_runner_api_pb2.PTransform]]
+) -> list[_Item]:
+    """Each item behind those whose output it reads, else by the label of its first transform."""
+    by_label = sorted(items, key=lambda item: transforms(item)[0].unique_name)
+    producer = {
+        pcoll: number
+        for number, item in enumerate(by_label)
+        for transform in transforms(item)
+        for pcoll in transform.outputs.values()
+    }
+    ordered: dict[int, _Item] = {}
+    seen: set[int] = set()
+
+    def visit(number: int) -> None:
+        if number in seen:
+            return
+        seen.add(number)
+        for transform in transforms(by_label[number]):
+            for tag in sorted(transform.inputs):
+                if transform.inputs[tag] in producer:
+                    visit(producer[transform.inputs[tag]])
+        ordered[number] = by_label[number]
+
+    for number in range(len(by_label)):
+        visit(number)
+    return list(ordered.values())
 
 
 def fuse_siblings(

@@ -55,7 +55,7 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False) ->
     validate_pipeline_graph(pipeline)
     pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
     context, stages = optimize.optimize(pipeline, drain=drain)
-    return _Translation(context.components, stages).plan()
+    return _Translation(context.components, stages, _applied(pipeline)).plan()
 
 
 @dataclass
@@ -73,8 +73,10 @@ class _Translation:
         self,
         components: beam_runner_api_pb2.Components,
         stages: list[translations.Stage],
+        applied: frozenset[str],
     ) -> None:
         self._components = components
+        self._applied = applied
         self._context = pipeline_context.PipelineContext(components)
         self._tags = itertools.count()
         self._drafts: list[_Draft] = []
@@ -146,7 +148,7 @@ class _Translation:
             payload = proto_utils.parse_Bytes(
                 transform.spec.payload, beam_runner_api_pb2.ParDoPayload
             )
-            for name, side_input in payload.side_inputs.items():
+            for name, side_input in sorted(payload.side_inputs.items()):
                 multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
                 layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
                 sources = self._ports(transform.inputs[name], layout)
@@ -158,7 +160,9 @@ class _Translation:
         transform = self._runner_transform.get(pcollection)
         if transform is not None and transform.spec.urn == optimize.FLATTEN:
             return tuple(
-                tag for source in transform.inputs.values() for tag in self._ports(source, layout)
+                tag
+                for _, source in sorted(transform.inputs.items())
+                for tag in self._ports(source, layout)
             )
         if pcollection not in self._writer:
             self._add_identity(pcollection)
@@ -188,7 +192,7 @@ class _Translation:
         source_id = f"source_{draft.id}"
         transforms = _named(draft.transforms)
         mark_blocks(transforms)
-        labels = _labels(draft.transforms) or (self._label_of(draft.input),)
+        labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
         transforms[source_id] = beam_runner_api_pb2.PTransform(
             unique_name=labels[0],
             spec=beam_runner_api_pb2.FunctionSpec(
@@ -237,6 +241,16 @@ class _Translation:
         return self._context.windowing_strategies.get_by_id(
             self._components.pcollections[pcollection].windowing_strategy_id
         )
+
+    def _labels(self, transforms: list[beam_runner_api_pb2.PTransform]) -> tuple[str, ...]:
+        """The user's labels of a stage, each once."""
+        return tuple(dict.fromkeys(self._label(t.unique_name) for t in transforms))
+
+    def _label(self, unique_name: str) -> str:
+        """The label of the user's transform that the one of this name is part of."""
+        parts = unique_name.split("/")
+        outer = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return next((name for name in outer if name in self._applied), parts[0])
 
     def _label_of(self, pcollection: str) -> str:
         return self._runner_transform[pcollection].unique_name
@@ -288,9 +302,14 @@ def _named(
     return named
 
 
-def _labels(transforms: list[beam_runner_api_pb2.PTransform]) -> tuple[str, ...]:
-    """The user's labels of a stage: the outermost names, each once."""
-    return tuple(dict.fromkeys(t.unique_name.split("/")[0] for t in transforms))
+def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
+    """The labels of the transforms that the user applied to the pipeline itself."""
+    transforms = pipeline.components.transforms
+    return frozenset(
+        transforms[applied].unique_name
+        for root in pipeline.root_transform_ids
+        for applied in transforms[root].subtransforms
+    )
 
 
 def _in_order(stages: list[Stage]) -> list[Stage]:

@@ -62,6 +62,10 @@ class StageProcessor:
     Args:
         descriptor: the stage's serialised process bundle descriptor.
         source_id: its source operation.
+
+    Attributes:
+        source, sinks, creates: the operations that the task provides for.
+        entry: the one that brings the stage's elements in.
     """
 
     def __init__(self, descriptor: bytes, source_id: str) -> None:
@@ -80,6 +84,7 @@ class StageProcessor:
         self.creates = [
             op for op in self._processor.ops.values() if isinstance(op, CreateOperation)
         ]
+        self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0
 
     def run(self, elements: Iterator[Block]) -> list[Residual]:

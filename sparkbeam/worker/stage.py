@@ -178,7 +178,7 @@ class _Run:
         Until then the processor may still show the bundle before.
         """
         self._tally.begin(
-            metrics.Bundle(processor.source, processor.monitoring_infos, resumed=resumed)
+            metrics.Bundle(processor.entry, processor.monitoring_infos, resumed=resumed)
         )
         yield from items
 

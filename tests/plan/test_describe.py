@@ -43,6 +43,14 @@ class TestStages:
         text = described(lambda p: keyed(p) | "Double" >> beam.Map(lambda x: x))
         assert "s0  Numbers, Double" in text
 
+    def test_a_label_with_slashes_is_kept_whole(self) -> None:
+        text = described(lambda p: p | "Read a/b" >> beam.Create([1]) | "x/y" >> beam.Map(str))
+        assert "s0  Read a/b, x/y" in text
+
+    def test_a_create_needs_no_shuffle_to_spread_its_values(self) -> None:
+        text = described(lambda p: p | beam.Create([1, 2, 3]) | beam.Map(str))
+        assert text.startswith("1 stage, 0 shuffles")
+
     def test_a_grouping_is_a_shuffle_by_key_from_the_stage_that_wrote_the_values(self) -> None:
         text = described(
             lambda p: keyed(p) | "Group" >> beam.GroupByKey() | "Sum" >> beam.Map(print)
