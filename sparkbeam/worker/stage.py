@@ -226,11 +226,14 @@ class _Run:
 
 @functools.cache
 def _settle() -> None:
-    """Hides what is loaded from the garbage collector, which Spark runs after each task.
+    """Spares the garbage collector what it would look through in vain.
 
-    To look through all of Beam takes it longer than a small task takes.
+    What is loaded by now stays loaded: to look through all of Beam, as Spark
+    makes it do after each task, takes longer than a small task. And a table of
+    a million lists is no reason to look for cycles each 700 of them.
     """
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterable[sources.Row]:
