@@ -85,6 +85,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.udf.pipelined.enabled": "true",

@@ -38,10 +38,45 @@ from sparkbeam.worker.tables import IMMUTABLE
 BLOCK_SIZE = 2000
 """The most values in a block."""
 
+BLOCK_BYTES = 1 << 20
+"""A block has fewer values where they would take more than about this."""
+
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
+_MAX_BUFFERED_BYTES = 32 << 20
 _FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
 _WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
+
+
+def rough_size(value: Any) -> int:
+    """About how many bytes a value takes, without a look into its depth."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value) + _OBJECT_BYTES
+    if isinstance(value, tuple):
+        return _OBJECT_BYTES + sum(map(rough_size, value))
+    if isinstance(value, list | dict | set | frozenset):
+        return _OBJECT_BYTES * (1 + len(value))
+    return _OBJECT_BYTES
+
+
+_OBJECT_BYTES = 50
+
+
+class BlockLimit:
+    """How many values make a block; learnt from the blocks so far.
+
+    Attributes:
+        values: the limit.
+    """
+
+    def __init__(self) -> None:
+        self.values = 16
+
+    def learn(self, block: list[Any]) -> None:
+        """Takes a block into account."""
+        size = max(rough_size(block[0]), rough_size(block[-1]))
+        self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 
 
 class Emitter:
@@ -94,17 +129,27 @@ class FunctionOperation(operations.DoOperation):
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._kinds: dict[type, bool] = {}
+        self._limit = BlockLimit()
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Applies the function to each of the values."""
         with self.scoped_process_state:
             if self.one_to_one is None:
                 self._flat_map(template, values)
-                return
+            else:
+                self._map(self.one_to_one, template, values)
+
+    def _map(
+        self, function: Callable[[Any], Any], template: WindowedValue, values: list[Any]
+    ) -> None:
+        remaining = iter(values)
+        while True:
             try:
-                block = list(map(self.one_to_one, values))
+                block = list(map(function, islice(remaining, self._limit.values)))
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
+            if not block:
+                return
             self._emit(template, block)
 
     def _flat_map(self, template: WindowedValue, values: list[Any]) -> None:
@@ -115,13 +160,13 @@ class FunctionOperation(operations.DoOperation):
                 results = function(value)
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
-            if type(results) is list and len(results) <= BLOCK_SIZE:
+            if type(results) is list and len(results) <= self._limit.values:
                 block += results
             elif results is not None:
                 self._emit(template, block)
                 block = []
                 self._emit_iterable(template, results)
-            if len(block) >= BLOCK_SIZE:
+            if len(block) >= self._limit.values:
                 self._emit(template, block)
                 block = []
         self._emit(template, block)
@@ -132,7 +177,7 @@ class FunctionOperation(operations.DoOperation):
         except TypeError as error:
             raise UserCodeFailed(self.name_context.step_name) from error
         if type(results) in _FINISHED:
-            while block := list(islice(iterator, BLOCK_SIZE)):
+            while block := list(islice(iterator, self._limit.values)):
                 self._emit(template, block)
             return
         block = []
@@ -143,7 +188,7 @@ class FunctionOperation(operations.DoOperation):
                 raise UserCodeFailed(self.name_context.step_name) from error
             if type(value) in IMMUTABLE:
                 block.append(value)
-                if len(block) < BLOCK_SIZE:
+                if len(block) < self._limit.values:
                     continue
             self._emit(template, block)
             block = []
@@ -155,6 +200,7 @@ class FunctionOperation(operations.DoOperation):
     def _emit(self, template: WindowedValue, block: list[Any]) -> None:
         if not block:
             return
+        self._limit.learn(block)
         if any(map(self._is_wrapper, set(map(type, block)))):
             for value in block:
                 self._emit_wrapped(template, value)
@@ -195,8 +241,7 @@ class CreateOperation(FunctionOperation):
         with self.scoped_process_state:
             for impulse in values:
                 created = list(self.function(impulse) or ())[self.share]
-                for start in range(0, len(created), BLOCK_SIZE):
-                    self._emit(template, created[start : start + BLOCK_SIZE])
+                self._emit_iterable(template, created)
 
 
 _END = object()
@@ -210,6 +255,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._accumulators: dict[Any, Any] = {}
         self._gathered: dict[Any, list[Any]] = {}
         self._count = 0
+        self._bytes = 0
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Takes in pairs of key and value."""
@@ -230,7 +276,8 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 else:
                     run.append(value)
             self._count += len(values)
-            if self._count >= _MAX_BUFFERED:
+            self._bytes += len(values) * rough_size(values[0])
+            if self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES:
                 self._add_up()
 
     def _add_up(self) -> None:
@@ -244,7 +291,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         except Exception as error:
             raise UserCodeFailed(self.name_context.step_name) from error
         self._gathered.clear()
-        self._count = 0
+        self._count = self._bytes = 0
         if len(accumulators) > _MAX_KEYS:
             self._put_out()
 

@@ -235,7 +235,7 @@ class KeyedSink(Sink):
             coder.wrapped_value_coder.key_coder().get_impl(),
             RunCoder(stripped_coder(coder).get_impl() if strip_key else coder.get_impl()),
         )
-        self._flushes = 0
+        self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
@@ -246,8 +246,8 @@ class KeyedSink(Sink):
 
     def flush(self) -> None:
         for _, keys, runs, _ in self._table.take():
-            self._rows.extend(self._tag, keys, [self._flushes] * len(keys), runs)
-        self._flushes += 1
+            self._rows.extend(self._tag, keys, [self._parts] * len(keys), runs)
+            self._parts += 1
 
 
 def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
@@ -286,7 +286,7 @@ class SideIterableSink(Sink):
             coders.BytesCoder().get_impl(), RunCoder(coder.wrapped_value_coder.get_impl())
         )
         self._encode_window = coder.window_coder.encode
-        self._flushes = 0
+        self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
         for window in windowed_value.windows:
@@ -297,8 +297,8 @@ class SideIterableSink(Sink):
         for window, _, runs, _ in self._table.take():
             key = side_key(self._encode_window(window))
             for run in runs:
-                self._rows.append(self._tag, key, self._flushes, run)
-        self._flushes += 1
+                self._rows.append(self._tag, key, self._parts, run)
+            self._parts += 1
 
 
 class SideMultimapSink(Sink):
@@ -312,7 +312,7 @@ class SideMultimapSink(Sink):
             RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
         )
         self._encode_window = coder.window_coder.encode
-        self._flushes = 0
+        self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
@@ -324,8 +324,8 @@ class SideMultimapSink(Sink):
         for window, keys, runs, _ in self._table.take():
             prefix = side_key(self._encode_window(window))
             full_keys = [prefix + key for key in keys]
-            self._rows.extend(self._tag, full_keys, [self._flushes] * len(keys), runs)
-        self._flushes += 1
+            self._rows.extend(self._tag, full_keys, [self._parts] * len(keys), runs)
+            self._parts += 1
 
 
 def side_key(window: bytes, key: bytes = b"") -> bytes:

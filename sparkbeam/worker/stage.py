@@ -25,7 +25,7 @@ from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import failure, metrics, sources
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
-from sparkbeam.worker.rows import METRICS_TAG, RowBuffer
+from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, RowBuffer
 from sparkbeam.worker.sideinputs import SideInputData, SideInputs
 from sparkbeam.worker.sinks import PLAIN_CELL, sink_for
 
@@ -236,13 +236,12 @@ def _settle() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
-def _tuples(batch: pa.RecordBatch) -> Iterable[sources.Row]:
-    return zip(
-        batch.column(1).to_pylist(),
-        batch.column(2).to_pylist(),
-        batch.column(3).to_pylist(),
-        strict=True,
-    )
+def _tuples(batch: pa.RecordBatch) -> Iterator[sources.Row]:
+    """Key, order and value of each row; a few megabytes of them at a time."""
+    step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        part = batch.slice(start, step)
+        yield from zip(*(column.to_pylist() for column in part.columns[1:]), strict=True)
 
 
 def _partition_id() -> int:

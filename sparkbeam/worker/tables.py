@@ -7,12 +7,14 @@ immutable types stay objects, and a run of them is encoded in one call; other
 values are encoded at once, as the user's code may change them later.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl
 
+from sparkbeam.worker.rows import CELL_BYTES
 from sparkbeam.worker.values import RunCoder
 
 TABLE_BYTES = 96 << 20
@@ -21,6 +23,7 @@ TABLE_BYTES = 96 << 20
 OBJECT_BYTES = 40
 """What a small object and its place in a list take."""
 
+_KEYS_PER_PART = 1000
 _ENTRY_BYTES = 5 * OBJECT_BYTES
 
 IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
@@ -45,6 +48,11 @@ class _WindowTable:
         }
         self.encodings: dict[bytes, list[bytes]] = {}
         self.stamps: dict[bytes, int] = {}
+
+    def count(self) -> int:
+        """The number of values."""
+        tables = (*self.objects.values(), self.encodings)
+        return sum(sum(map(len, by_key.values())) for by_key in tables)
 
 
 class RunTable:
@@ -140,22 +148,53 @@ class RunTable:
     def take(self) -> Iterator[tuple[Any, list[bytes], list[bytes], list[int]]]:
         """All runs, as columns: window, encoded keys, encoded runs, timestamps.
 
-        The table is empty afterwards.
+        They come in parts of a few megabytes. A key with many values comes in
+        several parts, in order. The table is empty afterwards.
         """
         windows = self._windows
+        average = max(1, self._bytes) / max(1, sum(table.count() for table in windows.values()))
         self._clear()
         for window, table in windows.items():
             for by_key in table.objects.values():
-                if by_key:
-                    keys = list(map(self._encode_key, by_key))
-                    runs = list(map(self._runs.encode, by_key.values()))
-                    yield window, keys, runs, self._stamps(table, keys)
-            if table.encodings:
-                keys = list(table.encodings)
-                runs = list(map(self._runs.join, table.encodings.values()))
+                for keys, runs in _parts(by_key, self._runs.encode, average):
+                    encoded = list(map(self._encode_key, keys))
+                    yield window, encoded, runs, self._stamps(table, encoded)
+            for keys, runs in _parts(table.encodings, self._runs.join, average):
                 yield window, keys, runs, self._stamps(table, keys)
 
     def _stamps(self, table: _WindowTable, keys: list[bytes]) -> list[int]:
         if self._combine is None:
             return [0] * len(keys)
         return [table.stamps[key] for key in keys]
+
+
+def _parts(
+    by_key: dict[Any, list[Any]], encode: Callable[[list[Any]], bytes], average: float
+) -> Iterator[tuple[list[Any], list[bytes]]]:
+    """Takes the runs out of a table, encoded, some keys at a time.
+
+    Args:
+        by_key: the values by key; it is empty in the end.
+        encode: makes a run of values.
+        average: the bytes that a value takes.
+    """
+    values_per_cell = max(1, int(CELL_BYTES / average))
+    while by_key:
+        keys: list[Any] = []
+        runs: list[list[Any]] = []
+        room = 4 * values_per_cell
+        for key, run in itertools.islice(by_key.items(), _KEYS_PER_PART):
+            room -= len(run)
+            if room < 0:
+                break
+            keys.append(key)
+            runs.append(run)
+        for key in keys:
+            del by_key[key]
+        if keys:
+            yield keys, list(map(encode, runs))
+        else:
+            key = next(iter(by_key))
+            run = by_key.pop(key)
+            for start in range(0, len(run), values_per_cell):
+                yield [key], [encode(run[start : start + values_per_cell])]

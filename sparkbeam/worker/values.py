@@ -11,8 +11,11 @@ from typing import IO, Any
 
 from apache_beam.coders import coder_impl, observable
 
-SPILL_BYTES = 16 << 20
-"""A group whose encoded values exceed this many bytes is kept in a file."""
+SPILL_BYTES = 32 << 20
+"""A group whose values would take about this many bytes of memory is kept in a file."""
+
+_VALUE_BYTES = 50
+"""What a value takes in memory beyond its encoding."""
 
 _COUNT = struct.Struct(">i")
 
@@ -96,6 +99,7 @@ class ValuesBuilder:
         self._coder = coder
         self._runs: list[bytes] = []
         self.bytes = 0
+        """What the values take in memory, about."""
         self._spilled: SpilledValues | None = None
 
     def append(self, run: bytes) -> None:
@@ -104,7 +108,7 @@ class ValuesBuilder:
             self._spilled.append(run)
             return
         self._runs.append(run)
-        self.bytes += len(run)
+        self.bytes += len(run) + _VALUE_BYTES * self._coder.count(run)
         if self.bytes > SPILL_BYTES:
             self._spilled = SpilledValues(self._coder)
             for earlier in self._runs:
