@@ -5,6 +5,7 @@ import re
 from sparkbeam.errors import PipelineFailed, SparkBeamError
 from sparkbeam.worker import failure
 
+_CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 
@@ -35,6 +36,11 @@ def _remedy(text: str) -> str:
         return (
             f"The workers cannot import '{missing.group(1)}': ship it with --spark_py_files, "
             "or install it on every worker."
+        )
+    if _CODER_FAILED.search(text):
+        return (
+            "Correct the coder, or give the output of the step another type with "
+            ".with_output_types(...), for which Beam has a coder."
         )
     return ""
 

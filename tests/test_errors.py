@@ -90,8 +90,39 @@ class TestFailingSteps:
             )
         )
 
-        assert "cannot encode this" in str(error)
-        assert "Make odd" in str(error)
+        assert error.label == "Make odd"
+        assert "cannot encode an element: ValueError: cannot encode this" in str(error)
+        assert "with_output_types" in str(error)
+        assert_short(error)
+
+    def test_a_coder_that_cannot_decode_is_named_with_the_step_that_reads(self) -> None:
+        class Forgetful(beam.coders.Coder):  # type: ignore[misc]
+            def encode(self, value: object) -> bytes:
+                return b"odd"
+
+            def decode(self, encoded: bytes) -> object:
+                raise ValueError("cannot decode this")
+
+            def is_deterministic(self) -> bool:
+                return True
+
+        class Even:
+            pass
+
+        beam.coders.registry.register_coder(Even, Forgetful)
+
+        error = failure_of(
+            lambda p: (
+                p
+                | beam.Create([1])
+                | "Make even" >> beam.Map(lambda _: Even()).with_output_types(Even)
+                | beam.Reshuffle()
+                | "Read even" >> beam.Map(print)
+            )
+        )
+
+        assert "cannot decode its input: ValueError: cannot decode this" in str(error)
+        assert "with_output_types" in str(error)
         assert_short(error)
 
     def test_a_failed_pipeline_leaves_the_session_usable(self, spark: Any) -> None:

@@ -90,21 +90,40 @@ def find(message: str) -> StepReport | None:
 
 
 def _describe(error: BaseException, stage_label: str) -> StepReport:
-    if isinstance(error, StepFailed):
-        label, cause = error.label, error.__cause__
-        summary = f"{error}: {type(cause).__name__}: {cause}" if cause else str(error)
-        return StepReport(label, summary, _user_trace(cause or error), "")
+    failed = _step_failed(error)
+    if failed is not None:
+        cause = failed.__cause__
+        summary = f"{failed}: {type(cause).__name__}: {cause}" if cause else str(failed)
+        return StepReport(failed.label, summary, _user_trace(cause or failed), "")
     if isinstance(error, UserCodeFailed) and error.__cause__ is not None:
         stage_label, error = error.label, error.__cause__
     message = str(error)
     labels = _WHILE_RUNNING.findall(message)
     message = _WHILE_RUNNING.sub("", message)
+    summary = f"{type(error).__name__}: {message}"
+    if _is_of_coder(error):
+        summary = f"the coder of its output cannot encode an element: {summary}"
     return StepReport(
         labels[0] if labels else stage_label,
-        f"{type(error).__name__}: {message}",
+        summary,
         _user_trace(error),
         _pickle(error),
     )
+
+
+def _step_failed(error: BaseException | None) -> StepFailed | None:
+    """The failure of the runner's part that ``error`` is, or that Beam has made it of."""
+    while error is not None:
+        if isinstance(error, StepFailed):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _is_of_coder(error: BaseException) -> bool:
+    """Whether the coder failed as Beam measured the size of an element."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(PurePath(frame.filename).name == "opcounters.py" for frame in frames)
 
 
 def _user_trace(error: BaseException) -> str:

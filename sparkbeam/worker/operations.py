@@ -38,9 +38,11 @@ class SourceOperation(bundle_processor.DataInputOperation):
         layout: Layout,
         grouped_coder: coders.WindowedValueCoder | None,
         grouped_windowing: Windowing | None,
+        label: str,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self._label = label
         self.layout = layout
         self.grouped_coder = grouped_coder
         self.grouped_windowing = grouped_windowing
@@ -53,8 +55,17 @@ class SourceOperation(bundle_processor.DataInputOperation):
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""
         emit = self._emitter.block
-        for template, values in self.elements:
-            emit(template, values)
+        while True:
+            try:
+                block = next(self.elements, None)
+            except Exception as error:
+                raise StepFailed(
+                    self._label,
+                    f"the coder {self.windowed_coder.wrapped_value_coder} cannot decode its input",
+                ) from error
+            if block is None:
+                return
+            emit(*block)
 
 
 class SinkOperation(operations.Operation):
@@ -88,21 +99,28 @@ class SinkOperation(operations.Operation):
         self.windowing = windowing
 
     def process(self, windowed_value: WindowedValue) -> None:
-        self.sink.write(windowed_value)
+        try:
+            self.sink.write(windowed_value)
+        except Exception as error:
+            raise self._failed() from error
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Writes values with the windowing of ``template``."""
-        self.sink.write_block(template, values)
+        try:
+            self.sink.write_block(template, values)
+        except Exception as error:
+            raise self._failed() from error
 
     def finish(self) -> None:
         super().finish()
         try:
             self.sink.flush()
         except Exception as error:
-            raise StepFailed(
-                self._producer,
-                f"the coder {self.coder.wrapped_value_coder} cannot encode an element",
-            ) from error
+            raise self._failed() from error
+
+    def _failed(self) -> StepFailed:
+        coder = self.coder.wrapped_value_coder
+        return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
 
 
 @bundle_processor.BeamTransformFactory.register_urn(SOURCE_URN, bytes)
@@ -127,6 +145,7 @@ def _create_source(
         transform_id=transform_id,
         data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(None),
         layout=Layout(spec["layout"]),
+        label=transform.unique_name,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
         grouped_windowing=_windowing(factory, grouped) if grouped else None,
     )

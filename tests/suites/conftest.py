@@ -7,15 +7,6 @@ import pytest
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.test_pipeline import TestPipeline
 
-# Whole modules of Beam's tests that take long; name a file to run it.
-collect_ignore = [
-    "test_dataframes.py",
-    "test_io.py",
-    "test_pipelines.py",
-    "test_transforms.py",
-    "test_yaml.py",
-]
-
 RUNNER = "sparkbeam.SparkRunner"
 
 BEAM_MARKS = (
