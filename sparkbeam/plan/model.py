@@ -115,6 +115,7 @@ class Stage:
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
         creates: the stage starts with a Create, of whose values each task takes its share.
+        row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
     """
 
     id: str
@@ -128,6 +129,7 @@ class Stage:
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
     creates: bool = False
+    row_types: bytes = b""
 
     @property
     def name(self) -> str:

@@ -38,6 +38,7 @@ from sparkbeam.plan.model import (
     SideInput,
     Stage,
 )
+from sparkbeam.plan.rowtypes import pickled_row_types
 
 
 def translate(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False) -> Plan:
@@ -77,6 +78,7 @@ class _Translation:
     ) -> None:
         self._components = components
         self._applied = applied
+        self._row_types = pickled_row_types(components)
         self._context = pipeline_context.PipelineContext(components)
         self._tags = itertools.count()
         self._drafts: list[_Draft] = []
@@ -234,6 +236,7 @@ class _Translation:
             grouped=grouped,
             ports=tuple(draft.ports.values()),
             side_inputs=side_inputs,
+            row_types=self._row_types,
             creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
         )
 

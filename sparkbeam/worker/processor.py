@@ -10,9 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
+from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
+from sparkbeam.plan.model import Stage
 from sparkbeam.worker.blocks import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sources import Block
@@ -60,26 +63,27 @@ class StageProcessor:
     """Runs bundles of one stage.
 
     Args:
-        descriptor: the stage's serialised process bundle descriptor.
-        source_id: its source operation.
+        stage: what the bundles execute.
 
     Attributes:
         source, sinks, creates: the operations that the task provides for.
         entry: the one that brings the stage's elements in.
     """
 
-    def __init__(self, descriptor: bytes, source_id: str) -> None:
-        parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
+    def __init__(self, stage: Stage) -> None:
+        if stage.row_types:
+            SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
+        parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         self._timers = KeyTimers(parsed)
         if self._timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
-        self._channel = _Channel(source_id, self._timers)
+        self._channel = _Channel(stage.source_id, self._timers)
         self.state = BundleState()
         self._processor = bundle_processor.BundleProcessor(
             frozenset(), parsed, self.state, _ChannelFactory(self._channel)
         )
         self._timers.bind(self._processor)
-        self.source: SourceOperation = self._processor.ops[source_id]
+        self.source: SourceOperation = self._processor.ops[stage.source_id]
         self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
         self.creates = [
             op for op in self._processor.ops.values() if isinstance(op, CreateOperation)

@@ -121,7 +121,7 @@ class _Run:
     def _run_stage(self) -> None:
         stage = self._task.stage
         key = (self._task.run_id, stage.id)
-        processor = KEPT.take(key, lambda: StageProcessor(stage.descriptor, stage.source_id))
+        processor = KEPT.take(key, lambda: StageProcessor(stage))
         _settle()
         processor.state.side_inputs = SideInputs(self._task.side_inputs)
         for sink in processor.sinks:
