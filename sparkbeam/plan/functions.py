@@ -10,9 +10,12 @@ from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.utils import proto_utils
 
-from sparkbeam.plan.model import FUNCTION_URN, PRECOMBINE_URN
+from sparkbeam.plan.model import FUNCTION_URN, PRECOMBINE_URN, WINDOW_URN
 
-_PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+_TAKE_BLOCKS = {
+    common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn: PRECOMBINE_URN,
+    common_urns.primitives.ASSIGN_WINDOWS.urn: WINDOW_URN,
+}
 
 
 def mark_blocks(transforms: dict[str, beam_runner_api_pb2.PTransform]) -> None:
@@ -21,8 +24,8 @@ def mark_blocks(transforms: dict[str, beam_runner_api_pb2.PTransform]) -> None:
         if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
             if _is_plain_function(transform):
                 transform.spec.urn = FUNCTION_URN
-        elif transform.spec.urn == _PRECOMBINE:
-            transform.spec.urn = PRECOMBINE_URN
+        elif transform.spec.urn in _TAKE_BLOCKS:
+            transform.spec.urn = _TAKE_BLOCKS[transform.spec.urn]
 
 
 def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:

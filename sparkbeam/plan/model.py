@@ -24,6 +24,9 @@ FUNCTION_URN = "sparkbeam:function:v1"
 CREATE_URN = "sparkbeam:create:v1"
 """The values of a Create: each task of the stage puts out its share of them."""
 
+WINDOW_URN = "sparkbeam:window:v1"
+"""The assignment of windows, which takes blocks."""
+
 PRECOMBINE_URN = "sparkbeam:precombine:v1"
 """The map side of a combine, which takes blocks."""
 

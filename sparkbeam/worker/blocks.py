@@ -28,10 +28,17 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
 from apache_beam.transforms import core
-from apache_beam.transforms.window import TimestampedValue, WindowFn
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+    WindowFn,
+)
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN, PRECOMBINE_URN
+from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN, PRECOMBINE_URN, WINDOW_URN
 from sparkbeam.worker.failure import UserCodeFailed
 from sparkbeam.worker.tables import IMMUTABLE
 
@@ -247,6 +254,37 @@ class CreateOperation(FunctionOperation):
 _END = object()
 
 
+class WindowOperation(operations.DoOperation):
+    """Assigns windows; once for a block where they depend on the timestamp alone.
+
+    Attributes:
+        window_fn: gives the windows.
+        readers: the operations that take the results.
+    """
+
+    window_fn: WindowFn
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
+        self._by_timestamp = type(self.window_fn) in _BY_TIMESTAMP
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Gives all values the windows of their common timestamp."""
+        if not self._by_timestamp:
+            for value in values:
+                self.process(template.with_value(value))
+            return
+        with self.scoped_process_state:
+            windows = self.window_fn.assign(WindowFn.AssignContext(template.timestamp))
+            for _ in template.windows:  # In each of them, the values are elements of their own.
+                self._emitter.block(WindowedValue(None, template.timestamp, windows), values)
+
+
+_BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
+
+
 class PrecombineOperation(operations.PGBKCVOperation):
     """The map side of a combine: gathers values by key, adds them to accumulators in runs."""
 
@@ -371,6 +409,30 @@ def _function_operation(
     operation.function = pickler.loads(data)[0].process
     operation.one_to_one = _mapped(operation.function)
     operation.window_fn = factory.get_input_windowing(transform).windowfn
+    return operation
+
+
+@bundle_processor.BeamTransformFactory.register_urn(
+    WINDOW_URN, beam_runner_api_pb2.WindowingStrategy
+)
+def _create_window(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.WindowingStrategy,
+    consumers: Any,
+) -> operations.DoOperation:
+    window_fn = core.Windowing.from_runner_api(payload, factory.context).windowfn
+    operation = bundle_processor._create_pardo_operation(
+        factory,
+        transform_id,
+        transform,
+        consumers,
+        pickler.dumps((core.WindowInto.WindowIntoFn(core.Windowing(window_fn)), (), {}, [], None)),
+        operation_cls=WindowOperation,
+    )
+    (operation.readers,) = consumers.values()
+    operation.window_fn = window_fn
     return operation
 
 

@@ -199,6 +199,18 @@ class SessionSink(Sink):
         if self._bytes > TABLE_BYTES:
             self.flush()
 
+    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
+        stamp = template.timestamp.micros
+        spans = [(window.start.micros, window.end.micros, stamp) for window in template.windows]
+        for key, value in values:
+            elements = self._elements.setdefault(self._encode_key(key), [])
+            encoded = self._encode_value(value)
+            for span in spans:
+                elements.append((*span, encoded))
+                self._bytes += 4 * OBJECT_BYTES + len(encoded)
+        if self._bytes > TABLE_BYTES:
+            self.flush()
+
     def flush(self) -> None:
         for key, elements in self._elements.items():
             elements.sort(key=itemgetter(0))

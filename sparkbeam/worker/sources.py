@@ -4,7 +4,8 @@ Rows of an exchange by key come sorted, so a group is a run of rows with equal
 keys, and every function here is one linear pass that holds one group at a time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -79,9 +80,13 @@ def groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
     """``Layout.GROUPS``: one pane for each key and window."""
-    if isinstance(windowing.windowfn, GlobalWindows) and combine_stamps(windowing) is None:
+    combine = combine_stamps(windowing)
+    if combine is not None:
+        stamped = _stamped_groups(rows, coder, windowing, combine)
+        return ((pane, [pane.value]) for pane in stamped)
+    if isinstance(windowing.windowfn, GlobalWindows):
         return _global_groups(rows, coder)
-    return ((pane, [pane.value]) for pane in _windowed_groups(rows, coder, windowing))
+    return _windowed_groups(rows, coder, windowing)
 
 
 def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
@@ -120,23 +125,54 @@ def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, Values
 
 def _windowed_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Iterator[WindowedValue]:
+) -> Iterator[Block]:
+    """Groups at the end of their windows, with small ones of a window in blocks."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_from_stream
     decode_window = windowing.windowfn.get_window_coder().decode
     runs = RunCoder(pair.value_coder().get_impl())
-    combine = combine_stamps(windowing)
+    held: dict[bytes, Block] = {}
+    count = size = 0
+    for composite, values in _by_key(rows, runs):
+        stream = coder_impl.create_InputStream(composite)
+        key = decode_key(stream, True)
+        suffix = stream.read_all(False)
+        block = held.get(suffix)
+        if block is None:
+            window = decode_window(suffix)
+            template = WindowedValue(None, window.max_timestamp(), (window,), ONLY_FIRING)
+            block = held[suffix] = (template, [])
+        block[1].append((key, values.values()))
+        count += 1
+        size += values.bytes
+        if size > _BLOCK_BYTES or count >= _BLOCK_SIZE:
+            yield from held.values()
+            held = {}
+            count = size = 0
+    yield from held.values()
+
+
+def _stamped_groups(
+    rows: Iterator[Row],
+    coder: coders.WindowedValueCoder,
+    windowing: Windowing,
+    combine: Callable[[int, int], int],
+) -> Iterator[WindowedValue]:
+    """Groups with timestamps of their own."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_from_stream
+    decode_window = windowing.windowfn.get_window_coder().decode
+    runs = RunCoder(pair.value_coder().get_impl())
     for composite, group in groupby(rows, _KEY):
         values = ValuesBuilder(runs)
-        stamp: int | None = None
+        stamps = []
         for _, order, run in group:
             values.append(run)
-            if combine is not None:
-                stamp = order if stamp is None else combine(stamp, order)
+            stamps.append(order)
         stream = coder_impl.create_InputStream(composite)
         key = decode_key(stream, True)
         window = decode_window(stream.read_all(False))
-        timestamp = window.max_timestamp() if stamp is None else Timestamp(micros=stamp)
+        timestamp = Timestamp(micros=reduce(combine, stamps))
         yield WindowedValue((key, values.values()), timestamp, (window,), ONLY_FIRING)
 
 
