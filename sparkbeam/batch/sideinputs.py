@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from sparkbeam import session as sessions
 from sparkbeam.plan.model import SideInput
 from sparkbeam.worker.rows import METRICS_TAG
@@ -41,11 +43,14 @@ class SideInputStore:
         reports = []
         for tag in tags:
             self._ports[tag] = _PortContent(Path(self._folder.name) / f"port-{tag}.db")
-        for tag, key, order, value in rows.toLocalIterator(prefetchPartitions=True):
-            if tag == METRICS_TAG:
-                reports.append(bytes(value))
-            else:
-                self._ports[tag].append(bytes(key), order, bytes(value))
+        # In one job. A job for each partition, as toLocalIterator has it, could see the outputs
+        # of two attempts of an earlier stage.
+        for batch in rows.toArrow().to_batches():
+            for tag, key, order, value in _tuples(batch):
+                if tag == METRICS_TAG:
+                    reports.append(value)
+                else:
+                    self._ports[tag].append(key, order, value)
         return reports
 
     def data(self, side_input: SideInput) -> SideInputData:
@@ -78,6 +83,10 @@ class SideInputStore:
     def close(self) -> None:
         """Removes the files."""
         self._folder.cleanup()
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 class _PortContent:
