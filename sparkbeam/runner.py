@@ -18,6 +18,7 @@ from sparkbeam import session as sessions
 from sparkbeam.batch.cancellation import Cancellation
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.explain import Rehearsal
+from sparkbeam.batch.recovery import recovering
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
@@ -135,19 +136,21 @@ class SparkRunner(PipelineRunner):
             interrupted=monitor.hide,
         )
 
+        def execute() -> list[bytes]:
+            return BatchExecution(
+                session,
+                plan,
+                parallelism=options.spark_parallelism,
+                reporter=monitor.reporter,
+                proceed=cancellation.check,
+            ).run()
+
         def work() -> None:
             reports: list[TaskReport] = []
             error: Exception | None = None
             try:
                 cancellation.cover()
-                execution = BatchExecution(
-                    session,
-                    plan,
-                    parallelism=options.spark_parallelism,
-                    reporter=monitor.reporter,
-                    proceed=cancellation.check,
-                )
-                reports = [TaskReport.parse(report) for report in execution.run()]
+                reports = [TaskReport.parse(report) for report in recovering(execute)]
             except Exception as raised:
                 error = explained(raised)
             monitor.close(reports if error is None else None)

@@ -160,6 +160,11 @@ def is_local(session: Any) -> bool:
     return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
 
 
+def can_lose_executors(session: Any) -> bool:
+    """Whether tasks run in other processes than the driver's, which may be lost one by one."""
+    return re.match(r"local(\[|$)", session.conf.get("spark.master", "")) is None
+
+
 _cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()
 
 

@@ -17,7 +17,7 @@ from sparkbeam.plan.model import SideInput
 from sparkbeam.worker.sideinputs import SideInputData
 
 WAIT_SECONDS = 60
-ENDLESS = 1_000_000
+ENDLESS = 50_000
 
 
 def pipeline(spark: Any) -> beam.Pipeline:
@@ -39,7 +39,7 @@ def slow(signs: Path) -> beam.PTransform:
         def process(self, element: int, side: Any = None) -> Iterator[int]:
             with signs.open("a") as file:
                 file.write(".")
-            time.sleep(0.01)
+            time.sleep(0.05)
             yield element
 
     return beam.ParDo(Slow())

@@ -57,6 +57,8 @@ class BatchExecution:
         self._proceed = proceed
         self._run_id = uuid.uuid4().hex
         self._cores = sessions.cores(session)
+        # Spark repairs a loss only where the second attempt of a task puts out what the first did.
+        self._repeatable = sessions.can_lose_executors(session)
         self._output: dict[str, Any] = {}
         self._persisted: dict[str, Any] = {}
         self._open: dict[str, Any] = {}
@@ -93,6 +95,7 @@ class BatchExecution:
                 for side_input in stage.side_inputs
             },
             reporter=self._reporter,
+            repeatable=self._repeatable,
         )
         rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:
@@ -107,7 +110,13 @@ class BatchExecution:
         if stage.exchange is Exchange.IMPULSE:
             return impulse(self._session)
         rows = _union([self._port(tag) for tag in stage.inputs])
-        return exchanged(rows, stage.exchange, parallelism=self._parallelism, cores=self._cores)
+        return exchanged(
+            rows,
+            stage.exchange,
+            parallelism=self._parallelism,
+            cores=self._cores,
+            repeatable=self._repeatable,
+        )
 
     def _port(self, tag: int) -> Any:
         """The rows of a port: of it alone if they are read elsewhere too."""

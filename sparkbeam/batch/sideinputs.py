@@ -1,5 +1,6 @@
 """Side inputs on the driver: collected once, small ones into memory, large ones into a file."""
 
+import functools
 import sqlite3
 import tempfile
 from collections import defaultdict
@@ -68,21 +69,32 @@ class SideInputStore:
 
     def _ship(self, ports: "list[_PortContent]", sources: tuple[int, ...]) -> str:
         name = f"{Path(self._folder.name).name}-{'-'.join(map(str, sources))}.db"
-        path = Path(self._folder.name) / name
+        shared = sessions.is_local(self._session)
+        path = Path(self._folder.name if shared else _served_folder().name) / name
         with sqlite3.connect(path) as database:
             database.execute(CREATE_TABLE)
             for port in ports:
                 database.executemany(INSERT, port.rows())
             database.execute(CREATE_INDEX)
         database.close()
-        if sessions.is_local(self._session):
+        if shared:
             return str(path)
         self._session.addArtifacts(str(path), file=True)
         return name
 
     def close(self) -> None:
-        """Removes the files."""
+        """Removes the files, but for those that Spark serves."""
         self._folder.cleanup()
+
+
+@functools.cache
+def _served_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Where shipped files lie until the process ends.
+
+    An executor that starts later takes in all files of the session first, and
+    cannot run without.
+    """
+    return tempfile.TemporaryDirectory(prefix="sparkbeam-served-")
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import heapq
 import itertools
+import os
 import queue
 import threading
 import time
@@ -23,6 +24,7 @@ from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import failure, metrics, sources
+from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import METRICS_TAG, RowBuffer
 from sparkbeam.worker.sideinputs import SideInputData, SideInputs
@@ -43,12 +45,14 @@ class StageTask:
         stage: what to run.
         side_inputs: by transform id and local name.
         reporter: where live progress goes, or None.
+        repeatable: two attempts of a task are to put out the same report.
     """
 
     run_id: str
     stage: Stage
     side_inputs: dict[tuple[str, str], SideInputData]
     reporter: metrics.Reporter | None = None
+    repeatable: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
@@ -69,9 +73,12 @@ class _Run:
             _QUEUED_BATCHES
         )
         self._abandoned = threading.Event()
+        self._connection = Connection()
         self._partition = _partition_id()
         self._rows = RowBuffer(self._put)
-        self._tally = metrics.Tally(task.stage.id, self._partition, task.reporter)
+        self._tally = metrics.Tally(
+            task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
+        )
 
     def output(self) -> Iterator[pa.RecordBatch]:
         thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
@@ -94,6 +101,9 @@ class _Run:
             self._tally.tick()
             with contextlib.suppress(queue.Empty):
                 return self._queue.get(timeout=metrics.REPORT_SECONDS)
+            if self._connection.is_closed():
+                # The user's code has no other end. Spark kills a worker itself if it can.
+                os._exit(1)
 
     def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
         while not self._abandoned.is_set():
