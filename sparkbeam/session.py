@@ -46,8 +46,7 @@ def _create(options: SparkBeamOptions) -> SparkSession:
         _require_answer(master, "--spark_master")
     cores = _local_cores(master)
     if cores is not None:
-        # Or else the workers run on whichever python3 the PATH has first.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _use_own_python()
     builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
     for key, value in {**_defaults(cores), **settings(options)}.items():
         builder = builder.config(key, value)
@@ -62,10 +61,17 @@ def _create(options: SparkBeamOptions) -> SparkSession:
     return session
 
 
+def _use_own_python() -> None:
+    """Or else the workers run on whichever python3 the PATH has first."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
 def _connect(options: SparkBeamOptions) -> SparkSession:
     url = options.spark_connect
     if url.startswith("sc://"):
         _require_answer(url, "--spark_connect")
+    else:
+        _use_own_python()
     builder: Any = SparkSession.builder.remote(url)
     for key, value in settings(options).items():
         builder = builder.config(key, value)
