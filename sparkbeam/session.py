@@ -23,6 +23,7 @@ _JAVA_REMEDY = (
     "openjdk-17-jre-headless') or point JAVA_HOME at one."
 )
 _CONNECT_SECONDS = 5.0
+_GRPC_SECONDS = 10.0
 
 
 def obtain(options: SparkBeamOptions) -> SparkSession:
@@ -76,10 +77,13 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
     for key, value in settings(options).items():
         builder = builder.config(key, value)
     try:
+        if url.startswith("sc://"):
+            _require_spark_connect(url)
         session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
-            f"No Spark Connect session on --spark_connect={url}: {_first_line(error)}. "
+            f"No Spark Connect session on --spark_connect={_without_token(url)}: "
+            f"{_first_line(error)}. "
             "Check the URL and install sparkbeam[connect]."
         ) from error
     return session
@@ -146,6 +150,18 @@ def _require_answer(url: str, option: str) -> None:
         f"Nobody answers at {option}={_without_token(url)} ({problem}). "
         "Start the server or correct the URL."
     )
+
+
+def _require_spark_connect(url: str) -> None:
+    """Fails fast where somebody else answers, who does not speak gRPC."""
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(url).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_GRPC_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise TimeoutError("what answers there is no Spark Connect server") from None
 
 
 def _without_token(url: str) -> str:

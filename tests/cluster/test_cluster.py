@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import venv
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,6 @@ from standalone import Cluster
 
 DRIVERS = Path(__file__).parent / "drivers"
 WAIT_SECONDS = 120
-ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 
 
 @pytest.fixture(scope="module")
@@ -49,57 +50,72 @@ def until(condition: Callable[[], bool], report: Callable[[], str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A module of the user and a package, which only the driver has on its path."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "pricing").mkdir()
+    (folder / "pricing" / "__init__.py").touch()
+    (folder / "pricing" / "tax.py").write_text("def add(order):\n    return order['net'] * 2\n")
+    (folder / "orders.py").write_text(
+        "import apache_beam as beam\n"
+        "class ToOrder(beam.DoFn):\n"
+        "    def process(self, number):\n"
+        "        yield {'net': number}\n"
+    )
+    with zipfile.ZipFile(folder / "pricing.zip", "w") as archive:
+        for file in (folder / "pricing").iterdir():
+            archive.write(file, f"pricing/{file.name}")
+    return folder
+
+
+def run_own_module(
+    cluster: Cluster, modules: Path, outcome: Path, python: str = sys.executable
+) -> list[dict[str, Any]]:
+    """What the pipeline finds without its modules on the workers, and with them."""
+    shipped = [f"--spark_py_files={modules / name}" for name in ("orders.py", "pricing.zip")]
+    program = [str(DRIVERS / "own_module.py"), str(outcome), str(modules)]
+    done = subprocess.run(
+        [sys.executable, *program, *options(cluster), *shipped],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        env={**os.environ, "PYSPARK_PYTHON": python},
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stderr[-3000:]}\n{cluster.logs()}"
+    found: list[dict[str, Any]] = json.loads(outcome.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(
+    cluster: Cluster, modules: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    return run_own_module(cluster, modules, tmp_path_factory.mktemp("own") / "outcome")
+
+
 class TestOwnModules:
-    """A module of the user and a package in a zip file, which only the driver has on its path."""
+    def test_an_error_names_a_module_that_was_not_shipped(
+        self, found: list[dict[str, Any]]
+    ) -> None:
+        assert found[0]["kind"] == "PipelineFailed"
+        assert re.search("The workers cannot import '(orders|pricing)'", found[0]["error"])
+        assert "--spark_py_files" in found[0]["error"]
+        assert len(found[0]["error"].splitlines()) < 25
 
-    @pytest.fixture
-    def modules(self, tmp_path: Path) -> Path:
-        folder = tmp_path / "modules"
-        (folder / "pricing").mkdir(parents=True)
-        (folder / "pricing" / "__init__.py").touch()
-        (folder / "pricing" / "tax.py").write_text("def add(order):\n    return order['net'] * 2\n")
-        (folder / "orders.py").write_text(
-            "import apache_beam as beam\n"
-            "class ToOrder(beam.DoFn):\n"
-            "    def process(self, number):\n"
-            "        yield {'net': number}\n"
-        )
-        with zipfile.ZipFile(tmp_path / "pricing.zip", "w") as archive:
-            for file in (folder / "pricing").iterdir():
-                archive.write(file, f"pricing/{file.name}")
-        return folder
+    def test_they_run_where_they_are_shipped(self, found: list[dict[str, Any]]) -> None:
+        assert found[1] == {"result": [2, 4, 6]}
 
-    def run(self, cluster: Cluster, modules: Path, *shipped: str) -> dict[str, Any]:
-        outcome = modules.parent / "outcome"
-        done = subprocess.run(
-            [
-                sys.executable,
-                str(DRIVERS / "own_module.py"),
-                str(outcome),
-                str(modules),
-                *options(cluster),
-                *(f"--spark_py_files={modules.parent / path}" for path in shipped),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=WAIT_SECONDS,
-            env=ENVIRONMENT,
-            check=False,
-        )
-        assert done.returncode == 0, f"{done.stderr[-3000:]}\n{cluster.logs()}"
-        found: dict[str, Any] = json.loads(outcome.read_text())
-        return found
-
-    def test_they_run_where_they_are_shipped(self, cluster: Cluster, modules: Path) -> None:
-        found = self.run(cluster, modules, "modules/orders.py", "pricing.zip")
-        assert found == {"result": [2, 4, 6]}
-
-    def test_an_error_names_a_module_that_is_not(self, cluster: Cluster, modules: Path) -> None:
-        found = self.run(cluster, modules, "pricing.zip")
-        assert found["kind"] == "PipelineFailed"
-        assert "The workers cannot import 'orders'" in found["error"]
-        assert "--spark_py_files" in found["error"]
-        assert len(found["error"].splitlines()) < 25
+    def test_an_error_names_what_the_workers_python_lacks(
+        self, cluster: Cluster, modules: Path, tmp_path: Path
+    ) -> None:
+        venv.create(tmp_path / "empty", with_pip=False)
+        python = str(tmp_path / "empty" / "bin" / "python")
+        error = run_own_module(cluster, modules, tmp_path / "outcome", python)[0]["error"]
+        assert "The workers' Python has no '" in error
+        assert "install sparkbeam on every worker" in error
+        assert "PYSPARK_PYTHON" in error
 
 
 class Driver:
@@ -115,7 +131,7 @@ class Driver:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 text=True,
-                env=ENVIRONMENT,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
             )
 
     def start(self, shape: str) -> "Order":
@@ -144,6 +160,10 @@ class Order:
     def taken(self) -> int:
         """How many elements the slow step has taken, for the first time or again."""
         return sum(len(file.read_text().splitlines()) for file in self._signals.iterdir())
+
+    def busiest(self) -> int:
+        """The process that has taken most of them."""
+        return int(max(self._signals.iterdir(), key=lambda file: file.stat().st_size).name)
 
     def wait_for(self, elements: int) -> None:
         until(lambda: self._outcome.exists() or self.taken() >= elements, self._log)
@@ -180,7 +200,7 @@ class TestLostWorker:
         cluster.ensure_workers(2)
         order = driver.start(shape)
         order.wait_for(slow // 4)
-        cluster.kill_worker()
+        cluster.kill_worker(order.busiest())
         found = order.outcome()
 
         assert found.get("error") is None
