@@ -37,7 +37,7 @@ def _remedy(text: str) -> str:
     if missing and missing.group(1).partition(".")[0] in _RUNTIME:
         return (
             f"The workers' Python has no '{missing.group(1)}': install sparkbeam on every worker, "
-            "and point PYSPARK_PYTHON (or spark.pyspark.python) at the Python that has it."
+            "and point PYSPARK_PYTHON at the Python that has it."
         )
     if missing:
         return (
