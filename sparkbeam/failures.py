@@ -8,6 +8,9 @@ from sparkbeam.worker import failure
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
+_RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkbeam"])
+"""What every worker needs, whatever the pipeline is."""
+
 
 def explained(error: Exception) -> SparkBeamError:
     """The error to raise to the user for what came out of Spark."""
@@ -32,6 +35,11 @@ def explained(error: Exception) -> SparkBeamError:
 
 def _remedy(text: str) -> str:
     missing = _PYTHON_MISSING.search(text)
+    if missing and missing.group(1).partition(".")[0] in _RUNTIME:
+        return (
+            f"The workers' Python has no '{missing.group(1)}': install sparkbeam on every worker, "
+            "and point PYSPARK_PYTHON at the Python that has it."
+        )
     if missing:
         return (
             f"The workers cannot import '{missing.group(1)}': ship it with --spark_py_files, "

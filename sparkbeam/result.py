@@ -16,7 +16,8 @@ class SparkPipelineResult(PipelineResult):
     """A pipeline that runs, or has run, on Spark.
 
     Args:
-        cancel_work: stops the Spark work of the pipeline, from any thread.
+        cancel_work: stops the Spark work of the pipeline, from any thread; called
+            again and again until the run has ended.
         lost: gives the metrics of failed attempts so far.
         progress: tells how far the run is.
         interrupted: called if the user interrupts the program while it waits.
@@ -76,14 +77,17 @@ class SparkPipelineResult(PipelineResult):
         """Stops the pipeline and its Spark work; does nothing once it has ended.
 
         Returns:
-            The state afterwards.
+            The state afterwards: CANCELLED, or how the pipeline ended before
+            it could be stopped.
         """
         with self._lock:
             if self._ended.is_set():
                 return self.state
             self._state = PipelineState.CANCELLING
-        self._cancel_work()
-        self._ended.wait(_CANCEL_SECONDS)
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        while not self._ended.is_set() and time.monotonic() < deadline:
+            self._cancel_work()
+            self._ended.wait(_INTERRUPT_SECONDS)
         return self.state
 
     def progress(self) -> PipelineProgress:
@@ -107,10 +111,12 @@ class SparkPipelineResult(PipelineResult):
         with self._lock:
             self._committed = committed
             self._error = error
-            if self._state == PipelineState.CANCELLING:
+            if error is None:
+                self._state = PipelineState.DONE
+            elif self._state == PipelineState.CANCELLING:
                 self._state = PipelineState.CANCELLED
             else:
-                self._state = PipelineState.FAILED if error else PipelineState.DONE
+                self._state = PipelineState.FAILED
             self._ended.set()
 
     def __repr__(self) -> str:
@@ -118,3 +124,6 @@ class SparkPipelineResult(PipelineResult):
 
 
 _CANCEL_SECONDS = 30.0
+"""How long a caller of ``cancel`` waits for the end of the run."""
+
+_INTERRUPT_SECONDS = 0.5

@@ -1,7 +1,6 @@
 """The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
 
 import threading
-import uuid
 import warnings
 from importlib import import_module
 from typing import Any
@@ -16,8 +15,10 @@ from apache_beam.transforms import environments
 
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
+from sparkbeam.batch.cancellation import Cancellation
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.explain import Rehearsal
+from sparkbeam.batch.recovery import recovering
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
@@ -126,27 +127,30 @@ class SparkRunner(PipelineRunner):
     def _start(
         self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
     ) -> SparkPipelineResult:
-        tag = f"sparkbeam-{uuid.uuid4().hex}"
+        cancellation = Cancellation(session)
         monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
-            cancel_work=lambda: session.interruptTag(tag),
+            cancel_work=cancellation.interrupt,
             lost=monitor.lost,
             progress=monitor.snapshot,
             interrupted=monitor.hide,
         )
 
+        def execute() -> list[bytes]:
+            return BatchExecution(
+                session,
+                plan,
+                parallelism=options.spark_parallelism,
+                reporter=monitor.reporter,
+                proceed=cancellation.check,
+            ).run()
+
         def work() -> None:
-            session.addTag(tag)
             reports: list[TaskReport] = []
             error: Exception | None = None
             try:
-                execution = BatchExecution(
-                    session,
-                    plan,
-                    parallelism=options.spark_parallelism,
-                    reporter=monitor.reporter,
-                )
-                reports = [TaskReport.parse(report) for report in execution.run()]
+                cancellation.cover()
+                reports = [TaskReport.parse(report) for report in recovering(execute)]
             except Exception as raised:
                 error = explained(raised)
             monitor.close(reports if error is None else None)

@@ -23,6 +23,7 @@ _JAVA_REMEDY = (
     "openjdk-17-jre-headless') or point JAVA_HOME at one."
 )
 _CONNECT_SECONDS = 5.0
+_GRPC_SECONDS = 10.0
 
 
 def obtain(options: SparkBeamOptions) -> SparkSession:
@@ -46,8 +47,7 @@ def _create(options: SparkBeamOptions) -> SparkSession:
         _require_answer(master, "--spark_master")
     cores = _local_cores(master)
     if cores is not None:
-        # Or else the workers run on whichever python3 the PATH has first.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _use_own_python()
     builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
     for key, value in {**_defaults(cores), **settings(options)}.items():
         builder = builder.config(key, value)
@@ -62,18 +62,28 @@ def _create(options: SparkBeamOptions) -> SparkSession:
     return session
 
 
+def _use_own_python() -> None:
+    """Or else the workers run on whichever python3 the PATH has first."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
 def _connect(options: SparkBeamOptions) -> SparkSession:
     url = options.spark_connect
     if url.startswith("sc://"):
         _require_answer(url, "--spark_connect")
+    else:
+        _use_own_python()
     builder: Any = SparkSession.builder.remote(url)
     for key, value in settings(options).items():
         builder = builder.config(key, value)
     try:
+        if url.startswith("sc://"):
+            _require_spark_connect(url)
         session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
-            f"No Spark Connect session on --spark_connect={url}: {_first_line(error)}. "
+            f"No Spark Connect session on --spark_connect={_without_token(url)}: "
+            f"{_first_line(error)}. "
             "Check the URL and install sparkbeam[connect]."
         ) from error
     return session
@@ -143,6 +153,18 @@ def _require_answer(url: str, option: str) -> None:
     )
 
 
+def _require_spark_connect(url: str) -> None:
+    """Fails fast where somebody else answers, who does not speak gRPC."""
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(url).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_GRPC_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise TimeoutError("what answers there is no Spark Connect server") from None
+
+
 def _without_token(url: str) -> str:
     return url.split(";", 1)[0]
 
@@ -159,6 +181,11 @@ def is_connect(session: Any) -> bool:
 def is_local(session: Any) -> bool:
     """Whether all workers surely share this machine's files."""
     return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
+
+
+def can_lose_executors(session: Any) -> bool:
+    """Whether tasks run in other processes than the driver's, which may be lost one by one."""
+    return re.match(r"local(\[|$)", session.conf.get("spark.master", "")) is None
 
 
 _cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()

@@ -1,5 +1,6 @@
 """What a user sees when something goes wrong: the step, the own traceback, the remedy."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -260,4 +261,11 @@ class TestEnvironment:
     def test_an_unreachable_connect_server_fails_fast_and_hides_the_token(self) -> None:
         message = error_of_program("--spark_connect=sc://127.0.0.1:9/;token=hunter2")
         assert "Nobody answers at --spark_connect=sc://127.0.0.1:9" in message
+        assert "hunter2" not in message
+
+    def test_a_server_that_is_no_connect_server_is_told_from_one(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            message = error_of_program(f"--spark_connect=sc://127.0.0.1:{port}/;token=hunter2")
+        assert "what answers there is no Spark Connect server" in message
         assert "hunter2" not in message

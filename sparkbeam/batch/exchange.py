@@ -23,7 +23,9 @@ def impulses(session: Any, count: int = 1) -> Any:
     return session.range(0, count, 1, count)
 
 
-def exchanged(rows: Any, exchange: Exchange, *, parallelism: int | None, cores: int) -> Any:
+def exchanged(
+    rows: Any, exchange: Exchange, *, parallelism: int | None, cores: int, repeatable: bool
+) -> Any:
     """The rows as the reading stage wants them.
 
     Args:
@@ -31,6 +33,7 @@ def exchanged(rows: Any, exchange: Exchange, *, parallelism: int | None, cores: 
         exchange: how they travel.
         parallelism: the number of partitions that the user wants, or None.
         cores: how many tasks run at once.
+        repeatable: each attempt of a task sees its rows in the same order.
     """
     match exchange:
         case Exchange.BY_KEY:
@@ -39,9 +42,11 @@ def exchanged(rows: Any, exchange: Exchange, *, parallelism: int | None, cores: 
                 if parallelism is None
                 else rows.repartition(parallelism, "key")
             )
-            return by_key.sortWithinPartitions("key", "ord")
+            by = ("key", "ord", "value") if repeatable else ("key", "ord")
+            return by_key.sortWithinPartitions(*by)
         case Exchange.REBALANCE:
             target = sf.col("ord").cast("int")
-            return rows.repartitionById(parallelism or cores, target)
+            spread = rows.repartitionById(parallelism or cores, target)
+            return spread.sortWithinPartitions("ord", "value") if repeatable else spread
         case _:
             return rows

@@ -13,6 +13,7 @@ the data, and come out at the end.
 
 import functools
 import uuid
+from collections.abc import Callable
 from textwrap import shorten
 from typing import Any
 
@@ -35,6 +36,7 @@ class BatchExecution:
         plan: what to run.
         parallelism: the number of partitions of a shuffle, or None for Spark's choice.
         reporter: where the workers send live progress, or None.
+        proceed: called before each Spark job; the run ends with what it raises.
     """
 
     _side_input_store = SideInputStore
@@ -46,13 +48,17 @@ class BatchExecution:
         *,
         parallelism: int | None = None,
         reporter: Reporter | None = None,
+        proceed: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
         self._plan = plan
         self._parallelism = parallelism
         self._reporter = reporter
+        self._proceed = proceed
         self._run_id = uuid.uuid4().hex
         self._cores = sessions.cores(session)
+        # Spark repairs a loss only where the second attempt of a task puts out what the first did.
+        self._repeatable = sessions.can_lose_executors(session)
         self._output: dict[str, Any] = {}
         self._persisted: dict[str, Any] = {}
         self._open: dict[str, Any] = {}
@@ -90,6 +96,7 @@ class BatchExecution:
             },
             reporter=self._reporter,
             tasks=self._tasks(stage),
+            repeatable=self._repeatable,
         )
         rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:
@@ -104,7 +111,13 @@ class BatchExecution:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
         rows = _union([self._port(tag) for tag in stage.inputs])
-        return exchanged(rows, stage.exchange, parallelism=self._parallelism, cores=self._cores)
+        return exchanged(
+            rows,
+            stage.exchange,
+            parallelism=self._parallelism,
+            cores=self._cores,
+            repeatable=self._repeatable,
+        )
 
     def _tasks(self, stage: Stage) -> int:
         """In how many tasks a stage that reads nothing runs."""
@@ -130,10 +143,12 @@ class BatchExecution:
         )
         if not missing:
             return []
+        self._proceed()
         return self._side_inputs.collect(_union([self._port(tag) for tag in missing]), missing)
 
     def _finish(self) -> list[bytes]:
         """Runs what has not run yet, for the metrics that come out of it."""
+        self._proceed()
         table = self._rest().toArrow()
         return [bytes(value) for value in table.column(0).to_pylist()]
 

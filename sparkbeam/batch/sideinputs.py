@@ -1,11 +1,14 @@
 """Side inputs on the driver: collected once, small ones into memory, large ones into a file."""
 
+import functools
 import sqlite3
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from sparkbeam import session as sessions
 from sparkbeam.plan.model import SideInput
@@ -41,11 +44,14 @@ class SideInputStore:
         reports = []
         for tag in tags:
             self._ports[tag] = _PortContent(Path(self._folder.name) / f"port-{tag}.db")
-        for tag, key, order, value in rows.toLocalIterator(prefetchPartitions=True):
-            if tag == METRICS_TAG:
-                reports.append(bytes(value))
-            else:
-                self._ports[tag].append(bytes(key), order, bytes(value))
+        # In one job. A job for each partition, as toLocalIterator has it, could see the outputs
+        # of two attempts of an earlier stage.
+        for batch in rows.toArrow().to_batches():
+            for tag, key, order, value in _tuples(batch):
+                if tag == METRICS_TAG:
+                    reports.append(value)
+                else:
+                    self._ports[tag].append(key, order, value)
         return reports
 
     def data(self, side_input: SideInput) -> SideInputData:
@@ -63,21 +69,36 @@ class SideInputStore:
 
     def _ship(self, ports: "list[_PortContent]", sources: tuple[int, ...]) -> str:
         name = f"{Path(self._folder.name).name}-{'-'.join(map(str, sources))}.db"
-        path = Path(self._folder.name) / name
+        shared = sessions.is_local(self._session)
+        path = Path(self._folder.name if shared else _served_folder().name) / name
         with sqlite3.connect(path) as database:
             database.execute(CREATE_TABLE)
             for port in ports:
                 database.executemany(INSERT, port.rows())
             database.execute(CREATE_INDEX)
         database.close()
-        if sessions.is_local(self._session):
+        if shared:
             return str(path)
         self._session.addArtifacts(str(path), file=True)
         return name
 
     def close(self) -> None:
-        """Removes the files."""
+        """Removes the files, but for those that Spark serves."""
         self._folder.cleanup()
+
+
+@functools.cache
+def _served_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Where shipped files lie until the process ends.
+
+    An executor that starts later takes in all files of the session first, and
+    cannot run without.
+    """
+    return tempfile.TemporaryDirectory(prefix="sparkbeam-served-")
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 class _PortContent:

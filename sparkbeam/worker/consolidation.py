@@ -89,3 +89,24 @@ _COMBINERS: dict[
     infos.BOUNDED_TRIE_TYPE: _bounded_trie,
     infos.HISTOGRAM_TYPE: _histogram,
 }
+
+
+def repeatable(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
+    """The metrics that are the same in each attempt of a task, in an order that is.
+
+    Left out are times and byte sizes, which are taken of a random sample of the
+    elements. Gauges of the user stay, though they hold the time of day.
+    """
+    kept = [metric for metric in metrics if metric.urn not in _VARYING]
+    return sorted(kept, key=lambda metric: metric.SerializeToString(deterministic=True))
+
+
+_VARYING = frozenset(
+    [
+        infos.SAMPLED_BYTE_SIZE_URN,
+        infos.START_BUNDLE_MSECS_URN,
+        infos.PROCESS_BUNDLE_MSECS_URN,
+        infos.FINISH_BUNDLE_MSECS_URN,
+        infos.TOTAL_MSECS_URN,
+    ]
+)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import operations
 
-from sparkbeam.worker.consolidation import Infos, consolidate
+from sparkbeam.worker.consolidation import Infos, consolidate, repeatable
 
 REPORT_SECONDS = 0.3
 """A running task sends a signal about this often."""
@@ -81,7 +81,7 @@ class TaskReport:
         return json.dumps(
             {
                 "stage": self.stage,
-                "infos": b64encode(metrics.SerializeToString()).decode(),
+                "infos": b64encode(metrics.SerializeToString(deterministic=True)).decode(),
                 "warnings": [asdict(warning) for warning in self.warnings],
                 "counts": self.counts,
             }
@@ -182,7 +182,15 @@ class Reporter:
 class Tally:
     """Adds up what the bundles of a task have to report."""
 
-    def __init__(self, stage_id: str, partition: int, reporter: Reporter | None) -> None:
+    def __init__(
+        self,
+        stage_id: str,
+        partition: int,
+        reporter: Reporter | None,
+        *,
+        repeatable: bool = False,
+    ) -> None:
+        self._repeatable = repeatable
         self._stage_id = stage_id
         self._partition = partition
         self._reporter = reporter
@@ -220,7 +228,8 @@ class Tally:
             for w in caught
         )
         warned = tuple(unique)[:_MAX_WARNINGS]
-        return TaskReport(self._stage_id, self._infos, warned, self._counts).serialize()
+        infos = repeatable(self._infos) if self._repeatable else self._infos
+        return TaskReport(self._stage_id, infos, warned, self._counts).serialize()
 
     def failed(self) -> None:
         """Reports a failed attempt with what it had counted, the unfinished bundle too."""

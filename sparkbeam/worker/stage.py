@@ -10,6 +10,7 @@ import functools
 import gc
 import heapq
 import itertools
+import os
 import queue
 import threading
 import time
@@ -24,6 +25,7 @@ from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import failure, metrics, sources
+from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, RowBuffer
 from sparkbeam.worker.sideinputs import SideInputData, SideInputs
@@ -45,6 +47,7 @@ class StageTask:
         side_inputs: by transform id and local name.
         reporter: where live progress goes, or None.
         tasks: in how many tasks the stage runs if it reads nothing.
+        repeatable: two attempts of a task are to put out the same report.
     """
 
     run_id: str
@@ -52,6 +55,7 @@ class StageTask:
     side_inputs: dict[tuple[str, str], SideInputData]
     reporter: metrics.Reporter | None = None
     tasks: int = 1
+    repeatable: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
@@ -72,9 +76,12 @@ class _Run:
             _QUEUED_BATCHES
         )
         self._abandoned = threading.Event()
+        self._connection = Connection()
         self._partition = _partition_id()
         self._rows = RowBuffer(self._put)
-        self._tally = metrics.Tally(task.stage.id, self._partition, task.reporter)
+        self._tally = metrics.Tally(
+            task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
+        )
 
     def output(self) -> Iterator[pa.RecordBatch]:
         thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
@@ -97,6 +104,9 @@ class _Run:
             self._tally.tick()
             with contextlib.suppress(queue.Empty):
                 return self._queue.get(timeout=metrics.REPORT_SECONDS)
+            if self._connection.is_closed():
+                # The user's code has no other end. Spark kills a worker itself if it can.
+                os._exit(1)
 
     def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
         while not self._abandoned.is_set():

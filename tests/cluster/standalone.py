@@ -87,18 +87,12 @@ class Cluster:
                 raise TimeoutError(f"The cluster has not come up:\n{self.logs()}")
             time.sleep(_POLL_SECONDS)
 
-    def kill_worker(self) -> int:
-        """Kills one worker that runs an executor, and all that it has started, at once.
-
-        Returns:
-            How many processes that were.
-        """
-        worker = next(w for w in self._workers if _descendants(w.pid))
+    def kill_worker(self, pid: int) -> None:
+        """Kills the worker on which the process ``pid`` runs, and all that it has started."""
+        worker = next(w for w in self._workers if psutil.Process(pid) in _descendants(w.pid))
         self._workers.remove(worker)
-        tree = [psutil.Process(worker.pid), *_descendants(worker.pid)]
-        _kill(tree)
+        _kill([psutil.Process(worker.pid), *_descendants(worker.pid)])
         worker.wait()
-        return len(tree)
 
     def state(self) -> dict[str, Any]:
         """What the master tells of itself."""

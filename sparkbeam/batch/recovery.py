@@ -1,0 +1,55 @@
+"""What Spark cannot repair: the run starts again.
+
+Spark computes again what a lost executor had put out. It gives up where that
+comes out differently after later tasks have taken in the first version, and
+where executors are lost again and again. The driver takes nothing out of a run
+before it has ended, so the run can start from the beginning.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from sparkbeam.worker import failure
+
+RERUNS = 2
+"""A run starts again up to this many times."""
+
+_GAVE_UP = re.compile(
+    r"indeterminate output was failed and retried"
+    r"|cannot rollback (a running|completed) result stage"
+    r"|for the maximum allowable number of times"
+    r"|failed the maximum allowable number of times"
+    r"|exceeded the maximum allowable total stage attempts"
+    r"|most recent failure: [^\n]*ExecutorLostFailure"
+)
+
+_logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+def recovering(run: Callable[[], _T]) -> _T:
+    """Calls ``run``, and calls it again where Spark gave up because of lost executors.
+
+    Raises:
+        Exception: what the last call raised.
+    """
+    for left in range(RERUNS, 0, -1):
+        try:
+            return run()
+        except Exception as error:
+            if not lost_executors(str(error)):
+                raise
+            _logger.warning(
+                "Spark could not repair the loss of an executor: the pipeline starts again "
+                "from the beginning (attempts left: %d).",
+                left,
+            )
+    return run()
+
+
+def lost_executors(text: str) -> bool:
+    """Whether an error out of Spark says that it gave up because executors were lost."""
+    return failure.find(text) is None and _GAVE_UP.search(text) is not None

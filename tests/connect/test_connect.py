@@ -1,0 +1,41 @@
+"""The tests of ``suite.py``, one by one, over a session of ``remote("local[2]")``.
+
+A process has classic sessions or Spark Connect sessions, so they run in another one.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import suite
+
+SUITE = Path(suite.__file__)
+OWN = [name for name in vars(suite) if name.startswith("test_")]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ElementTree.Element]:
+    """What became of each test."""
+    report = tmp_path_factory.mktemp("connect") / "report.xml"
+    options = ["-p", "no:cacheprovider", f"--rootdir={SUITE.parent}", f"--junitxml={report}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(SUITE)],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert report.exists(), done.stdout + done.stderr
+    return {case.attrib["name"]: case for case in ElementTree.parse(report).iter("testcase")}
+
+
+@pytest.mark.parametrize("name", [*suite.CHOSEN, *OWN])
+def test_over_connect(name: str, reports: dict[str, ElementTree.Element]) -> None:
+    for outcome in reports[name]:
+        if outcome.tag in ("failure", "error"):
+            pytest.fail(outcome.text or outcome.attrib["message"], pytrace=False)
+        if outcome.tag == "skipped":
+            pytest.skip(outcome.attrib["message"])

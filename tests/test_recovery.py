@@ -1,0 +1,70 @@
+"""A run starts again where Spark gave up because of lost executors, and only there."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from sparkbeam.batch.recovery import RERUNS, recovering
+from sparkbeam.worker import failure
+
+INDETERMINATE = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: A shuffle map stage with "
+    "indeterminate output was failed and retried. However, Spark cannot rollback the ResultStage 4 "
+    "to re-process the input data, and has to fail this job."
+)
+
+
+def failing(times: int, error: Exception) -> tuple[Callable[[], str], list[int]]:
+    """A run that fails some times before it succeeds, and a list that grows with each attempt."""
+    attempts: list[int] = []
+
+    def run() -> str:
+        attempts.append(len(attempts))
+        if len(attempts) <= times:
+            raise error
+        return "done"
+
+    return run, attempts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        INDETERMINATE,
+        "cannot rollback a running result stage, please re-run the query",
+        "ShuffleMapStage 2 has failed the maximum allowable number of times: 4. Most recent "
+        "failure reason: org.apache.spark.shuffle.MetadataFetchFailedException",
+        "Task 1 in stage 2.0 failed 4 times, most recent failure: Lost task 1.3 in stage 2.0 "
+        "(TID 9) (10.0.0.2 executor 3): ExecutorLostFailure (executor 3 exited)",
+    ],
+)
+def test_what_spark_could_not_repair_is_run_again(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, attempts = failing(1, RuntimeError(text))
+    with caplog.at_level(logging.WARNING):
+        assert recovering(run) == "done"
+    assert len(attempts) == 2
+    assert "starts again" in caplog.text
+
+
+def test_there_is_an_end_to_it() -> None:
+    run, attempts = failing(10, RuntimeError(INDETERMINATE))
+    with pytest.raises(RuntimeError, match="indeterminate"):
+        recovering(run)
+    assert len(attempts) == 1 + RERUNS
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Task 1 in stage 2.0 failed 4 times, most recent failure: out of disk"),
+        failure.report(ValueError(INDETERMINATE), "Step"),
+    ],
+)
+def test_other_failures_are_not_run_again(error: Exception) -> None:
+    run, attempts = failing(1, error)
+    with pytest.raises(type(error)):
+        recovering(run)
+    assert len(attempts) == 1
