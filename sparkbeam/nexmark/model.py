@@ -5,7 +5,7 @@ Times are ms since the epoch, prices are in cents.
 
 import marshal
 from abc import ABC
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apache_beam import coders
 from apache_beam.coders import coder_impl
@@ -53,7 +53,7 @@ class Bid(NamedTuple):
     extra: str
 
 
-KINDS = (Person, Auction, Bid)
+KINDS: tuple[type[Any], ...] = (Person, Auction, Bid)
 """The types of events, in the order of their tags."""
 
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
@@ -70,16 +70,16 @@ class _EventCoderImpl(coder_impl.StreamCoderImpl):
 
     def decode(self, encoded: bytes) -> Event:
         tag, *fields = marshal.loads(encoded)
-        return KINDS[tag]._make(fields)  # type: ignore[return-value]
+        return KINDS[tag]._make(fields)
 
-    def encode_to_stream(self, value: Event, out: coder_impl.OutputStream, nested: bool) -> None:
+    def encode_to_stream(self, value: Event, out: Any, nested: bool) -> None:
         out.write(self.encode(value), nested)
 
-    def decode_from_stream(self, stream: coder_impl.InputStream, nested: bool) -> Event:
+    def decode_from_stream(self, stream: Any, nested: bool) -> Event:
         return self.decode(stream.read_all(nested))
 
 
-class EventCoder(coders.FastCoder):
+class EventCoder(coders.coders.FastCoder):
     """Encodes the events of a mixed PCollection, quickly and always alike."""
 
     def _create_impl(self) -> _EventCoderImpl:

@@ -21,7 +21,7 @@ _MODULUS = 1 << 128
 class Summary(NamedTuple):
     """The number of results and the digest of them, in hexadecimal."""
 
-    count: int
+    results: int
     digest: str
 
 
