@@ -62,7 +62,7 @@ def read(path: Path) -> Sequence[Run]:
 
 
 def _run(values: dict[str, str]) -> Run:
-    return Run(**{**values, "configuration": json.loads(values["configuration"])})  # type: ignore[arg-type]
+    return Run(**{**values, "configuration": json.loads(values["configuration"])})
 
 
 @contextmanager

@@ -12,6 +12,9 @@ from sparkbeam.errors import ConfigurationError
 SCHEMA = 1
 """The version of the form in which runs are stored; a reader refuses all others."""
 
+OURS = "sparkbeam.SparkRunner"
+"""The name of sparkbeam's own runner; another one goes by its class name."""
+
 PASSED = "passed"
 """What ``checked`` says of a right result."""
 
@@ -25,7 +28,7 @@ class Run:
         repeat: the number of the run among the repeats of its invocation, from 1.
         query: the query's number.
         name: the query's name.
-        runner: ``sparkbeam.SparkRunner``, or the class name of another runner.
+        runner: ``OURS``, or the class name of another runner.
         mode: ``batch`` or ``streaming``.
         events: how many events went in.
         configuration: all settings of generator and queries.
