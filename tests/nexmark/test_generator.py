@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from oracle import Generator, JavaRandom, next_below
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.generator import EventBatch, bids, in_generator_order, in_time_order
 from sparkbeam.nexmark.generator.random import Random
 from sparkbeam.nexmark.model import KINDS, Bid
-from tests.nexmark.oracle import Generator, JavaRandom, next_below
 
 CONFIGURATIONS = {
     "default": Configuration(events=5_000),
