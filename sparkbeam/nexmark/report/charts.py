@@ -12,18 +12,19 @@ from sparkbeam.nexmark.record import OURS, Run
 
 _ROW = 13
 _POWERS = [0, *(10**power for power in range(9))]
+_UNITS = {"seconds": "seconds", "throughput": "events/s"}
 _INK = "#1f2328"
 _COLOURS = ["#0860ca", "#b34700", "#1a7f37", "#8250df", "#9a6700", "#cf222e"]
 
 
 def runtime(runs: Sequence[Run]) -> dict[str, Any]:
     """Box plots of the seconds of each query, one box for each contestant."""
-    return _boxes(_rows(runs), alt.X("seconds:Q"), "seconds, logarithmic")
+    return _boxes(_rows(runs), "seconds", "~g")
 
 
 def throughput(runs: Sequence[Run]) -> dict[str, Any]:
     """Box plots of the events a second of each query, one box for each contestant."""
-    return _boxes(_rows(runs), alt.X("throughput:Q").axis(format="~s"), "events/s, logarithmic")
+    return _boxes(_rows(runs), "throughput", "~s")
 
 
 def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
             y=alt.Y("results:Q")
             .title("results, logarithmic")
             .scale(type="symlog")
-            .axis(values=_POWERS, format="~s"),
+            .axis(values=_POWERS, labelExpr="format(datum.value, '~s')"),
             color=alt.Color("query:N").sort(queries).scale(scheme="tableau20").legend(None),
             detail=["contestant:N"],
             tooltip=[
@@ -77,12 +78,9 @@ def label(run: Run) -> str:
     return f"q{run.query} {run.name}"
 
 
-def _ours_first(contestant: str) -> tuple[bool, str]:
-    return not contestant.startswith("sparkbeam "), contestant
-
-
-def _boxes(rows: list[dict[str, Any]], x: alt.X, title: str) -> dict[str, Any]:
-    contestants = sorted({row["contestant"] for row in rows}, key=_ours_first)
+def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]:
+    contestants = sorted({row["contestant"] for row in rows}, reverse=True)
+    contestants.sort(key=lambda name: not name.startswith("sparkbeam "))
     queries = list(dict.fromkeys(row["query"] for row in rows))
     chart = (
         alt.Chart(_data(rows))
@@ -93,7 +91,10 @@ def _boxes(rows: list[dict[str, Any]], x: alt.X, title: str) -> dict[str, Any]:
             ticks=True,
         )
         .encode(
-            x=x.title(title).scale(type="log", nice=True),
+            x=alt.X(f"{figure}:Q")
+            .title(f"{_UNITS[figure]}, logarithmic")
+            .scale(type="log", nice=True)
+            .axis(labelOverlap="greedy", labelSeparation=8, format=form),
             y=alt.Y("query:N")
             .title(None)
             .sort(queries)
