@@ -15,7 +15,7 @@ from sparkbeam.nexmark.reference import reference_results
 from sparkbeam.nexmark.results import Difference, Summary
 
 _SHOWN = 3
-_CHARACTERS = 200
+_CHARACTERS = 120
 
 
 def verdict(

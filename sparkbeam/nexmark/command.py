@@ -43,8 +43,8 @@ class _Nexmark(click.Group):
         self.format_commands(context, formatter)
 
 
-def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Tells what is wrong on one line, a missing extra first of all."""
+def _guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Tells what is wrong, a missing extra first of all, on one line and without noise."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -53,10 +53,15 @@ def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
             raise click.ClickException(
                 f"This needs {', '.join(missing)}: run pip install 'sparkbeam[nexmark]'."
             )
+        # Beam warns of much that is no concern of those who measure.
+        usual = logging.root.manager.disable
+        logging.disable(logging.WARNING)
         try:
             command(*args, **kwargs)
         except SparkBeamError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
+        finally:
+            logging.disable(usual)
 
     return guarded
 
@@ -110,7 +115,7 @@ def nexmark() -> None:
 @click.option("--check", "check_results", is_flag=True, help="Fail if a result is wrong.")
 @_HISTORY
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[RUNNER OPTIONS]...")
-@_one_line_errors
+@_guarded
 def run(
     queries: str,
     events: int,
@@ -140,7 +145,6 @@ def run(
     selected = _selected(queries)
     file = history or past.default_path()
     past.append([], file)
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
     configuration = Configuration(events=events)
     measurement = Measurement(prepared(runner, options), configuration, check=check_results)
     runs: list[Run] = []
@@ -166,7 +170,7 @@ def run(
 @nexmark.command(short_help="Draw the history as an HTML page.")
 @_HISTORY
 @click.argument("output", type=_OUTPUT, default="nexmark.html")
-@_one_line_errors
+@_guarded
 def report(history: Path | None, output: Path) -> None:
     """Write the page OUTPUT about all runs of the history; nexmark.html by default.
 
@@ -189,7 +193,7 @@ def report(history: Path | None, output: Path) -> None:
 )
 @click.argument("old", type=_INPUT)
 @click.argument("new", type=_INPUT)
-@_one_line_errors
+@_guarded
 def compare(old: Path, new: Path, tolerance: float) -> None:
     """Compare two files of --json, query by query: NEW with OLD.
 
@@ -214,7 +218,7 @@ def compare(old: Path, new: Path, tolerance: float) -> None:
     "--format", "form", type=click.Choice(["json", "parquet"]), default="json", show_default=True
 )
 @click.argument("output", type=_OUTPUT)
-@_one_line_errors
+@_guarded
 def generate(events: int, form: str, output: Path) -> None:
     """Write the events to OUTPUT: JSON lines as Beam reads them, or Parquet."""
     from sparkbeam.nexmark import files

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, get_type_hints
 
 from sparkbeam.errors import ConfigurationError
 
@@ -79,6 +79,7 @@ class Run:
 
 
 NAMES = tuple(field.name for field in fields(Run))
+_TYPES = {**get_type_hints(Run), "configuration": dict}
 
 
 def median_seconds(runs: Iterable[Run]) -> float | None:
@@ -125,10 +126,11 @@ def _parsed(line: str, path: Path, number: int) -> Run:
             f"'{path}' has runs in form {schema}, this version of sparkbeam reads form {SCHEMA}: "
             "repeat the measurement, or read it with the version that wrote it."
         )
-    try:
-        return Run(**values)
-    except TypeError as error:
-        raise ConfigurationError(_foreign(path, number)) from error
+    if values.keys() != _TYPES.keys() or not all(
+        isinstance(values[name], kind) for name, kind in _TYPES.items()
+    ):
+        raise ConfigurationError(_foreign(path, number))
+    return Run(**values)
 
 
 def _foreign(path: Path, number: int) -> str:

@@ -109,6 +109,13 @@ class TestJson:
         with pytest.raises(ConfigurationError, match="line 1, is no run"):
             read_json(file)
 
+    def test_a_run_with_values_of_other_types_is_told(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.json"
+        write_json([a_run()], file)
+        file.write_text(file.read_text().replace('"seconds": 1.0', '"seconds": "one"'))
+        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+            read_json(file)
+
     def test_an_empty_file_is_told(self, tmp_path: Path) -> None:
         (tmp_path / "runs.json").touch()
         with pytest.raises(ConfigurationError, match="holds no runs"):
