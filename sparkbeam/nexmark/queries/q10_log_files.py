@@ -109,7 +109,7 @@ def build(events: beam.PCollection, configuration: Configuration) -> beam.PColle
     shards, many = configuration.log_shards, AfterCount(configuration.max_log_events)
 
     def by_shard(event: Event) -> tuple[int, str]:
-        line = json_line(event)  # type: ignore[arg-type]
+        line = json_line(event)
         return crc32(line.encode()) % shards, line
 
     return (

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam import coders
-from apache_beam.coders import coder_impl
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms.window import IntervalWindow, WindowFn
 from apache_beam.utils.timestamp import Duration, Timestamp
 
@@ -39,105 +39,59 @@ class WinningBids(beam.PTransform):
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__()
-        self._window_fn = AuctionWindowFn(2 * _expected_duration(configuration))
+        self._window_fn = AuctionWindowFn(_longest_auction(configuration))
 
     def expand(self, events: beam.PCollection) -> beam.PCollection:
         return (
             events
             | "Auctions and bids" >> beam.Filter(lambda event: not is_person(event))
             | "Until it closes" >> beam.WindowInto(self._window_fn)
-            | "By auction" >> beam.Map(_by_auction).with_output_types(tuple[int, Event])
+            | "By auction"
+            >> beam.Map(lambda event: (_auction(event), event)).with_output_types(tuple[int, Event])
             | "Group" >> beam.GroupByKey()
             | "Winner" >> beam.FlatMapTuple(_winner).with_output_types(AuctionBid)
         )
 
 
-class AuctionWindow(IntervalWindow):
-    """The time of an auction, or the time in which a bid waits for one.
-
-    Attributes:
-        is_auction: which of the two.
-    """
-
-    def __init__(self, start: Timestamp, end: Timestamp, is_auction: bool) -> None:
-        super().__init__(start, end)
-        self.is_auction = is_auction
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, AuctionWindow)
-            and self.is_auction == other.is_auction
-            and self.start == other.start
-            and self.end == other.end
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.start, self.end, self.is_auction))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AuctionWindow, (self.start, self.end, self.is_auction)
-
-
 class AuctionWindowFn(WindowFn):
     """Puts auctions and bids into windows that merge per auction.
 
+    All windows are plain intervals, which every runner knows. An auction's is shorter
+    than a bid's, as a bid waits for longer than any auction lasts; so their length tells
+    whose they are.
+
     Args:
-        patience: how long a bid waits for its auction, in ms.
+        longest_auction: how long an auction lasts at most, in ms.
     """
 
-    def __init__(self, patience: int) -> None:
-        self._patience = Duration.of(patience / 1000)
+    def __init__(self, longest_auction: int) -> None:
+        self._wait = Duration(micros=(longest_auction + 1) * 1000)
 
-    def assign(self, assign_context: WindowFn.AssignContext) -> list[AuctionWindow]:
+    def assign(self, assign_context: WindowFn.AssignContext) -> list[IntervalWindow]:
         start, event = assign_context.timestamp, assign_context.element
         if isinstance(event, Auction):
-            return [AuctionWindow(start, Timestamp(micros=event.expires * 1000), True)]
-        return [AuctionWindow(start, start + self._patience, False)]
+            return [IntervalWindow(start, Timestamp(micros=event.expires * 1000))]
+        return [IntervalWindow(start, start + self._wait)]
 
     def merge(self, merge_context: WindowFn.MergeContext) -> None:
-        waiting = [window for window in merge_context.windows if not window.is_auction]
-        for auction in merge_context.windows:
-            if auction.is_auction:
+        windows = merge_context.windows
+        waiting = [window for window in windows if self._is_bid(window)]
+        for auction in windows:
+            if not self._is_bid(auction):
                 timely = [bid for bid in waiting if bid.start < auction.end]
                 waiting = [bid for bid in waiting if bid.start >= auction.end]
                 if timely:
                     merge_context.merge([auction, *timely], auction)
 
     def get_window_coder(self) -> coders.Coder:
-        return AuctionWindowCoder()
+        return IntervalWindowCoder()
+
+    def _is_bid(self, window: IntervalWindow) -> bool:
+        return bool(window.end - window.start == self._wait)
 
 
-class _AuctionWindowCoderImpl(coder_impl.StreamCoderImpl):
-    def __init__(self) -> None:
-        self._interval = coders.IntervalWindowCoder().get_impl()
-
-    def encode_to_stream(self, value: AuctionWindow, out: Any, nested: bool) -> None:
-        self._interval.encode_to_stream(value, out, True)
-        out.write_byte(value.is_auction)
-
-    def decode_from_stream(self, stream: Any, nested: bool) -> AuctionWindow:
-        interval = self._interval.decode_from_stream(stream, True)
-        return AuctionWindow(interval.start, interval.end, bool(stream.read_byte()))
-
-
-class AuctionWindowCoder(coders.coders.FastCoder):
-    """The interval, then what it is the time of."""
-
-    def _create_impl(self) -> _AuctionWindowCoderImpl:
-        return _AuctionWindowCoderImpl()
-
-    def is_deterministic(self) -> bool:
-        return True
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other)
-
-    def __hash__(self) -> int:
-        return hash(type(self))
-
-
-def _by_auction(event: Any) -> tuple[int, Any]:
-    return (event.id if isinstance(event, Auction) else event.auction), event
+def _auction(event: Any) -> int:
+    return event.id if isinstance(event, Auction) else event.auction
 
 
 def _winner(_: int, group: Iterable[Event]) -> Iterator[AuctionBid]:
@@ -153,7 +107,7 @@ def _rank(bid: Bid) -> tuple[int, int, int]:
     return bid.price, -bid.date_time, -bid.bidder
 
 
-def _expected_duration(configuration: Configuration) -> int:
-    """How long an auction takes on average, in ms; at least 1."""
-    between_auctions = configuration.delay * EPOCH // AUCTIONS_IN_EPOCH
-    return max(-(-between_auctions * configuration.in_flight_auctions // 1000), 1)
+def _longest_auction(configuration: Configuration) -> int:
+    """How long an auction can last, in ms."""
+    events = configuration.in_flight_auctions * EPOCH // AUCTIONS_IN_EPOCH
+    return max(-(-2 * events * configuration.delay // 1000) + 1, 1)
