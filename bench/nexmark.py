@@ -58,7 +58,7 @@ def main() -> None:
             table.add_row(f"{number} {QUERIES[number].name}", *cells(runs, own))
             everything += runs
             write_json(everything, arguments.json)
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 def cells(runs: list[Run], own: list[Run]) -> list[str]:

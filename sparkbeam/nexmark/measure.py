@@ -2,12 +2,12 @@
 
 import json
 import platform
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import apache_beam as beam
@@ -52,11 +52,12 @@ class Measurement:
         """The run of ``query`` with the number ``repeat``; its failure is told in it."""
         run = self._announced(query, repeat)
         memory = PeakMemory()
-        with memory:
+        with memory, TemporaryDirectory(prefix="sparkbeam-nexmark-") as logs:
+            configuration = replace(self.configuration, log_folder=logs)
             start = time.perf_counter()
             try:
                 result = self.engine.run(
-                    lambda pipeline: _summarized(pipeline, query, self.configuration)
+                    lambda pipeline: _summarized(pipeline, query, configuration)
                 )
             except Exception as error:
                 return replace(run, failure=reason(error))
@@ -74,7 +75,7 @@ class Measurement:
 
     def _answers(self, query: Query) -> list[Any]:
         """The weighed results of another run, by way of files that the workers share."""
-        with tempfile.TemporaryDirectory(prefix="sparkbeam-nexmark-") as folder:
+        with TemporaryDirectory(prefix="sparkbeam-nexmark-") as folder:
             self.engine.run(
                 lambda pipeline: (
                     _answered(pipeline, query, self.configuration)

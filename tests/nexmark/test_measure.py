@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -51,6 +52,21 @@ class TestRun:
         assert run.seconds
         assert run.throughput == 500 / run.seconds
         assert run.peak_memory
+
+    def test_a_query_that_writes_files_has_a_folder_for_the_time_of_the_run(
+        self, fn_api: Engine
+    ) -> None:
+        folders = []
+
+        def build(events: Any, settings: Configuration) -> Any:
+            assert settings.log_folder
+            folders.append(Path(settings.log_folder))
+            assert folders[0].is_dir()
+            return events
+
+        run = Measurement(fn_api, SMALL).run(replace(QUERIES[10], build=build))
+        assert run.failure is None
+        assert not folders[0].exists()
 
     def test_a_step_that_fails_is_told(self, fn_api: Engine) -> None:
         run = Measurement(fn_api, SMALL).run(altered(beam.Map(fail)))

@@ -98,7 +98,7 @@ def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]
             y=alt.Y("query:N")
             .title(None)
             .sort(queries)
-            .axis(labelLimit=150, domain=False, ticks=False, grid=True, bandPosition=0),
+            .axis(labelLimit=165, domain=False, ticks=False, grid=True, bandPosition=0),
             yOffset=alt.YOffset("contestant:N").sort(contestants),
             color=alt.Color("contestant:N")
             .title(None)
