@@ -19,7 +19,7 @@ from apache_beam.transforms.trigger import (
     AfterWatermark,
 )
 from apache_beam.transforms.window import FixedWindows, IntervalWindow
-from apache_beam.utils.windowed_value import PaneInfo
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.files import json_line
@@ -141,7 +141,7 @@ def _end(window: IntervalWindow) -> int:
 
 
 def _pane_name(pane: PaneInfo) -> str:
-    return f"{pane.index:03d}-{pane.timing}"
+    return f"{pane.index:03d}-{PaneInfoTiming.to_string(pane.timing)}"
 
 
 def _write(folder: str | None, name: str, lines: Iterable[str]) -> None:
