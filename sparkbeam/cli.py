@@ -17,6 +17,7 @@ import click
 
 from sparkbeam import __version__
 from sparkbeam.errors import SparkBeamError
+from sparkbeam.nexmark.command import nexmark
 
 _ARGUMENTS = ("--runner=sparkbeam.SparkRunner", "--spark_explain")
 
@@ -24,15 +25,18 @@ _ARGUMENTS = ("--runner=sparkbeam.SparkRunner", "--spark_explain")
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sparkbeam")
 def main() -> None:
-    r"""Apache Beam Python pipelines on Spark.
+    """Apache Beam Python pipelines on Spark.
 
     To run a pipeline, start its program as always and choose the runner:
 
     \b
         python my_pipeline.py --runner=sparkbeam.SparkRunner
 
-    The commands below help to understand what that does.
-    """
+    The commands below help to understand what that does, and measure it.
+    """  # noqa: D301 - click reads the character.
+
+
+main.add_command(nexmark)
 
 
 @main.command(
@@ -60,7 +64,7 @@ def main() -> None:
 def explain(
     program: str, arguments: tuple[str, ...], is_module: bool, files: tuple[Path, ...]
 ) -> None:
-    r"""Show how the Beam program PROGRAM would run on Spark.
+    """Show how the Beam program PROGRAM would run on Spark.
 
     PROGRAM is a file such as my_pipeline.py or, after -m, a module. It runs
     with the ARGUMENTS and with the runner sparkbeam.SparkRunner, but no
@@ -80,7 +84,7 @@ def explain(
       sparkbeam explain my_pipeline.py --input books.txt
       sparkbeam explain --save plan.html my_pipeline.py --input books.txt
       sparkbeam explain -m my_package.my_pipeline --input books.txt
-    """
+    """  # noqa: D301 - click reads the character.
     for file in files:
         _check_target(file)
     explanations = _Program(program, is_module, arguments).explanations()

@@ -1,0 +1,1 @@
+"""Nexmark: a benchmark of Beam pipelines that also checks their results."""

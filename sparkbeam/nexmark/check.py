@@ -1,0 +1,61 @@
+"""Is the result of a query right?
+
+Count and digest have to be those stored for the query and its configuration;
+where none are stored, those of the reference simulator.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sparkbeam.nexmark import expectations, results
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries import Query
+from sparkbeam.nexmark.record import PASSED
+from sparkbeam.nexmark.reference import reference_results
+from sparkbeam.nexmark.results import Difference, Summary
+
+_SHOWN = 3
+_CHARACTERS = 120
+
+
+def verdict(
+    query: Query,
+    configuration: Configuration,
+    found: Summary,
+    answers: Callable[[Query], Iterable[Any]],
+) -> str:
+    """``passed``, or on one line what is wrong and the first results that differ.
+
+    Args:
+        query: what ran.
+        configuration: of generator and queries.
+        found: what came out.
+        answers: runs the query again for its weighed results.
+    """
+    stored = expectations.stored(query, configuration)
+    if found == stored:
+        return PASSED
+    expected = list(reference_results(query, configuration))
+    right = results.summary(expected, query.weigh)
+    if found == right:
+        if stored is None:
+            return PASSED
+        return f"the reference simulator agrees, but {_told(stored)} are stored"
+    difference = results.difference(map(query.weigh, expected), answers(query), tuple, _SHOWN)
+    return f"{_told(right)} expected, but found {_told(found)}; {_shown(difference)}"
+
+
+def _told(summary: Summary) -> str:
+    count, digest = summary
+    return f"{count:,} results ({digest[:12]})"
+
+
+def _shown(difference: Difference) -> str:
+    if not difference:
+        return "another run gave the right results"
+    kinds = {"missing": difference.missing, "unexpected": difference.unexpected}
+    return "; ".join(
+        f"{kind}: {', '.join(text[:_CHARACTERS] for text in texts)}"
+        for kind, texts in kinds.items()
+        if texts
+    )

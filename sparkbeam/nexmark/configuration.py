@@ -1,0 +1,98 @@
+"""What one run of Nexmark generates and asks."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sparkbeam.errors import ConfigurationError
+
+_NOT_PART_OF_RESULTS = frozenset(["log_folder"])
+_MAX_RATE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The settings of generator and queries; the defaults are those of Beam's Java suite.
+
+    Attributes:
+        events: how many events there are.
+        generators: over how many timelines, all from ``base_time``, the events are split.
+        base_time: the time of each timeline's first event, in ms since the epoch.
+        event_rate: events a second over all timelines.
+        out_of_order_group_size: within how many events of a timeline order is shuffled; 1 is none.
+        hot_auction_ratio: all but one of this many bids are on a hot auction.
+        hot_sellers_ratio: all but one of this many auctions are of a hot seller.
+        hot_bidders_ratio: all but one of this many bids are by a hot bidder.
+        in_flight_auctions: how many auctions of a timeline are open at once, on average.
+        active_people: among how many of the newest people sellers and bidders are.
+        average_person_size: the size of a person in bytes, as far as ``extra`` can reach it.
+        average_auction_size: the same of an auction.
+        average_bid_size: the same of a bid.
+        window_size: the length of windows, and the gap of query 11's sessions, in seconds.
+        window_period: how often a sliding window starts, in seconds.
+        auction_skip: query 2 selects auctions whose id this divides.
+        max_auctions_waiting_time: how long query 3 keeps state of a seller, in seconds.
+        session_gap: the gap of query 14's sessions, in seconds.
+        side_input_rows: how many rows the side input of queries 13 and 14 has.
+        max_log_events: at how many events query 10 starts a further file.
+        log_shards: over how many files query 10 spreads a window.
+        log_folder: where query 10 writes its files; None writes none.
+        key_buckets: over how many keys query 15 spreads its events.
+
+    Raises:
+        ConfigurationError: a number is too small or too large.
+    """
+
+    events: int = 100_000
+    generators: int = 100
+    base_time: int = 1_436_918_400_000
+    event_rate: int = 10_000
+    out_of_order_group_size: int = 1
+    hot_auction_ratio: int = 2
+    hot_sellers_ratio: int = 4
+    hot_bidders_ratio: int = 4
+    in_flight_auctions: int = 100
+    active_people: int = 1_000
+    average_person_size: int = 200
+    average_auction_size: int = 500
+    average_bid_size: int = 100
+    window_size: int = 10
+    window_period: int = 5
+    auction_skip: int = 123
+    max_auctions_waiting_time: int = 600
+    session_gap: int = 600
+    side_input_rows: int = 500
+    max_log_events: int = 100_000
+    log_shards: int = 25
+    log_folder: str | None = None
+    key_buckets: int = 50_000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "log_folder":
+                continue
+            least = 0 if field.name in ("base_time", "in_flight_auctions") else 1
+            if type(value) is not int or not least <= value < 2**62:
+                raise ConfigurationError(
+                    f"'{field.name}' is {value!r}, but has to be a whole number from {least} up."
+                )
+        if self.event_rate > _MAX_RATE:
+            raise ConfigurationError(
+                f"'event_rate' is {self.event_rate}, but timestamps allow for at most {_MAX_RATE}."
+            )
+
+    @property
+    def delay(self) -> int:
+        """The time between two events of a timeline, in us."""
+        return (1_000_000 + self.event_rate // 2) // self.event_rate * self.generators
+
+    @property
+    def generator_size(self) -> int:
+        """The events of each timeline; the last one also has the remainder."""
+        return self.events // self.generators
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that results depend on, fit for JSON."""
+        return {
+            name: value for name, value in asdict(self).items() if name not in _NOT_PART_OF_RESULTS
+        }

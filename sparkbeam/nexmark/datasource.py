@@ -1,0 +1,124 @@
+"""The events as a Spark data source; Beam has no part in it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.generator import (
+    EventBatch,
+    EventNumbers,
+    auctions,
+    bids,
+    in_generator_order,
+    persons,
+)
+
+_PARTITION = 200_000
+_BATCH = 10_000
+
+Generate = Callable[[Configuration, EventNumbers], pa.RecordBatch]
+
+
+class NexmarkDataSource(DataSource):
+    """The data source ``nexmark``, with a row an event or a row a bid.
+
+    ::
+
+        spark.dataSource.register(NexmarkDataSource)
+        spark.read.format("nexmark").option("events", 1_000_000).load()
+        spark.read.format("nexmark").option("kind", "bid").load()
+
+    Options are ``kind`` (``event``, ``person``, ``auction`` or ``bid``) and the numbers
+    of :class:`~sparkbeam.nexmark.configuration.Configuration`, by their names. Events have
+    the structs ``person``, ``auction`` and ``bid`` as columns, all but one null; the other
+    kinds have the fields of :mod:`sparkbeam.nexmark.model`. A schema with fewer columns
+    selects these.
+
+    Raises:
+        ConfigurationError: an option is unknown, or its value no number that can work.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "nexmark"
+
+    def schema(self) -> StructType:
+        generate, configuration = _parsed(self.options)
+        return from_arrow_schema(_generated(generate, configuration, 0, 0).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        generate, configuration = _parsed(self.options)
+        missing = set(schema.names) - set(self.schema().names)
+        if missing:
+            raise ConfigurationError(f"The source 'nexmark' has no column '{min(missing)}'.")
+        if generate is bids and "extra" not in schema.names:
+            generate = partial(bids, extra=False)
+        return _Reader(generate, configuration, schema.names)
+
+
+@dataclass
+class _Range(InputPartition):
+    start: int
+    stop: int
+
+
+@dataclass
+class _Reader(DataSourceReader):
+    generate: Generate
+    configuration: Configuration
+    columns: Sequence[str]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        events = self.configuration.events
+        return [
+            _Range(start, min(start + _PARTITION, events)) for start in range(0, events, _PARTITION)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Range)
+        for start in range(partition.start, partition.stop, _BATCH):
+            stop = min(start + _BATCH, partition.stop)
+            yield _generated(self.generate, self.configuration, start, stop).select(self.columns)
+
+
+def _events(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBatch:
+    return EventBatch.of(configuration, numbers).to_arrow()
+
+
+_KINDS: Mapping[str, Generate] = {
+    "event": _events,
+    "person": persons,
+    "auction": auctions,
+    "bid": bids,
+}
+
+
+def _parsed(options: Mapping[str, str]) -> tuple[Generate, Configuration]:
+    given = {name.lower(): value for name, value in options.items()}
+    kind = given.pop("kind", "event")
+    if kind not in _KINDS:
+        raise ConfigurationError(
+            f"The source 'nexmark' has no kind '{kind}': use one of {', '.join(_KINDS)}."
+        )
+    known = {field.name for field in fields(Configuration) if field.type is int}
+    for name, value in given.items():
+        if name not in known:
+            raise ConfigurationError(f"The source 'nexmark' has no option '{name}'.")
+        if not value.isdecimal():
+            raise ConfigurationError(f"The option '{name}' is '{value}', which is no number.")
+    numbers: dict[str, Any] = {name: int(value) for name, value in given.items()}
+    return _KINDS[kind], Configuration(**numbers)
+
+
+def _generated(
+    generate: Generate, configuration: Configuration, start: int, stop: int
+) -> pa.RecordBatch:
+    return generate(configuration, in_generator_order(configuration, start, stop))

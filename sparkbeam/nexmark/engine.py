@@ -1,0 +1,91 @@
+"""A runner that is ready to be measured."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
+
+from sparkbeam import options, session
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.nexmark.record import OURS
+from sparkbeam.runner import SparkRunner
+
+_ALIASES = {
+    "SparkRunner": OURS,
+    "FnApiRunner": "apache_beam.runners.portability.fn_api_runner.FnApiRunner",
+}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A runner with its options.
+
+    Attributes:
+        name: as a :class:`~sparkbeam.nexmark.record.Run` names it.
+        runner: what each pipeline gets.
+        options: those of each pipeline.
+        cores: how many tasks there is room for at once.
+    """
+
+    name: str
+    runner: PipelineRunner
+    options: PipelineOptions
+    cores: int
+
+    def run(self, build: Callable[[beam.Pipeline], object]) -> PipelineResult:
+        """Runs the pipeline that ``build`` makes to its end.
+
+        Raises:
+            Exception: what the runner raises; RuntimeError if it only says that it failed.
+        """
+        pipeline = beam.Pipeline(runner=self.runner, options=self.options)
+        build(pipeline)
+        result = pipeline.run()
+        state = result.wait_until_finish() or result.state
+        if state != PipelineState.DONE:
+            raise RuntimeError(f"The pipeline ended as {state}.")
+        return result
+
+
+def prepared(name: str, arguments: Sequence[str]) -> Engine:
+    """The runner that a user calls ``name``, with the options in ``arguments``.
+
+    Raises:
+        ConfigurationError: there is none, or its options or session cannot work.
+    """
+    dotted = _ALIASES.get(name, name)
+    runner: Any = None
+    # The name may lead to anything, so anything may happen.
+    with suppress(Exception):
+        runner = create_runner(dotted)
+    if not isinstance(runner, PipelineRunner):
+        raise ConfigurationError(
+            f"There is no runner '{name}': use SparkRunner, FnApiRunner, another name that Beam "
+            "knows, or package.module.Class."
+        )
+    if dotted in _ALIASES.values():
+        _refuse_unknown(arguments)
+    given = PipelineOptions([f"--runner={dotted}", "--spark_progress=off", *arguments])
+    if not isinstance(runner, SparkRunner):
+        return Engine(type(runner).__name__, runner, given, os.cpu_count() or 1)
+    spark = session.obtain(options.checked(given))
+    return Engine(OURS, SparkRunner(spark), given, session.cores(spark))
+
+
+def _refuse_unknown(arguments: Sequence[str]) -> None:
+    """Beam itself ignores options that it does not know; a typing error would go unseen."""
+
+    def complain(message: str) -> NoReturn:
+        raise ConfigurationError(f"Options of the runner: {message}.")
+
+    parsers: list[Any] = []
+    PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
+    parsers[0].error = complain
+    _, unknown = parsers[0].parse_known_args(list(arguments))
+    if unknown:
+        raise ConfigurationError(f"There is no option or command '{unknown[0]}'.")

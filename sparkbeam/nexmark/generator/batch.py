@@ -1,0 +1,56 @@
+"""All events of a range, in their order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.nexmark import model
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.generator.columns import auctions, bids, persons
+from sparkbeam.nexmark.generator.numbers import EventNumbers
+
+_GENERATE = (persons, auctions, bids)
+_STRUCTS = ("person", "auction", "bid")
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """Events of all kinds.
+
+    Attributes:
+        numbers: which ones, in their order.
+        columns: the persons, the auctions and the bids, each in that order.
+    """
+
+    numbers: EventNumbers
+    columns: tuple[pa.RecordBatch, ...]
+
+    @classmethod
+    def of(cls, configuration: Configuration, numbers: EventNumbers) -> "EventBatch":
+        """Generates the events."""
+        return cls(numbers, tuple(make(configuration, numbers) for make in _GENERATE))
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """One row an event: the structs ``person``, ``auction`` and ``bid``, all but one null."""
+        kinds = self.numbers.kinds
+        arrays = []
+        for kind, columns in enumerate(self.columns):
+            of_kind = kinds == kind
+            rows = pa.array(np.cumsum(of_kind) - 1, mask=~of_kind)
+            arrays.append(columns.to_struct_array().take(rows))
+        return pa.RecordBatch.from_arrays(arrays, names=list(_STRUCTS))
+
+    def to_python(self) -> list[model.Person | model.Auction | model.Bid]:
+        """The events as NamedTuples."""
+        sources = [
+            map(kind._make, zip(*map(_values, columns.columns), strict=True))
+            for kind, columns in zip(model.KINDS, self.columns, strict=True)
+        ]
+        return [next(sources[kind]) for kind in self.numbers.kinds.tolist()]
+
+
+def _values(column: pa.Array) -> list[Any] | Iterator[Any]:
+    return column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()

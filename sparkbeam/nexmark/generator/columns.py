@@ -1,0 +1,182 @@
+"""The columns of persons, auctions and bids.
+
+An event's fields are drawn in the order of its columns, each with the draws that
+Beam's Java suite takes, so nothing here can change places.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.generator import text
+from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH, EventNumbers
+from sparkbeam.nexmark.generator.random import Ints, Random
+
+FIRST_ID = 1000
+_FIRST_CATEGORY = 10
+_CATEGORIES = 5
+_HOT = 100
+"""Every so manyth auction, seller and bidder becomes a hot one."""
+
+_PERSON_LEAD = 10
+_AUCTION_LEAD = 10
+"""How far ids of people and auctions may be ahead of those that there are."""
+
+_AUCTION_BYTES = 8 * 5
+_BID_BYTES = 8 * 4
+_ID_BYTES = 8
+
+_FIRST_NAMES = ["Peter", "Paul", "Luke", "John", "Saul", "Vicky"]
+_FIRST_NAMES += ["Kate", "Julie", "Sarah", "Deiter", "Walter"]
+_LAST_NAMES = ["Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton"]
+_LAST_NAMES += ["Smith", "Jones", "Noris"]
+_CITIES = ["Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland"]
+_CITIES += ["Bend", "Redmond", "Seattle", "Kent", "Cheyenne"]
+_STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
+
+
+def persons(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBatch:
+    """The persons among the events; the columns are the fields of ``model.Person``."""
+    numbers = numbers.of_kind(0)
+    random = Random(numbers.ids)
+    first, last = _chosen(random, _FIRST_NAMES), _chosen(random, _LAST_NAMES)
+    name = pc.binary_join_element_wise(first, last, " ")
+    mailbox, domain = text.words(random, 7), text.words(random, 5)
+    email = pc.binary_join_element_wise(
+        mailbox, pc.binary_join_element_wise(domain, "com", "."), "@"
+    )
+    card = text.digits([random.next_int(10_000) for _ in range(4)], 4)
+    city, state = _chosen(random, _CITIES), _chosen(random, _STATES)
+    size = np.sum([*map(_sizes, (name, email, card, city, state))], axis=0) + _ID_BYTES
+    return pa.RecordBatch.from_pydict(
+        {
+            "id": _last_person(numbers.ids) + FIRST_ID,
+            "name": name,
+            "email_address": email,
+            "credit_card": card,
+            "city": city,
+            "state": state,
+            "date_time": numbers.timestamps,
+            "extra": text.padding(random, size, configuration.average_person_size),
+        }
+    )
+
+
+def auctions(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBatch:
+    """The auctions among the events, likewise."""
+    numbers = numbers.of_kind(1)
+    random = Random(numbers.ids)
+    last_person = _last_person(numbers.ids)
+    seller = _hot_or(
+        random,
+        configuration.hot_sellers_ratio,
+        last_person // _HOT * _HOT,
+        lambda rows: _next_person(configuration, random, last_person[rows], rows),
+    )
+    category = _FIRST_CATEGORY + random.next_int(_CATEGORIES)
+    initial_bid = _price(random)
+    in_flight_events = configuration.in_flight_auctions * EPOCH // AUCTIONS_IN_EPOCH
+    duration = numbers.timestamps_after(in_flight_events) - numbers.timestamps
+    expires = numbers.timestamps + 1 + random.next_long(np.maximum(2 * duration, 1))
+    item_name, description = text.words(random, 20), text.words(random, 100)
+    reserve = initial_bid + _price(random)
+    size = _AUCTION_BYTES + _ID_BYTES + _sizes(item_name) + _sizes(description)
+    return pa.RecordBatch.from_pydict(
+        {
+            "id": _last_auction(numbers.ids) + FIRST_ID,
+            "item_name": item_name,
+            "description": description,
+            "initial_bid": initial_bid,
+            "reserve": reserve,
+            "date_time": numbers.timestamps,
+            "expires": expires,
+            "seller": seller + FIRST_ID,
+            "category": category,
+            "extra": text.padding(random, size, configuration.average_auction_size),
+        }
+    )
+
+
+def bids(
+    configuration: Configuration, numbers: EventNumbers, *, extra: bool = True
+) -> pa.RecordBatch:
+    """The bids among the events, likewise; without the column ``extra`` if it is not wanted."""
+    numbers = numbers.of_kind(2)
+    random = Random(numbers.ids)
+    last_person, last_auction = _last_person(numbers.ids), _last_auction(numbers.ids)
+    auction = _hot_or(
+        random,
+        configuration.hot_auction_ratio,
+        last_auction // _HOT * _HOT,
+        lambda rows: _next_auction(configuration, random, last_auction[rows], rows),
+    )
+    bidder = _hot_or(
+        random,
+        configuration.hot_bidders_ratio,
+        last_person // _HOT * _HOT + 1,
+        lambda rows: _next_person(configuration, random, last_person[rows], rows),
+    )
+    columns = {
+        "auction": auction + FIRST_ID,
+        "bidder": bidder + FIRST_ID,
+        "price": _price(random),
+        "date_time": numbers.timestamps,
+    }
+    if extra:
+        sizes = np.full(len(numbers), _BID_BYTES)
+        columns["extra"] = text.padding(random, sizes, configuration.average_bid_size)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _last_person(ids: Ints) -> Ints:
+    return ids // EPOCH
+
+
+def _last_auction(ids: Ints) -> Ints:
+    epochs, places = ids // EPOCH, ids % EPOCH
+    # A person comes before its epoch's auctions: the last one then is of the epoch before.
+    last_place = np.where(places == 0, -1, np.minimum(places, AUCTIONS_IN_EPOCH) - 1)
+    return epochs * AUCTIONS_IN_EPOCH + last_place
+
+
+def _hot_or(
+    random: Random, ratio: int, hot: Ints, other: Callable[[NDArray[np.intp]], Ints]
+) -> Ints:
+    """The hot one in all but one of ``ratio`` cases, in the others what ``other`` chooses."""
+    chosen = hot.copy()
+    rows = np.flatnonzero(random.next_int(ratio) == 0)
+    chosen[rows] = other(rows)
+    return chosen
+
+
+def _next_person(
+    configuration: Configuration, random: Random, last: Ints, rows: NDArray[np.intp]
+) -> Ints:
+    """One of the newest people, or one to come."""
+    people = last + 1
+    active = np.minimum(people, configuration.active_people)
+    return people - active + random.next_int(active + _PERSON_LEAD, rows)
+
+
+def _next_auction(
+    configuration: Configuration, random: Random, last: Ints, rows: NDArray[np.intp]
+) -> Ints:
+    """One of the open auctions, or one to come."""
+    first = np.maximum(last - configuration.in_flight_auctions, 0)
+    return first + random.next_int(last - first + 1 + _AUCTION_LEAD, rows)
+
+
+def _price(random: Random) -> Ints:
+    return np.floor(10.0 ** (random.next_double() * 6) * 100 + 0.5).astype(np.int64)
+
+
+def _chosen(random: Random, names: list[str]) -> pa.StringArray:
+    return pa.array(names).take(pa.array(random.next_int(len(names))))
+
+
+def _sizes(column: pa.StringArray) -> Ints:
+    return pc.binary_length(column).to_numpy().astype(np.int64)

@@ -1,0 +1,126 @@
+"""Runs one query and tells how long it took and what came out."""
+
+import json
+import platform
+import time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkbeam import __version__
+from sparkbeam.nexmark.check import verdict
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.counters import Publish, published
+from sparkbeam.nexmark.engine import Engine
+from sparkbeam.nexmark.memory import PeakMemory
+from sparkbeam.nexmark.queries import QUERIES, Query
+from sparkbeam.nexmark.record import Run
+from sparkbeam.nexmark.results import Summarize, canonical
+from sparkbeam.nexmark.source import NexmarkEvents
+
+_REASON_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Runs queries under the same conditions.
+
+    Attributes:
+        engine: where they run.
+        configuration: of generator and queries.
+        check: whether results are checked, after the time has been taken.
+        started: when this began, ISO 8601 in UTC.
+    """
+
+    engine: Engine
+    configuration: Configuration
+    check: bool = False
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def warm_up(self) -> None:
+        """Starts what a runner starts only once, so that no query pays for it."""
+        small = Configuration(events=1000)
+        self.engine.run(lambda pipeline: _summarized(pipeline, QUERIES[0], small))
+
+    def run(self, query: Query, repeat: int = 1) -> Run:
+        """The run of ``query`` with the number ``repeat``; its failure is told in it."""
+        run = self._announced(query, repeat)
+        memory = PeakMemory()
+        with memory, TemporaryDirectory(prefix="sparkbeam-nexmark-") as logs:
+            configuration = replace(self.configuration, log_folder=logs)
+            start = time.perf_counter()
+            try:
+                result = self.engine.run(
+                    lambda pipeline: _summarized(pipeline, query, configuration)
+                )
+            except Exception as error:
+                return replace(run, failure=reason(error))
+            seconds = time.perf_counter() - start
+        found = published(result)
+        count, digest = found
+        run = replace(run, seconds=seconds, results=count, digest=digest, peak_memory=memory.bytes)
+        if not self.check:
+            return run
+        try:
+            checked = verdict(query, self.configuration, found, self._answers)
+        except Exception as error:
+            checked = f"cannot be checked: {reason(error)}"
+        return replace(run, checked=checked)
+
+    def _answers(self, query: Query) -> list[Any]:
+        """The weighed results of another run, by way of files that the workers share."""
+        with TemporaryDirectory(prefix="sparkbeam-nexmark-") as folder:
+            self.engine.run(
+                lambda pipeline: (
+                    _answered(pipeline, query, self.configuration)
+                    | "Weigh" >> beam.Map(query.weigh)
+                    | "Canonical" >> beam.Map(canonical)
+                    | "All windows" >> beam.WindowInto(GlobalWindows())
+                    | "Write" >> beam.io.WriteToText(f"{folder}/results")
+                )
+            )
+            lines = [file.read_text().splitlines() for file in Path(folder).iterdir()]
+        return [json.loads(line) for part in lines for line in part]
+
+    def _announced(self, query: Query, repeat: int) -> Run:
+        """What is known before the run."""
+        return Run(
+            started=self.started,
+            repeat=repeat,
+            query=query.number,
+            name=query.name,
+            runner=self.engine.name,
+            mode="batch",
+            events=self.configuration.events,
+            configuration=self.configuration.as_dict(),
+            cores=self.engine.cores,
+            sparkbeam=__version__,
+            beam=version("apache-beam"),
+            pyspark=version("pyspark"),
+            python=platform.python_version(),
+        )
+
+
+def reason(error: Exception) -> str:
+    """Why a pipeline failed, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # A worker's traceback has the exception at its end, all other messages say it first.
+    is_traceback = any(line.startswith("Traceback") for line in lines)
+    gist = lines[-1 if is_traceback else 0] if lines else ""
+    return f"{type(error).__name__}: {gist}".removesuffix(": ")[:_REASON_CHARACTERS]
+
+
+def _answered(pipeline: beam.Pipeline, query: Query, configuration: Configuration) -> Any:
+    events = pipeline | NexmarkEvents(configuration)
+    return query.build(events, configuration)
+
+
+def _summarized(pipeline: beam.Pipeline, query: Query, configuration: Configuration) -> Any:
+    answers = _answered(pipeline, query, configuration)
+    return answers | Summarize(query.weigh) | "Publish" >> beam.ParDo(Publish())

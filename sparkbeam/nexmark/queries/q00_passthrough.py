@@ -1,0 +1,27 @@
+"""Query 0, pass-through: what does it cost to encode and decode each event?"""
+
+import apache_beam as beam
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.model import Event, EventCoder
+from sparkbeam.nexmark.queries.query import Query
+
+_CODER = EventCoder()
+
+
+def round_trip(event: Event) -> Event:
+    """The event after a round trip through its coder."""
+    return _CODER.decode(_CODER.encode(event))
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """All events."""
+    return events | "Round trip" >> beam.Map(round_trip)
+
+
+QUERY = Query(
+    number=0,
+    name="pass-through",
+    question="What does it cost to encode and decode each event?",
+    build=build,
+)

@@ -1,0 +1,26 @@
+"""Query 1, currency conversion: what is each bid in euros?"""
+
+import apache_beam as beam
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.selection import bids
+
+
+def in_euros(bid: Bid) -> Bid:
+    """The bid at 0.89 euros for a dollar, without parts of a cent."""
+    return Bid(bid.auction, bid.bidder, bid.price * 89 // 100, bid.date_time, bid.extra)
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """All bids, with their prices in euros."""
+    return bids(events) | "In euros" >> beam.Map(in_euros)
+
+
+QUERY = Query(
+    number=1,
+    name="currency conversion",
+    question="What is each bid in euros?",
+    build=build,
+)

@@ -1,0 +1,39 @@
+"""Query 4, average price for a category: what do auctions of a category close at?"""
+
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.window import SlidingWindows
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.rounding import rounded
+from sparkbeam.nexmark.queries.winning_bids import WinningBids
+
+
+class CategoryPrice(NamedTuple):
+    """The mean price of a category."""
+
+    category: int
+    price: int
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """A CategoryPrice for each category and sliding window in which auctions close."""
+    return (
+        events
+        | WinningBids(configuration)
+        | "Prices" >> beam.Map(lambda won: (won.auction.category, won.bid.price))
+        | "Windows"
+        >> beam.WindowInto(SlidingWindows(configuration.window_size, configuration.window_period))
+        | "Mean" >> beam.combiners.Mean.PerKey()
+        | "Results" >> beam.MapTuple(lambda category, mean: CategoryPrice(category, rounded(mean)))
+    )
+
+
+QUERY = Query(
+    number=4,
+    name="average price for a category",
+    question="What is the mean price of the auctions of a category that close in a window?",
+    build=build,
+)

@@ -1,0 +1,67 @@
+"""Query 6, average selling price by seller: at what did a seller's last auctions close?"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.rounding import rounded
+from sparkbeam.nexmark.queries.winning_bids import WinningBids
+
+LAST = 10
+"""Of how many auctions the mean is taken."""
+
+Sales = list[tuple[int, int]]
+"""The times and prices of winning bids."""
+
+
+class SellerPrice(NamedTuple):
+    """The mean price of a seller's last auctions."""
+
+    seller: int
+    price: int
+
+
+class LastMeanFn(beam.CombineFn):
+    """The mean price of the latest sales."""
+
+    def create_accumulator(self) -> Sales:
+        return []
+
+    def add_input(self, latest: Sales, sale: tuple[int, int]) -> Sales:
+        return self.merge_accumulators([latest, [sale]])
+
+    def merge_accumulators(self, accumulators: Iterable[Sales]) -> Sales:
+        return sorted(sale for latest in accumulators for sale in latest)[-LAST:]
+
+    def extract_output(self, latest: Sales) -> int:
+        return rounded(sum(price for _, price in latest) / len(latest)) if latest else 0
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """A SellerPrice for each seller, again with each auction that closes."""
+    return (
+        events
+        | WinningBids(configuration)
+        | "Sales" >> beam.Map(lambda won: (won.auction.seller, (won.bid.date_time, won.bid.price)))
+        | "Always"
+        >> beam.WindowInto(
+            GlobalWindows(),
+            trigger=Repeatedly(AfterCount(1)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+        )
+        | "Mean of the last" >> beam.CombinePerKey(LastMeanFn())
+        | "Results" >> beam.MapTuple(SellerPrice)
+    )
+
+
+QUERY = Query(
+    number=6,
+    name="average selling price by seller",
+    question="What is the mean price of the last ten auctions of a seller?",
+    build=build,
+)

@@ -1,0 +1,33 @@
+"""Query 7, highest bid: which bids are the highest of a window?
+
+A combiner alone would be faster; the side input is what this query is about.
+"""
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
+from apache_beam.transforms.window import FixedWindows
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.selection import bids
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """The bids with the highest price of their fixed window."""
+    windowed = bids(events) | "Windows" >> beam.WindowInto(FixedWindows(configuration.window_size))
+    highest = (
+        windowed
+        | "Prices" >> beam.Map(lambda bid: bid.price)
+        | "Highest price" >> beam.CombineGlobally(max).without_defaults()
+    )
+    return windowed | "Highest bids" >> beam.Filter(
+        lambda bid, price: bid.price == price, AsSingleton(highest)
+    )
+
+
+QUERY = Query(
+    number=7,
+    name="highest bid",
+    question="Which bids are the highest of a window?",
+    build=build,
+)

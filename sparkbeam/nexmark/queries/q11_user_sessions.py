@@ -1,0 +1,39 @@
+"""Query 11, user sessions: how many bids does a user make in a session?
+
+Windows that only touch stay apart: a session ends with a gap of exactly its length.
+"""
+
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.window import Sessions
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.selection import bids
+
+
+class BidderCount(NamedTuple):
+    """How many bids somebody made."""
+
+    bidder: int
+    bids: int
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """A BidderCount for each session of a bidder."""
+    return (
+        bids(events)
+        | "Bidders" >> beam.Map(lambda bid: bid.bidder)
+        | "Sessions" >> beam.WindowInto(Sessions(configuration.window_size))
+        | "Count" >> beam.combiners.Count.PerElement()
+        | "Results" >> beam.MapTuple(BidderCount)
+    )
+
+
+QUERY = Query(
+    number=11,
+    name="user sessions",
+    question="How many bids does a user make in a session?",
+    build=build,
+)

@@ -1,0 +1,44 @@
+"""Query 12, processing time windows: how many bids does a user make while the clock runs?
+
+Which bids are counted together depends on the clock. What is compared are therefore the
+bids themselves: each result stands for as many bids of its bidder as it counts.
+"""
+
+import apache_beam as beam
+from apache_beam.transforms.trigger import AccumulationMode, AfterProcessingTime, Repeatedly
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.q11_user_sessions import BidderCount
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.selection import bids
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """A BidderCount for each bidder, ``window_size`` seconds after the first bid not counted."""
+    return (
+        bids(events)
+        | "Bidders" >> beam.Map(lambda bid: bid.bidder)
+        | "While the clock runs"
+        >> beam.WindowInto(
+            GlobalWindows(),
+            trigger=Repeatedly(AfterProcessingTime(configuration.window_size)),
+            accumulation_mode=AccumulationMode.DISCARDING,
+        )
+        | "Count" >> beam.combiners.Count.PerElement()
+        | "Results" >> beam.MapTuple(BidderCount)
+    )
+
+
+def weigh(result: tuple[int, int]) -> tuple[int, int]:
+    """The bidder, once for each bid."""
+    return result
+
+
+QUERY = Query(
+    number=12,
+    name="processing time windows",
+    question="How many bids does a user make while the clock runs?",
+    build=build,
+    weigh=weigh,
+)

@@ -1,0 +1,34 @@
+"""Query 13, bounded side input join: what is known about each bid's bidder?"""
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.selection import bids
+
+
+def side_input(events: beam.PCollection, configuration: Configuration) -> AsDict:
+    """What bidders are joined with: by number, the number as text."""
+    rows = [(number, str(number)) for number in range(configuration.side_input_rows)]
+    return AsDict(events.pipeline | "Side input" >> beam.Create(rows))
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """All bids, with the side input's text for their bidder in place of ``extra``."""
+    rows = configuration.side_input_rows
+    return bids(events) | "Join" >> beam.Map(
+        lambda bid, texts: Bid(
+            bid.auction, bid.bidder, bid.price, bid.date_time, texts[bid.bidder % rows]
+        ),
+        side_input(events, configuration),
+    ).with_output_types(Bid)
+
+
+QUERY = Query(
+    number=13,
+    name="bounded side input join",
+    question="What does a side input know about each bid's bidder?",
+    build=build,
+)

@@ -1,0 +1,53 @@
+"""Query 14, session side input join: what is known about bidders, session by session?"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import Sessions
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.queries.q13_side_input import side_input
+from sparkbeam.nexmark.queries.query import Query
+from sparkbeam.nexmark.queries.selection import bids
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """All bids; ``extra`` is the side input's text for the bidder, start and end of the session."""
+    return (
+        bids(events)
+        | "By bidder" >> beam.Map(lambda bid: (bid.bidder, bid)).with_output_types(tuple[int, Bid])
+        | "Sessions" >> beam.WindowInto(Sessions(configuration.session_gap))
+        | "Group" >> beam.GroupByKey()
+        | "Join"
+        >> beam.FlatMap(
+            _joined, side_input(events, configuration), configuration.side_input_rows
+        ).with_output_types(Bid)
+    )
+
+
+def _joined(
+    element: tuple[int, Iterable[Bid]],
+    texts: dict[int, str],
+    rows: int,
+    window: Any = beam.DoFn.WindowParam,
+) -> Iterator[Bid]:
+    bidder, group = element
+    text = f"{texts[bidder % rows]}:{_iso(window.start)}:{_iso(window.end)}"
+    for bid in group:
+        yield Bid(bid.auction, bid.bidder, bid.price, bid.date_time, text)
+
+
+def _iso(time: Timestamp) -> str:
+    """The time in UTC, always with three digits of ms."""
+    return f"{time.to_utc_datetime().isoformat(timespec='milliseconds')}Z"
+
+
+QUERY = Query(
+    number=14,
+    name="session side input join",
+    question="What does a side input know about bidders, session by session?",
+    build=build,
+)

@@ -1,0 +1,35 @@
+"""Query 15, portability batch: what does the way over a shuffle, and the coders, cost?
+
+It is a source, a GroupByKey over random keys, and a function that works on each element:
+the way from the runner's shuffle to the SDK and back.
+"""
+
+from random import randrange
+
+import apache_beam as beam
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.model import Event
+from sparkbeam.nexmark.queries.q00_passthrough import round_trip
+from sparkbeam.nexmark.queries.query import Query
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """All events, after a GroupByKey and a round trip through their coder."""
+    buckets = configuration.key_buckets
+    return (
+        events
+        | "Random keys"
+        >> beam.Map(lambda event: (randrange(buckets), event)).with_output_types(tuple[int, Event])
+        | "Group" >> beam.GroupByKey()
+        | "Expand" >> beam.FlatMapTuple(lambda _, group: group).with_output_types(Event)
+        | "Round trip" >> beam.Map(round_trip)
+    )
+
+
+QUERY = Query(
+    number=15,
+    name="portability batch",
+    question="What does the way over a shuffle, and through the coders, cost?",
+    build=build,
+)

@@ -1,0 +1,19 @@
+"""Query 16, reshuffle: what does it cost to spread all events anew?"""
+
+import apache_beam as beam
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.query import Query
+
+
+def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+    """All events, over random keys."""
+    return events | "Spread" >> beam.Reshuffle(num_buckets=configuration.key_buckets)
+
+
+QUERY = Query(
+    number=16,
+    name="reshuffle",
+    question="What does it cost to spread all events anew?",
+    build=build,
+)

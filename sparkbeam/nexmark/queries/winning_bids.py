@@ -1,0 +1,113 @@
+"""Joins each auction with its bids by a window that lasts as long as the auction.
+
+Beam groups by key and window. Here the key is the auction's id, and the windows are
+made to fit the question: an auction is in the window from its start to its close, a bid
+in one from its own time on, and windows of bids merge into that of the auction if they
+begin before it closes. So a group is an auction with all of its timely bids, it is
+complete when the watermark passes the auction's close, and nothing is kept for longer.
+Bids may come before their auction; a bid without one, or after its close, stays alone in
+its own window and is gone when that ends.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.transforms.window import IntervalWindow, WindowFn
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH
+from sparkbeam.nexmark.model import Auction, Bid, Event
+from sparkbeam.nexmark.queries.selection import is_person
+
+
+class AuctionBid(NamedTuple):
+    """An auction and the bid that wins it."""
+
+    auction: Auction
+    bid: Bid
+
+
+class WinningBids(beam.PTransform):
+    """From events to an AuctionBid, at its close, for each auction that somebody wins.
+
+    The highest bid wins that is not below the reserve; of several such, the earliest.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__()
+        self._window_fn = AuctionWindowFn(_longest_auction(configuration))
+
+    def expand(self, events: beam.PCollection) -> beam.PCollection:
+        return (
+            events
+            | "Auctions and bids" >> beam.Filter(lambda event: not is_person(event))
+            | "Until it closes" >> beam.WindowInto(self._window_fn)
+            | "By auction"
+            >> beam.Map(lambda event: (_auction(event), event)).with_output_types(tuple[int, Event])
+            | "Group" >> beam.GroupByKey()
+            | "Winner" >> beam.FlatMapTuple(_winner).with_output_types(AuctionBid)
+        )
+
+
+class AuctionWindowFn(WindowFn):
+    """Puts auctions and bids into windows that merge per auction.
+
+    All windows are plain intervals, which every runner knows. An auction's is shorter
+    than a bid's, as a bid waits for longer than any auction lasts; so their length tells
+    whose they are.
+
+    Args:
+        longest_auction: how long an auction lasts at most, in ms.
+    """
+
+    def __init__(self, longest_auction: int) -> None:
+        self._wait = Duration(micros=(longest_auction + 1) * 1000)
+
+    def assign(self, assign_context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        start, event = assign_context.timestamp, assign_context.element
+        if isinstance(event, Auction):
+            return [IntervalWindow(start, Timestamp(micros=event.expires * 1000))]
+        return [IntervalWindow(start, start + self._wait)]
+
+    def merge(self, merge_context: WindowFn.MergeContext) -> None:
+        windows = merge_context.windows
+        waiting = [window for window in windows if self._is_bid(window)]
+        for auction in windows:
+            if not self._is_bid(auction):
+                timely = [bid for bid in waiting if bid.start < auction.end]
+                waiting = [bid for bid in waiting if bid.start >= auction.end]
+                if timely:
+                    merge_context.merge([auction, *timely], auction)
+
+    def get_window_coder(self) -> coders.Coder:
+        return IntervalWindowCoder()
+
+    def _is_bid(self, window: IntervalWindow) -> bool:
+        return bool(window.end - window.start == self._wait)
+
+
+def _auction(event: Any) -> int:
+    return event.id if isinstance(event, Auction) else event.auction
+
+
+def _winner(_: int, group: Iterable[Event]) -> Iterator[AuctionBid]:
+    for auction in [event for event in group if isinstance(event, Auction)]:
+        bids = (bid for bid in group if isinstance(bid, Bid) and bid.price >= auction.reserve)
+        best = max(bids, key=_rank, default=None)
+        if best:
+            yield AuctionBid(auction, best)
+
+
+def _rank(bid: Bid) -> tuple[int, int, int]:
+    """Which of two bids wins; the bidder only decides if nothing else does."""
+    return bid.price, -bid.date_time, -bid.bidder
+
+
+def _longest_auction(configuration: Configuration) -> int:
+    """How long an auction can last, in ms."""
+    events = configuration.in_flight_auctions * EPOCH // AUCTIONS_IN_EPOCH
+    return max(-(-2 * events * configuration.delay // 1000) + 1, 1)

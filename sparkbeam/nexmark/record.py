@@ -1,0 +1,137 @@
+"""What is known about one run of one query, and the file that ``--json`` writes."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import median
+from typing import Any, get_type_hints
+
+from sparkbeam.errors import ConfigurationError
+
+SCHEMA = 1
+"""The version of the form in which runs are stored; a reader refuses all others."""
+
+OURS = "sparkbeam.SparkRunner"
+"""The name of sparkbeam's own runner; another one goes by its class name."""
+
+PASSED = "passed"
+"""What ``checked`` says of a right result."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one query.
+
+    Attributes:
+        started: when the invocation began that the run belongs to, ISO 8601 in UTC.
+        repeat: the number of the run among the repeats of its invocation, from 1.
+        query: the query's number.
+        name: the query's name.
+        runner: ``OURS``, or the class name of another runner.
+        mode: ``batch`` or ``streaming``.
+        events: how many events went in.
+        configuration: all settings of generator and queries.
+        cores: how many tasks the runner had room for at once.
+        sparkbeam, beam, pyspark, python: the versions.
+        seconds: from the start of the pipeline to its end; None if it failed.
+        results: how many results came out.
+        digest: hash of the results, independent of their order, in hexadecimal.
+        peak_memory: bytes held at once by this process and its children.
+        failure: why it did not run, on one line.
+        checked: None if unchecked, ``passed``, or what differs.
+    """
+
+    started: str
+    repeat: int
+    query: int
+    name: str
+    runner: str
+    mode: str
+    events: int
+    configuration: dict[str, Any]
+    cores: int
+    sparkbeam: str
+    beam: str
+    pyspark: str
+    python: str
+    seconds: float | None = None
+    results: int | None = None
+    digest: str | None = None
+    peak_memory: int | None = None
+    failure: str | None = None
+    checked: str | None = None
+
+    @property
+    def throughput(self) -> float | None:
+        """Events a second."""
+        return self.events / self.seconds if self.seconds else None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it ran, and a check, if there was one, found nothing wrong."""
+        return self.failure is None and self.checked in (None, PASSED)
+
+    @property
+    def workload(self) -> str:
+        """The same for runs that have to give the same results."""
+        return json.dumps([self.query, self.mode, self.configuration], sort_keys=True)
+
+
+NAMES = tuple(field.name for field in fields(Run))
+_TYPES = {**get_type_hints(Run), "configuration": dict}
+
+
+def median_seconds(runs: Iterable[Run]) -> float | None:
+    """The median runtime of those that ended; None if none did."""
+    times = [run.seconds for run in runs if run.seconds is not None]
+    return median(times) if times else None
+
+
+def write_json(runs: Iterable[Run], path: Path) -> None:
+    """Writes one JSON object a run, each on its own line."""
+    lines = [json.dumps({"schema": SCHEMA, **asdict(run)}) + "\n" for run in runs]
+    try:
+        path.write_text("".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
+
+
+def read_json(path: Path) -> Sequence[Run]:
+    """The runs of a file that :func:`write_json` wrote.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is something else.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigurationError(f"Cannot read '{path}': {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(_foreign(path, 1)) from error
+    runs = [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
+    if not runs:
+        raise ConfigurationError(f"'{path}' holds no runs.")
+    return runs
+
+
+def _parsed(line: str, path: Path, number: int) -> Run:
+    try:
+        values = json.loads(line)
+        schema = values.pop("schema")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ConfigurationError(_foreign(path, number)) from error
+    if schema != SCHEMA:
+        raise ConfigurationError(
+            f"'{path}' has runs in form {schema}, this version of sparkbeam reads form {SCHEMA}: "
+            "repeat the measurement, or read it with the version that wrote it."
+        )
+    if values.keys() != _TYPES.keys() or not all(
+        isinstance(values[name], kind) for name, kind in _TYPES.items()
+    ):
+        raise ConfigurationError(_foreign(path, number))
+    return Run(**values)
+
+
+def _foreign(path: Path, number: int) -> str:
+    return f"'{path}', line {number}, is no run of 'sparkbeam nexmark --json'."

@@ -1,0 +1,159 @@
+"""The report: one HTML page that is complete in itself and asks nothing of the network."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import altair
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.record import OURS, Run, median_seconds
+from sparkbeam.nexmark.report import charts
+
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+"""What the bundle of Vega, Vega-Lite and Vega-Embed has to do when it is loaded."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All runs with the same configuration in the same mode: what may be compared.
+
+    Attributes:
+        title: events, mode and the settings that are not the default ones.
+        runs: in order of query and time.
+    """
+
+    title: str
+    runs: Sequence[Run]
+
+    @property
+    def pictures(self) -> dict[str, dict[str, Any]]:
+        """Vega-Lite specifications by their headings; none if no run ended."""
+        if all(run.failure for run in self.runs):
+            return {}
+        return {
+            "Runtime": charts.runtime(self.runs),
+            "Throughput": charts.throughput(self.runs),
+            "Result sizes over time": charts.result_sizes(self.runs),
+        }
+
+    @property
+    def medians(self) -> list[tuple[str, str, float, float, int]]:
+        """Query, contestant, seconds, events/s and peak memory in bytes."""
+        rows = []
+        for (query, contestant), group in _grouped(self.runs, charts.label, charts.contestant):
+            seconds = median_seconds(group)
+            if seconds is not None:
+                memory = max((run.peak_memory or 0 for run in group), default=0)
+                rows.append((query, contestant, seconds, group[0].events / seconds, memory))
+        return rows
+
+    @property
+    def changes(self) -> list[str]:
+        """Queries whose results are not the same in all runs."""
+        found = []
+        for (query,), group in _grouped(self.runs, charts.label):
+            sizes = list(
+                dict.fromkeys((r.results or 0, r.digest or "") for r in group if not r.failure)
+            )
+            if len(sizes) > 1:
+                counts = ", ".join(f"{count:,} ({digest[:12]})" for count, digest in sizes)
+                found.append(f"{query}: {counts}")
+        return found
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The last run of each query on each runner in each mode."""
+
+    runs: Sequence[Run]
+
+    @property
+    def columns(self) -> list[str]:
+        """Runners with their modes, ours first."""
+        ours_first = sorted(self.runs, key=lambda run: run.runner != OURS)
+        return list(dict.fromkeys(map(_place, ours_first)))
+
+    @property
+    def rows(self) -> dict[str, dict[str, Run]]:
+        """The last run by query and column."""
+        ordered = sorted(self.runs, key=lambda run: run.query)
+        table: dict[str, dict[str, Run]] = {charts.label(run): {} for run in ordered}
+        for run in sorted(self.runs, key=lambda run: run.started):
+            table[charts.label(run)][_place(run)] = run
+        return table
+
+
+def render(runs: Sequence[Run], path: Path) -> None:
+    """Writes the page about all ``runs``.
+
+    Raises:
+        ConfigurationError: there is nothing to show, or the file cannot be written.
+    """
+    if not runs:
+        raise ConfigurationError("There are no runs to report yet: start 'sparkbeam nexmark'.")
+    environment = Environment(
+        loader=PackageLoader("sparkbeam.nexmark.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.get_template("page.html").render(
+        workloads=_workloads(runs),
+        capabilities=Capabilities(runs),
+        last=max(runs, key=lambda run: run.started),
+        count=len(runs),
+        library=vl_convert.javascript_bundle(_SNIPPET, vl_version=_vegalite_version()),
+    )
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
+
+
+def _vegalite_version() -> str:
+    """Of the Vega-Lite that altair speaks, as vl_convert names it."""
+    return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+
+def _workloads(runs: Iterable[Run]) -> list[Workload]:
+    """The workloads, the one that ran last first."""
+
+    def last(workload: Workload) -> str:
+        return max(run.started for run in workload.runs)
+
+    found = [Workload(title, group) for (title,), group in _grouped(runs, _title)]
+    return sorted(found, key=last, reverse=True)
+
+
+def _title(run: Run) -> str:
+    usual = Configuration().as_dict()
+    special = [
+        f"{name} {value}"
+        for name, value in run.configuration.items()
+        if name != "events" and usual.get(name) != value
+    ]
+    return ", ".join([f"{run.events:,} events, {run.mode}", *special])
+
+
+def _place(run: Run) -> str:
+    return f"{run.runner}, {run.mode}"
+
+
+def _grouped(runs: Iterable[Run], *by: Any) -> list[tuple[tuple[str, ...], list[Run]]]:
+    """Runs with the same values, in order of query and time; the query's number sorts first."""
+
+    def order(run: Run) -> tuple[Any, ...]:
+        return tuple((run.query, key(run)) if key is charts.label else key(run) for key in by)
+
+    ordered = sorted(sorted(runs, key=lambda run: (run.query, run.started)), key=order)
+    return [
+        (tuple(key(group[0]) for key in by), group)
+        for group in (list(group) for _, group in groupby(ordered, key=order))
+    ]

@@ -1,0 +1,159 @@
+"""The pictures of the report as Vega-Lite specifications.
+
+All are as wide as their container, so that they fit a screen and a phone.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+
+from sparkbeam.nexmark.record import OURS, Run
+
+_ROW = 13
+_POWERS = [0, *(10**power for power in range(9))]
+_UNITS = {"seconds": "seconds", "throughput": "events/s"}
+_INK = "#1f2328"
+_COLOURS = ["#0860ca", "#b34700", "#1a7f37", "#8250df", "#9a6700", "#cf222e"]
+
+
+def runtime(runs: Sequence[Run]) -> dict[str, Any]:
+    """Box plots of the seconds of each query, one box for each contestant."""
+    return _boxes(_rows(runs), "seconds", "~g")
+
+
+def throughput(runs: Sequence[Run]) -> dict[str, Any]:
+    """Box plots of the events a second of each query, one box for each contestant."""
+    return _boxes(_rows(runs), "throughput", "~s")
+
+
+def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
+    """Result counts over time: a flat line for each query unless something broke."""
+    rows = _rows(runs)
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    last = max(row["started"] for row in rows)
+    lines = (
+        alt.Chart(_data(rows))
+        .mark_line(point={"size": 40, "filled": True}, strokeWidth=1.5, opacity=0.8)
+        .encode(
+            x=alt.X("started:T")
+            .title(None)
+            .axis(labelOverlap=True, grid=False, tickCount=4, format="%Y-%m-%d %H:%M"),
+            y=alt.Y("results:Q")
+            .title("results, logarithmic")
+            .scale(type="symlog")
+            .axis(values=_POWERS, labelExpr="format(datum.value, '~s')"),
+            color=alt.Color("query:N").sort(queries).scale(scheme="tableau20").legend(None),
+            detail=["contestant:N"],
+            tooltip=[
+                alt.Tooltip("query:N"),
+                alt.Tooltip("contestant:N"),
+                alt.Tooltip("started:T", format="%Y-%m-%d %H:%M:%S"),
+                alt.Tooltip("results:Q", format=","),
+                alt.Tooltip("digest:N"),
+            ],
+        )
+    )
+    names = (
+        alt.Chart(_data(_names_by_size(rows, last)))
+        .mark_text(align="left", dx=8, fontSize=10)
+        .encode(
+            x=alt.X("started:T"),
+            y=alt.Y("results:Q"),
+            text="names:N",
+        )
+    )
+    return _specification((lines + names).properties(height=300))
+
+
+def contestant(run: Run) -> str:
+    """The runner with its version."""
+    if run.runner == OURS:
+        return f"sparkbeam {run.sparkbeam}"
+    return f"{run.runner} of Beam {run.beam}"
+
+
+def label(run: Run) -> str:
+    """The query as the axes name it."""
+    return f"q{run.query} {run.name}"
+
+
+def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]:
+    contestants = sorted({row["contestant"] for row in rows}, reverse=True)
+    contestants.sort(key=lambda name: not name.startswith("sparkbeam "))
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    chart = (
+        alt.Chart(_data(rows))
+        .mark_boxplot(
+            extent="min-max",
+            size=_ROW - 4,
+            median={"color": _INK, "thickness": 2},
+            ticks=True,
+        )
+        .encode(
+            x=alt.X(f"{figure}:Q")
+            .title(f"{_UNITS[figure]}, logarithmic")
+            .scale(type="log", nice=True)
+            .axis(labelOverlap="greedy", labelSeparation=8, format=form),
+            y=alt.Y("query:N")
+            .title(None)
+            .sort(queries)
+            .axis(labelLimit=165, domain=False, ticks=False, grid=True, bandPosition=0),
+            yOffset=alt.YOffset("contestant:N").sort(contestants),
+            color=alt.Color("contestant:N")
+            .title(None)
+            .scale(domain=contestants, range=_COLOURS)
+            .legend(orient="top", columns=1, labelLimit=300),
+        )
+        .properties(height=alt.Step(_ROW, **{"for": "offset"}))
+    )
+    return _specification(chart)
+
+
+def _specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    specification: dict[str, Any] = chart.to_dict()
+    return {
+        **specification,
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "config": {
+            "font": "system-ui, sans-serif",
+            "view": {"stroke": None},
+            "axis": {"labelColor": _INK, "titleFontWeight": "normal", "gridColor": "#e4e8ec"},
+        },
+    }
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
+    return alt.InlineData(values=rows)
+
+
+def _rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    ended = [run for run in runs if run.failure is None]
+    return [
+        {
+            "query": label(run),
+            "contestant": contestant(run),
+            "seconds": run.seconds,
+            "throughput": run.throughput,
+            "started": run.started,
+            "results": run.results,
+            "digest": run.digest,
+        }
+        for run in sorted(ended, key=lambda run: (run.query, run.started))
+    ]
+
+
+def _names_by_size(rows: Iterable[dict[str, Any]], last: str) -> list[dict[str, Any]]:
+    """One label for all lines that end at the same height."""
+    sizes: dict[int, list[str]] = {}
+    for row in rows:
+        name = row["query"].split(" ")[0]
+        names = sizes.setdefault(row["results"], [])
+        if row["started"] == last and name not in names:
+            names.append(name)
+    return [
+        {"results": size, "started": last, "names": ", ".join(names)}
+        for size, names in sizes.items()
+        if names
+    ]

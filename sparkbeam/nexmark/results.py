@@ -1,0 +1,119 @@
+"""Results that can be compared: how many there are, and a digest whatever their order.
+
+A result has a canonical text, and that text a hash of 128 bits. The digest is the
+sum of the hashes mod 2^128, so it can be combined in any order, and a result that
+comes twice counts twice.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+
+from sparkbeam.nexmark.queries.query import once
+
+_MODULUS = 1 << 128
+
+
+class Summary(NamedTuple):
+    """The number of results and the digest of them, in hexadecimal."""
+
+    results: int
+    digest: str
+
+
+class Difference(NamedTuple):
+    """Results that are missing or too many; a result stands there as often as it is."""
+
+    missing: Sequence[str]
+    unexpected: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.unexpected)
+
+
+def canonical(result: Any) -> str:
+    """The text of a result: its fields as JSON, without names."""
+    return json.dumps(result, separators=(",", ":"))
+
+
+class SummarizeFn(beam.CombineFn):
+    """Combines results into a :class:`Summary`.
+
+    Args:
+        weigh: see :class:`~sparkbeam.nexmark.queries.Query`.
+    """
+
+    def __init__(self, weigh: Callable[[Any], tuple[Any, int]] = once) -> None:
+        super().__init__()
+        self._weigh = weigh
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add_input(self, accumulator: tuple[int, int], element: Any) -> tuple[int, int]:
+        count, total = accumulator
+        result, weight = self._weigh(element)
+        digest = blake2b(canonical(result).encode(), digest_size=16).digest()
+        return count + weight, total + weight * int.from_bytes(digest)
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        counts, totals = zip(*accumulators, strict=True)
+        return sum(counts), sum(totals) % _MODULUS
+
+    def extract_output(self, accumulator: tuple[int, int]) -> Summary:
+        count, total = accumulator
+        return Summary(count, f"{total % _MODULUS:032x}")
+
+
+class Summarize(beam.PTransform):
+    """From the results of a query, in whatever windows, to one :class:`Summary`.
+
+    Args:
+        weigh: that of the query.
+    """
+
+    def __init__(self, weigh: Callable[[Any], tuple[Any, int]] = once) -> None:
+        super().__init__()
+        self._weigh = weigh
+
+    def expand(self, results: beam.PCollection) -> beam.PCollection:
+        return (
+            results
+            | beam.WindowInto(beam.window.GlobalWindows())
+            | beam.CombineGlobally(SummarizeFn(self._weigh))
+        )
+
+
+def summary(results: Iterable[Any], weigh: Callable[[Any], tuple[Any, int]] = once) -> Summary:
+    """The summary of results that are at hand."""
+    combine = SummarizeFn(weigh)
+    accumulator = combine.create_accumulator()
+    for result in results:
+        accumulator = combine.add_input(accumulator, result)
+    return combine.extract_output(accumulator)
+
+
+def difference(
+    expected: Iterable[Any],
+    actual: Iterable[Any],
+    weigh: Callable[[Any], tuple[Any, int]] = once,
+    limit: int = 5,
+) -> Difference:
+    """The first results, in the order of their texts, that only one side has."""
+    wanted, found = _counted(expected, weigh), _counted(actual, weigh)
+    return Difference(
+        missing=sorted((wanted - found).elements())[:limit],
+        unexpected=sorted((found - wanted).elements())[:limit],
+    )
+
+
+def _counted(results: Iterable[Any], weigh: Callable[[Any], tuple[Any, int]]) -> Counter[str]:
+    counter: Counter[str] = Counter()
+    for element in results:
+        result, weight = weigh(element)
+        counter[canonical(result)] += weight
+    return counter

@@ -1,0 +1,58 @@
+"""The events as a Beam source."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.generator import EventBatch, in_time_order
+from sparkbeam.nexmark.model import Event
+
+_RANGE = 10_000
+"""How many events one element stands for before they are generated."""
+
+
+class NexmarkEvents(beam.PTransform):
+    """The Persons, Auctions and Bids of Nexmark, at the times at which they happen.
+
+    They are generated in parallel, in ranges in the order of time::
+
+        with beam.Pipeline() as pipeline:
+            events = pipeline | NexmarkEvents(100_000)
+
+    Args:
+        events: how many, or the whole configuration.
+    """
+
+    def __init__(self, events: int | Configuration = 100_000) -> None:
+        super().__init__()
+        self._configuration = Configuration(events=events) if isinstance(events, int) else events
+
+    def expand(self, pipeline: beam.pvalue.PBegin) -> beam.PCollection:
+        return (
+            pipeline
+            | "Ranges" >> beam.Create(range(0, self._configuration.events, _RANGE))
+            | "Spread" >> beam.Reshuffle()
+            | "Generate"
+            >> beam.FlatMap(partial(_moments, self._configuration)).with_output_types(list[Event])
+            | "Events" >> beam.FlatMap(_all).with_output_types(Event)
+        )
+
+
+def _moments(configuration: Configuration, start: int) -> Iterator[TimestampedValue]:
+    """The events of a range, in lists of those that happen at the same time."""
+    numbers = in_time_order(configuration, start, start + _RANGE)
+    events = EventBatch.of(configuration, numbers).to_python()
+    times = numbers.timestamps
+    starts = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
+    for first, behind in zip(starts, [*starts[1:], len(events)], strict=True):
+        moment = Timestamp(micros=int(times[first]) * 1000)
+        yield TimestampedValue(events[first:behind], moment)
+
+
+def _all(events: list[Event]) -> list[Event]:
+    return events

@@ -1,0 +1,235 @@
+"""The command ``sparkbeam nexmark`` from its arguments to its files and exit code."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from runs import a_run, runs_of
+
+from sparkbeam.cli import main
+from sparkbeam.nexmark import command, history
+from sparkbeam.nexmark.queries import QUERIES
+from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
+
+ORACLE = ("--runner", "FnApiRunner", "--events", "500")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the history out of the user's own folders."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, ["nexmark", *map(str, arguments)])
+
+
+def problem(result: Result) -> str:
+    """The last line of what went wrong; there is no traceback."""
+    assert result.exit_code != 0
+    assert isinstance(result.exception, SystemExit), result.exception
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("Error: ")
+    return last
+
+
+class TestRun:
+    def test_it_shows_a_row_for_each_query(self, spark: Any) -> None:
+        result = run("--query", "1,2", "--events", 500, "--check")
+        assert result.exit_code == 0, result.output
+        heading, first, second = result.stdout.strip().splitlines()
+        assert heading.split()[:4] == ["query", "name", "events", "seconds"]
+        assert first.split()[0] == "1"
+        assert " 460 " in first
+        assert first.split()[-1] == "passed"
+        assert second.split()[0] == "2"
+
+    def test_it_tells_each_run_when_it_ends(self) -> None:
+        result = run("--query", 2, "--repeat", 2, *ORACLE)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("q2 ")]
+        assert len(lines) == 2
+
+    def test_json_has_one_object_a_run(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.json"
+        assert run("--query", "2,1", "--repeat", 2, "--json", file, *ORACLE).exit_code == 0
+        runs = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [(one["query"], one["repeat"]) for one in runs] == [(2, 1), (2, 2), (1, 1), (1, 2)]
+        assert {one["runner"] for one in runs} == {"FnApiRunner"}
+
+    def test_runs_are_added_to_the_history_in_the_users_folder(self) -> None:
+        run("--query", 2, *ORACLE)
+        run("--query", 2, *ORACLE)
+        assert len(history.read(history.default_path())) == 2
+
+    def test_the_history_can_be_elsewhere(self, tmp_path: Path) -> None:
+        run("--query", 2, "--history", tmp_path / "mine.db", *ORACLE)
+        assert len(history.read(tmp_path / "mine.db")) == 1
+        assert not history.default_path().exists()
+
+    def test_the_report_has_the_whole_history(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        run("--query", 1, *ORACLE)
+        run("--query", 2, "--report", page, *ORACLE)
+        assert QUERIES[1].name in page.read_text()
+        assert QUERIES[2].name in page.read_text()
+
+    def test_a_query_that_fails_does_not_stop_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def build(*_: Any) -> None:
+            raise ValueError("not this one")
+
+        monkeypatch.setitem(QUERIES, 1, replace(QUERIES[1], build=build))
+        result = run("--query", "1,2", *ORACLE)
+        assert result.exit_code == 1
+        assert "ValueError: not this one" in result.stdout
+        failed, passed = history.read(history.default_path())
+        assert failed.failure == "ValueError: not this one"
+        assert passed.is_right
+
+    def test_a_wrong_result_is_shown_and_the_exit_code(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(QUERIES, 2, replace(QUERIES[2], build=QUERIES[1].build))
+        assert run("--query", "2", *ORACLE).exit_code == 0
+        result = run("--query", "2", "--check", *ORACLE)
+        assert result.exit_code == 1
+        assert "wrong" in result.stdout
+        assert "unexpected: [" in result.stdout
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--query", "17"], "There is no query '17'"),
+            (["--query", "one"], "There is no query 'one'"),
+            (["--query", "-1"], "There is no query '-1'"),
+            (["--query", "1,"], "There is no query ''"),
+            (["--events", "0"], "'--events'"),
+            (["--events", "-5"], "'--events'"),
+            (["--events", "many"], "'--events'"),
+            (["--repeat", "0"], "'--repeat'"),
+            (["--mode", "fast"], "'--mode'"),
+            (["--mode", "streaming"], "--mode streaming is not there yet"),
+            (["--runner", "NoRunner"], "There is no runner 'NoRunner'"),
+            (["--evnets", "5"], "There is no option or command '--evnets'"),
+            (["compar"], "There is no option or command 'compar'"),
+            (["--spark_parallelism=0"], "must be at least 1"),
+            (["--json", "none/runs.json"], "There is no folder 'none'"),
+            (["--json", "."], "'--json'"),
+            (["--report", "none/page.html"], "There is no folder 'none'"),
+            (["report", "none/page.html"], "There is no folder 'none'"),
+            (["report"], "There is no history"),
+            (["report", "--history", "text"], "is no history"),
+            (["--history", "text"], "is no history"),
+            (["--history", "text/history.db"], "Cannot write"),
+            (["compare", "none", "text"], "'none' does not exist"),
+            (["compare", "text", "text"], "line 1, is no run"),
+            (["generate", "--events", "0", "out"], "'--events'"),
+            (["generate", "--format", "csv", "out"], "'--format'"),
+            (["generate", "none/out"], "There is no folder 'none'"),
+        ],
+    )
+    def test_it_is_told_on_one_line(
+        self, arguments: list[str], message: str, tmp_path: Path
+    ) -> None:
+        (tmp_path / "text").write_text("This is a text. " * 100)
+        assert message in problem(run(*arguments))
+
+    def test_runs_of_another_version_are_told(self, tmp_path: Path) -> None:
+        write_json([a_run()], tmp_path / "old.json")
+        text = (tmp_path / "old.json").read_text()
+        (tmp_path / "new.json").write_text(text.replace(f'"schema": {SCHEMA}', '"schema": 9'))
+        assert "'new.json' has runs in form 9" in problem(run("compare", "old.json", "new.json"))
+
+    def test_a_missing_extra_is_told_with_its_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            command, "find_spec", lambda name: None if name == "altair" else util.find_spec(name)
+        )
+        assert problem(run()).endswith("needs altair: run pip install 'sparkbeam[nexmark]'.")
+
+
+class TestCompare:
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
+        def write(old: Any, new: Any) -> tuple[Path, Path]:
+            write_json(old, tmp_path / "old.json")
+            write_json(new, tmp_path / "new.json")
+            return tmp_path / "old.json", tmp_path / "new.json"
+
+        return write
+
+    def test_equal_files_pass(self, files: Callable[..., tuple[Path, Path]]) -> None:
+        result = run("compare", *files(runs_of(1.0, 1.1, 1.2), runs_of(1.1, 1.0, 1.2)))
+        assert result.exit_code == 0
+        assert result.stdout.strip().splitlines()[-1].split()[-1] == "same"
+
+    def test_a_slowdown_fails(self, files: Callable[..., tuple[Path, Path]]) -> None:
+        result = run("compare", *files(runs_of(1.0, 1.1, 1.2), runs_of(2.0, 2.1, 2.2)))
+        assert result.exit_code == 1
+        assert "+90.9%  slower" in result.stdout
+
+    def test_the_tolerance_is_in_percent(self, files: Callable[..., tuple[Path, Path]]) -> None:
+        both = files(runs_of(1.0, 1.1, 1.2), runs_of(2.0, 2.1, 2.2))
+        assert run("compare", "--tolerance", 95, *both).exit_code == 0
+
+    def test_a_changed_result_fails(self, files: Callable[..., tuple[Path, Path]]) -> None:
+        result = run("compare", *files(runs_of(1.0), runs_of(1.0, results=428)))
+        assert result.exit_code == 1
+        assert "result changed: 580" in result.stdout
+
+
+class TestReport:
+    def test_it_is_written_from_the_history(self, tmp_path: Path) -> None:
+        history.append([a_run()], tmp_path / "history.db")
+        assert run("report", "--history", "history.db", "page.html").exit_code == 0
+        assert "local item suggestion" in (tmp_path / "page.html").read_text()
+
+
+class TestGenerate:
+    def test_json_lines(self, tmp_path: Path) -> None:
+        assert run("generate", "--events", 200, "events.json").exit_code == 0
+        lines = (tmp_path / "events.json").read_text().splitlines()
+        assert len(lines) == 200
+        assert list(json.loads(lines[0]))[:3] == ["id", "name", "emailAddress"]
+
+    def test_parquet(self, tmp_path: Path) -> None:
+        result = run("generate", "--events", 200, "--format", "parquet", "events.parquet")
+        assert result.exit_code == 0, result.output
+        assert pq.read_table(tmp_path / "events.parquet").num_rows == 200
+
+
+def test_help_needs_neither_beam_nor_spark_nor_the_extra() -> None:
+    program = (
+        "import sys; from sparkbeam.cli import main\n"
+        "try: main(['nexmark', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'apache_beam', 'pyspark', 'pandas', 'altair', 'jinja2', 'psutil'}\n"
+        "sys.exit(bool(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert result.returncode == 0
+    assert b"--query" in result.stdout
+
+
+def test_the_documented_queries_are_those_of_the_code() -> None:
+    rows = [f"| {query.number} | {query.name} | {query.question} |" for query in QUERIES.values()]
+    table = "\n".join(["| query | name | question |", "|---|---|---|", *rows])
+    documented = Path(__file__).parents[2] / "docs" / "nexmark.md"
+    assert table in documented.read_text(), f"docs/nexmark.md needs this table:\n{table}"
+
+
+def test_json_of_the_command_can_be_compared(tmp_path: Path) -> None:
+    run("--query", 2, "--json", "one.json", *ORACLE)
+    assert len(read_json(tmp_path / "one.json")) == 1
+    assert run("compare", "one.json", "one.json").exit_code == 0

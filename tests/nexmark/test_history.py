@@ -1,0 +1,126 @@
+"""Runs in files: the JSON lines of ``--json`` and the history."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from runs import a_run, runs_of
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.nexmark import history
+from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
+
+
+class TestHistory:
+    def test_runs_come_back_as_they_were_in_order(self, tmp_path: Path) -> None:
+        file = tmp_path / "new" / "folder" / "history.db"
+        first, second = runs_of(2.0, 1.0), [a_run(failure="no", seconds=None, results=None)]
+        history.append(first, file)
+        history.append(second, file)
+        assert history.read(file) == first + second
+
+    def test_sql_can_ask_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        history.append([a_run(configuration={"events": 7})], file)
+        asked = "SELECT query, seconds, json_extract(configuration, '$.events') FROM runs"
+        assert sqlite3.connect(file).execute(asked).fetchall() == [(3, 1.0, 7)]
+
+    def test_a_missing_file_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigurationError, match="There is no history"):
+            history.read(tmp_path / "none.db")
+
+    def test_a_damaged_file_is_told_and_left_alone(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        file.write_bytes(b"This is no database. " * 300)
+        with pytest.raises(ConfigurationError, match="is no history of 'sparkbeam nexmark'"):
+            history.append([a_run()], file)
+        assert file.read_bytes().startswith(b"This is no database.")
+
+    def test_a_file_cut_short_is_told(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        history.append(runs_of(*range(1, 200)), file)
+        file.write_bytes(file.read_bytes()[:5000])
+        with pytest.raises(ConfigurationError, match="damaged"):
+            history.read(file)
+
+    def test_a_database_of_another_program_is_told_and_left_alone(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        with sqlite3.connect(file) as connection:
+            connection.execute("CREATE TABLE customers (name)")
+        with pytest.raises(ConfigurationError, match="another program's tables"):
+            history.append([a_run()], file)
+        names = sqlite3.connect(file).execute("SELECT name FROM sqlite_master").fetchall()
+        assert names == [("customers",)]
+
+    def test_another_version_is_told(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        history.append([a_run()], file)
+        with sqlite3.connect(file) as connection:
+            connection.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+        with pytest.raises(ConfigurationError, match=f"has form {SCHEMA + 1}"):
+            history.read(file)
+
+    def test_a_folder_in_its_place_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigurationError, match="Cannot use the history"):
+            history.append([a_run()], tmp_path)
+        (tmp_path / "file").touch()
+        with pytest.raises(ConfigurationError, match="Cannot write"):
+            history.append([a_run()], tmp_path / "file" / "history.db")
+
+
+class TestJson:
+    def test_runs_come_back_as_they_were(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.json"
+        runs = [*runs_of(2.0, 1.0), a_run(failure="no", seconds=None)]
+        write_json(runs, file)
+        assert read_json(file) == runs
+
+    def test_each_line_is_an_object_with_versions_cores_and_configuration(
+        self, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "runs.json"
+        write_json([a_run()], file)
+        values = json.loads(file.read_text())
+        assert {"schema", "beam", "pyspark", "python", "sparkbeam", "cores"} <= values.keys()
+        assert values["configuration"] == {"events": 1000}
+
+    def test_another_version_is_told(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.json"
+        write_json([a_run()], file)
+        file.write_text(file.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
+        with pytest.raises(ConfigurationError, match="form 99"):
+            read_json(file)
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"no JSON",
+            b"[1, 2]",
+            b"7",
+            b'{"query": 3}',
+            b'{"schema": %d, "query": 3}' % SCHEMA,
+            b"\xff\xfe\x00",
+        ],
+    )
+    def test_something_else_is_told(self, tmp_path: Path, content: bytes) -> None:
+        file = tmp_path / "runs.json"
+        file.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+            read_json(file)
+
+    def test_a_run_with_values_of_other_types_is_told(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.json"
+        write_json([a_run()], file)
+        file.write_text(file.read_text().replace('"seconds": 1.0', '"seconds": "one"'))
+        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+            read_json(file)
+
+    def test_an_empty_file_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "runs.json").touch()
+        with pytest.raises(ConfigurationError, match="holds no runs"):
+            read_json(tmp_path / "runs.json")
+
+    def test_a_place_that_cannot_be_written_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigurationError, match="Cannot write"):
+            write_json([a_run()], tmp_path / "none" / "runs.json")
