@@ -75,7 +75,8 @@ class BatchExecution:
             for stage in self._plan.stages:
                 reports += self._collect_side_inputs(stage)
                 self._compose(stage)
-            reports += self._finish()
+            if self._open:
+                reports += self._finish()
         finally:
             self._release()
         return reports

@@ -52,7 +52,8 @@ class Rehearsal(BatchExecution):
                 (f"collects side inputs from {self._producers(tags)}", rows)
                 for tags, rows in self._side_inputs.queries.items()
             ]
-            queries.append(("runs the rest", self._rest()))
+            if self._open:
+                queries.append(("runs the rest", self._rest()))
             texts = [
                 f"Query {number} of {len(queries)} {purpose}\n{_physical_plan(rows)}"
                 for number, (purpose, rows) in enumerate(queries, start=1)
