@@ -11,6 +11,7 @@ from sparkbeam.nexmark.generator import EventBatch, in_generator_order
 from sparkbeam.nexmark.model import KINDS, Auction, Bid, Person
 
 _BATCH = 50_000
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _camel_case(name: str) -> str:
@@ -23,7 +24,7 @@ _NAMES = {kind: tuple(map(_camel_case, kind._fields)) for kind in KINDS}
 
 def json_line(event: Person | Auction | Bid) -> str:
     """The event as Beam's own Nexmark writes and reads it: JSON without spaces."""
-    return json.dumps(dict(zip(_NAMES[type(event)], event, strict=True)), separators=(",", ":"))
+    return _encode(dict(zip(_NAMES[type(event)], event, strict=True)))
 
 
 def write_json(configuration: Configuration, path: Path) -> None:

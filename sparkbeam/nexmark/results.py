@@ -16,6 +16,7 @@ import apache_beam as beam
 from sparkbeam.nexmark.queries.query import once
 
 _MODULUS = 1 << 128
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Summary(NamedTuple):
@@ -37,7 +38,7 @@ class Difference(NamedTuple):
 
 def canonical(result: Any) -> str:
     """The text of a result: its fields as JSON, without names."""
-    return json.dumps(result, separators=(",", ":"))
+    return _encode(result)
 
 
 class SummarizeFn(beam.CombineFn):
@@ -55,10 +56,15 @@ class SummarizeFn(beam.CombineFn):
         return 0, 0
 
     def add_input(self, accumulator: tuple[int, int], element: Any) -> tuple[int, int]:
+        return self.add_inputs(accumulator, [element])
+
+    def add_inputs(self, accumulator: tuple[int, int], elements: Iterable[Any]) -> tuple[int, int]:
         count, total = accumulator
-        result, weight = self._weigh(element)
-        digest = blake2b(canonical(result).encode(), digest_size=16).digest()
-        return count + weight, total + weight * int.from_bytes(digest)
+        for result, weight in map(self._weigh, elements):
+            digest = blake2b(canonical(result).encode(), digest_size=16).digest()
+            count += weight
+            total += weight * int.from_bytes(digest)
+        return count, total % _MODULUS
 
     def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
         counts, totals = zip(*accumulators, strict=True)
@@ -66,7 +72,7 @@ class SummarizeFn(beam.CombineFn):
 
     def extract_output(self, accumulator: tuple[int, int]) -> Summary:
         count, total = accumulator
-        return Summary(count, f"{total % _MODULUS:032x}")
+        return Summary(count, f"{total:032x}")
 
 
 class Summarize(beam.PTransform):
@@ -91,10 +97,7 @@ class Summarize(beam.PTransform):
 def summary(results: Iterable[Any], weigh: Callable[[Any], tuple[Any, int]] = once) -> Summary:
     """The summary of results that are at hand."""
     combine = SummarizeFn(weigh)
-    accumulator = combine.create_accumulator()
-    for result in results:
-        accumulator = combine.add_input(accumulator, result)
-    return combine.extract_output(accumulator)
+    return combine.extract_output(combine.add_inputs(combine.create_accumulator(), results))
 
 
 def difference(
