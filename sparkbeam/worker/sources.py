@@ -4,6 +4,8 @@ Rows of an exchange by key come sorted, so a group is a run of rows with equal
 keys, and every function here is one linear pass that holds one group at a time.
 """
 
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import groupby
@@ -19,7 +21,7 @@ from apache_beam.transforms.window import (
     IntervalWindow,
     TimestampCombiner,
 )
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.sinks import (
@@ -218,10 +220,25 @@ def triggered(
     """``Layout.TRIGGERED``: Beam's batch trigger driver decides which panes there are."""
     decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
     runs = RunCoder(stripped_coder(coder).get_impl())
-    driver = trigger.create_trigger_driver(windowing, is_batch=True)
+    driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
     for encoded_key, group in groupby(rows, _KEY):
         elements = [element for _, _, run in group for element in runs.decode(run)]
-        yield from driver.process_entire_key(decode_key(encoded_key), elements)
+        key = decode_key(encoded_key)
+        for pane in _panes(driver, elements):
+            yield pane.with_value((key, pane.value))
+
+
+def _panes(driver: trigger.TriggerDriver, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
+    """The panes of a key when both times go to their end.
+
+    As the driver's own ``process_entire_key``, which cannot fire in processing time.
+    """
+    state = trigger.InMemoryUnmergedState()
+    yield from driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP)
+    while state.timers:
+        due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
+        for window, (name, domain, fire_time, _) in due:
+            yield from driver.process_timer(window, name, domain, fire_time, state)
 
 
 def keyed(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Iterator[Block]]:
