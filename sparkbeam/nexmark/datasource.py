@@ -22,7 +22,7 @@ from sparkbeam.nexmark.generator import (
 )
 
 _PARTITION = 200_000
-_BATCH = 10_000
+_BATCH = 50_000
 
 Generate = Callable[[Configuration, EventNumbers], pa.RecordBatch]
 
