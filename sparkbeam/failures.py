@@ -22,7 +22,8 @@ def explained(error: Exception) -> SparkBeamError:
         failed = PipelineFailed(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip())
         failed.__cause__ = error
         return failed
-    lines = [f"Step '{report.label}' failed: {report.error}"]
+    # Beam's runners end the message like that, and there are people and tests that look for it.
+    lines = [f"Step '{report.label}' failed: {report.error} [while running '{report.label}']"]
     if report.trace:
         lines.append(report.trace.rstrip())
     remedy = _remedy(report.error)

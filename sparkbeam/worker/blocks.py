@@ -48,6 +48,7 @@ BLOCK_SIZE = 2000
 BLOCK_BYTES = 1 << 20
 """A block has fewer values where they would take more than about this."""
 
+_SMALLEST_BLOCK = 4
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
@@ -137,6 +138,22 @@ class FunctionOperation(operations.DoOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._kinds: dict[type, bool] = {}
         self._limit = BlockLimit()
+
+    def process(self, o: WindowedValue) -> None:
+        """Starts a block where a single element has many results."""
+        if self.one_to_one is not None:
+            super().process(o)
+            return
+        with self.scoped_process_state:
+            try:
+                results = self.function(o.value)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            if type(results) is list and len(results) < _SMALLEST_BLOCK:
+                for value in results:
+                    self._emit_wrapped(o, value)
+            elif results is not None:
+                self._emit_iterable(o, results)
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Applies the function to each of the values."""

@@ -7,7 +7,7 @@ keys, and every function here is one linear pass that holds one group at a time.
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -24,6 +24,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.merging import ON_TIME, MergingGroups, last_millisecond
 from sparkbeam.worker.sinks import (
     BLOCK_CELL,
     SESSION_HEADER,
@@ -142,7 +143,7 @@ def _windowed_groups(
         block = held.get(suffix)
         if block is None:
             window = decode_window(suffix)
-            template = WindowedValue(None, window.max_timestamp(), (window,), ONLY_FIRING)
+            template = WindowedValue(None, last_millisecond(window), (window,), ON_TIME)
             block = held[suffix] = (template, [])
         block[1].append((key, values.values()))
         count += 1
@@ -175,7 +176,7 @@ def _stamped_groups(
         key = decode_key(stream, True)
         window = decode_window(stream.read_all(False))
         timestamp = Timestamp(micros=reduce(combine, stamps))
-        yield WindowedValue((key, values.values()), timestamp, (window,), ONLY_FIRING)
+        yield WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
 
 
 def sessions(
@@ -193,8 +194,8 @@ def sessions(
 
     def session(key: Any, start: int, end: int, stamp: int, values: ValuesBuilder) -> WindowedValue:
         window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
-        timestamp = window.max_timestamp() if at_end else Timestamp(micros=stamp)
-        return WindowedValue((key, values.values()), timestamp, (window,), ONLY_FIRING)
+        timestamp = last_millisecond(window) if at_end else Timestamp(micros=stamp)
+        return WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
 
     for encoded_key, group in groupby(rows, _KEY):
         key = decode_key(encoded_key)
@@ -217,19 +218,24 @@ def sessions(
 def triggered(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[WindowedValue]:
-    """``Layout.TRIGGERED``: Beam's batch trigger driver decides which panes there are."""
+    """``Layout.TRIGGERED``: the windowing decides which panes there are, key by key."""
     decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
     runs = RunCoder(stripped_coder(coder).get_impl())
-    driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
+    panes: Callable[[list[WindowedValue]], Iterator[WindowedValue]]
+    if isinstance(windowing.triggerfn, trigger.DefaultTrigger):
+        panes = MergingGroups(windowing).of
+    else:
+        driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
+        panes = partial(_panes, driver)
     for encoded_key, group in groupby(rows, _KEY):
         elements = [element for _, _, run in group for element in runs.decode(run)]
         key = decode_key(encoded_key)
-        for pane in _panes(driver, elements):
+        for pane in panes(elements):
             yield pane.with_value((key, pane.value))
 
 
 def _panes(driver: trigger.TriggerDriver, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-    """The panes of a key when both times go to their end.
+    """The panes that Beam's trigger driver puts out when both times go to their end.
 
     As the driver's own ``process_entire_key``, which cannot fire in processing time.
     """

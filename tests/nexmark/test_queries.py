@@ -41,8 +41,10 @@ LIVELY = Configuration(
 )
 """Some 25 seconds of events, so that windows, sessions and auctions begin and end."""
 
-NO_CLOCK = pytest.mark.xfail(reason="Beam's batch triggers have no clock", strict=True)
-EACH = [pytest.param(number, marks=NO_CLOCK if number == 12 else ()) for number in QUERIES]
+
+def no_clock(runner, number):
+    """Query 12 needs a clock, which Beam's own runner does not have in batch."""
+    return isinstance(runner, FnApiRunner) and number == 12
 
 
 @pytest.fixture(params=["sparkbeam", "FnApiRunner"])
@@ -52,8 +54,10 @@ def runner(request):
     return FnApiRunner()
 
 
-@pytest.mark.parametrize("number", EACH)
+@pytest.mark.parametrize("number", QUERIES)
 def test_query_answers_as_the_reference_does(number, runner):
+    if no_clock(runner, number):
+        pytest.skip("FnApiRunner has no clock in batch")
     query = QUERIES[number]
     expected = summary(reference_results(query, LIVELY), query.weigh)
 

@@ -7,6 +7,9 @@ import pytest
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.test_pipeline import TestPipeline
 
+# They are about the SDK more than about its runner, and take minutes; name a file to run it.
+collect_ignore = ["test_dataframes.py", "test_yaml.py"]
+
 RUNNER = "sparkbeam.SparkRunner"
 
 BEAM_MARKS = (

@@ -41,9 +41,6 @@ EXPECTED_FAILURES: dict[str, str] = {
     ),
     "transforms.combiners_test.CombineTest.test_combining_with_sliding_windows_and_fanout": _ORDER,
     "transforms.combiners_test.TimestampCombinerTest.*": _TEST_STREAM,
-    "transforms.core_test.FlattenTest.*": _ANY_RUNNER,
-    "transforms.core_test.PartitionTest.test_partition_boundedness": _ANY_RUNNER,
-    "transforms.core_test.PartitionTest.test_partition_with_bools": _ANY_RUNNER,
     "transforms.deduplicate_test.DeduplicateTest.test_deduplication_in_different_windows": (
         _TEST_STREAM
     ),
@@ -86,11 +83,36 @@ EXPECTED_FAILURES: dict[str, str] = {
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_hash_join": _TEST_STREAM,
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_index_assignment": _TEST_STREAM,
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_simple_*": _TEST_STREAM,
-    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_stateful_set_*": (_TEST_STREAM),
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_stateful_set_state": (
+        _TEST_STREAM
+    ),
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_stateful_set_state_*_race*": (
+        _TEST_STREAM
+    ),
+    "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_stateful_set_state_clean": (
+        _TEST_STREAM
+    ),
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_timer_*": _TEST_STREAM,
     "transforms.userstate_test.StatefulDoFnOnDirectRunnerTest.test_two_timers_one_function": (
         _TEST_STREAM
     ),
+    "transforms.util_test.BatchElementsTest.test_constant_batch": _ONE_BUNDLE,
+    "transforms.util_test.BatchElementsTest.test_constant_batch_no_metrics": _ONE_BUNDLE,
+    "transforms.util_test.BatchElementsTest.test_length_fn_without_stateful_is_ignored": (
+        _ONE_BUNDLE
+    ),
+    "transforms.util_test.BatchElementsTest.test_stateful_buffering_timer_*": _TEST_STREAM,
+    "transforms.util_test.GroupIntoBatchesTest.test_buffering_timer_*": _TEST_STREAM,
+    "transforms.util_test.LogElementsTest.test_setting_level_uses_*": _DRIVER,
+    "transforms.util_test.LogElementsTest.test_stdout_logs*": _DRIVER,
+    "transforms.util_test.ReshuffleTest.test_reshuffle_*_window_preserves_metadata_1": (
+        "asks for the loss of panes that earlier versions of Beam's Reshuffle had"
+    ),
+    "transforms.util_test.ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_0": (
+        _ANY_RUNNER
+    ),
+    "transforms.util_test.TeeTest.test_tee": _DRIVER,
+    "transforms.util_test.WaitOnTest.test_find": _DRIVER,
     "typehints.typed_pipeline_test.MainInputTest.test_typed_ptransform_fn*": _ANY_RUNNER,
 }
 
