@@ -16,7 +16,8 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker.blocks import CreateOperation
+from sparkbeam.worker import precombine, windows  # noqa: F401 - they register operations.
+from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.state import BundleState

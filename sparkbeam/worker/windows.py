@@ -1,0 +1,73 @@
+"""Operations on blocks: the assignment of windows."""
+
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import WINDOW_URN
+from sparkbeam.worker.blocks import Emitter
+
+_BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
+
+
+class WindowOperation(operations.DoOperation):
+    """Assigns windows; once for a block where they depend on the timestamp alone.
+
+    Attributes:
+        window_fn: gives the windows.
+        readers: the operations that take the results.
+    """
+
+    window_fn: WindowFn
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
+        self._by_timestamp = type(self.window_fn) in _BY_TIMESTAMP
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Gives all values the windows of their common timestamp."""
+        if not self._by_timestamp:
+            for value in values:
+                self.process(template.with_value(value))
+            return
+        with self.scoped_process_state:
+            windows = self.window_fn.assign(WindowFn.AssignContext(template.timestamp))
+            for _ in template.windows:  # In each of them, the values are elements of their own.
+                self._emitter.block(WindowedValue(None, template.timestamp, windows), values)
+
+
+@bundle_processor.BeamTransformFactory.register_urn(
+    WINDOW_URN, beam_runner_api_pb2.WindowingStrategy
+)
+def _create_window(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.WindowingStrategy,
+    consumers: Any,
+) -> operations.DoOperation:
+    window_fn = core.Windowing.from_runner_api(payload, factory.context).windowfn
+    operation = bundle_processor._create_pardo_operation(
+        factory,
+        transform_id,
+        transform,
+        consumers,
+        pickler.dumps((core.WindowInto.WindowIntoFn(core.Windowing(window_fn)), (), {}, [], None)),
+        operation_cls=WindowOperation,
+    )
+    (operation.readers,) = consumers.values()
+    operation.window_fn = window_fn
+    return operation
