@@ -1,11 +1,15 @@
-"""The values of a group: a list while small, a file when large.
+"""The values of a group: a list while small, encoded when larger, in a file when large.
 
-A DoFn sees a plain list for a small group. A large one is a
-:class:`SpilledValues`: re-iterable, sized, and never in memory as a whole.
+A DoFn sees a plain list for a small group. For the others it gets an iterable
+that decodes as it goes, any number of times: a group is never in memory as a
+whole, and its objects are not alive all at once.
 """
 
+import itertools
+import operator
 import struct
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -16,6 +20,9 @@ SPILL_BYTES = 32 << 20
 
 _VALUE_BYTES = 50
 """What a value takes in memory beyond its encoding."""
+
+_LIST_BYTES = 64 << 10
+"""A group with up to this many encoded bytes is a list."""
 
 _COUNT = struct.Struct(">i")
 
@@ -29,6 +36,7 @@ class RunCoder:
     def __init__(self, element: coder_impl.CoderImpl) -> None:
         self.element = element
         self._iterable = coder_impl.IterableCoderImpl(element)
+        self._at_once = isinstance(element, _SMALL_VALUES)
 
     def encode(self, elements: Sequence[Any]) -> bytes:
         """Encodes elements that are still Python objects."""
@@ -43,24 +51,86 @@ class RunCoder:
         """All elements of a run."""
         return self._iterable.decode(run)
 
+    def stream(self, run: bytes) -> Iterator[Any]:
+        """The elements one after the other; only small ones are decoded all at once."""
+        if self._at_once:
+            yield from self.decode(run)
+            return
+        stream = coder_impl.create_InputStream(run)
+        stream.read(_COUNT.size)
+        decode = self.element.decode_from_stream
+        for _ in range(self.count(run)):
+            yield decode(stream, True)
+
     @staticmethod
     def count(run: bytes) -> int:
         """The number of elements, without decoding them."""
         return _COUNT.unpack_from(run)[0]
 
 
-class SpilledValues(observable.ObservableMixin):
-    """The values of a large group, in a temporary file that dies with the object.
+_SMALL_VALUES = (
+    coder_impl.BooleanCoderImpl,
+    coder_impl.FloatCoderImpl,
+    coder_impl.VarIntCoderImpl,
+)
 
-    It can be iterated any number of times, by several iterators at once.
+
+class GroupValues(observable.ObservableMixin, ABC):
+    """The values of a group beyond the size of a list.
+
+    It can be iterated any number of times, by several iterators at once. It is
+    equal to a list of the same values.
     """
 
-    def __init__(self, coder: RunCoder) -> None:
+    def __init__(self, coder: RunCoder, count: int) -> None:
         super().__init__()
         self._coder = coder
+        self._count = count
+
+    @abstractmethod
+    def _runs(self) -> Iterator[bytes]:
+        """The encoded runs."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        for run in self._runs():
+            yield from self._coder.stream(run)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list | GroupValues):
+            return NotImplemented
+        return len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        first = ", ".join(map(repr, itertools.islice(self, 3)))
+        return f"[{first}, ... {len(self)} values]"
+
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
+        return list, (list(self),)
+
+
+class EncodedValues(GroupValues):
+    """Values that are decoded when they are asked for."""
+
+    def __init__(self, coder: RunCoder, runs: list[bytes]) -> None:
+        super().__init__(coder, sum(map(coder.count, runs)))
+        self._encoded = runs
+
+    def _runs(self) -> Iterator[bytes]:
+        return iter(self._encoded)
+
+
+class SpilledValues(GroupValues):
+    """Values in a temporary file, which dies with the object."""
+
+    def __init__(self, coder: RunCoder) -> None:
+        super().__init__(coder, 0)
         # It lives as long as the iterable, which the user's code may keep.
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="sparkbeam-group-")  # noqa: SIM115
-        self._count = 0
 
     def append(self, run: bytes) -> None:
         """Adds an encoded run; only while the group is being read."""
@@ -68,10 +138,7 @@ class SpilledValues(observable.ObservableMixin):
         self._file.write(run)
         self._count += self._coder.count(run)
 
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Any]:
+    def _runs(self) -> Iterator[bytes]:
         self._file.flush()
         position = 0
         while True:
@@ -83,13 +150,11 @@ class SpilledValues(observable.ObservableMixin):
             (size,) = _COUNT.unpack(header)
             run = self._file.read(size)
             position += _COUNT.size + size
-            yield from self._coder.decode(run)
-
-    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
-        return list, (list(self),)
+            yield run
 
 
-coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
+for _kind in (EncodedValues, SpilledValues):
+    coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(_kind)
 
 
 class ValuesBuilder:
@@ -100,6 +165,7 @@ class ValuesBuilder:
         self._runs: list[bytes] = []
         self.bytes = 0
         """What the values take in memory, about."""
+        self._encoded = 0
         self._spilled: SpilledValues | None = None
 
     def append(self, run: bytes) -> None:
@@ -108,6 +174,7 @@ class ValuesBuilder:
             self._spilled.append(run)
             return
         self._runs.append(run)
+        self._encoded += len(run)
         self.bytes += len(run) + _VALUE_BYTES * self._coder.count(run)
         if self.bytes > SPILL_BYTES:
             self._spilled = SpilledValues(self._coder)
@@ -115,10 +182,12 @@ class ValuesBuilder:
                 self._spilled.append(earlier)
             self._runs = []
 
-    def values(self) -> "list[Any] | SpilledValues":
+    def values(self) -> list[Any] | GroupValues:
         """The group's values; the builder is not used after this."""
         if self._spilled is not None:
             return self._spilled
+        if self._encoded > _LIST_BYTES:
+            return EncodedValues(self._coder, self._runs)
         if len(self._runs) == 1:
             return self._coder.decode(self._runs[0])
         return [value for run in self._runs for value in self._coder.decode(run)]

@@ -33,9 +33,6 @@ EXPECTED_FAILURES: dict[str, str] = {
     "io.watch_test.WatchEndToEndTest.test_timestamp_cursor_dedups_growing_source": _DRIVER,
     "runners.common_test.DoFnProcessTest.test_dofn_process_keyparam*": _TEST_STREAM,
     "runners.common_test.DoFnProcessTest.test_dofn_yielding_str_is_not_flagged": _DRIVER,
-    "runners.portability.fn_api_runner.fn_runner_test.FnApiBasedStateBackedCoderTest.*": (
-        "allows few decoded values at a time, while a small group is decoded into a list"
-    ),
     "transforms.combiners_test.CombineTest.test_combining_with_accumulation_mode_and_fanout": (
         _TEST_STREAM
     ),
