@@ -1,6 +1,8 @@
 """Makes this runner the default of Beam's own tests."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,3 +39,11 @@ def default_runner(spark: Any) -> Iterator[None]:
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
         patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={RUNNER}")
         yield
+
+
+@pytest.fixture(autouse=True)
+def working_directory() -> Iterator[None]:
+    """Brings the tests after one back that changes into a folder and fails there."""
+    before = Path.cwd()
+    yield
+    os.chdir(before)
