@@ -81,7 +81,7 @@ class TestExplain:
             "explain", program(GOOD), "--spark_parallelism=7", "--runner=DirectRunner", "--save=no"
         )
         assert result.exit_code == 0, result.output
-        assert ", 7), REPARTITION" in result.stdout
+        assert "splits=7)" in result.stdout
 
     def test_the_plan_is_saved_too(self, program: Callable[..., Path], tmp_path: Path) -> None:
         result = run("explain", "--save", "plan.svg", "--save", "plan.html", program(GOOD))

@@ -1,7 +1,7 @@
 """Beam's tests that fail over this runner, each with the reason.
 
-All of them have to fail for as long as they stand here, so the list can only
-shrink. A key is a test's id without ``apache_beam.``, and may have a ``*``.
+All but those :data:`BY_CHANCE` have to fail for as long as they stand here, so
+the list can only shrink. A key is a test's id without ``apache_beam.``, and may have a ``*``.
 """
 
 from fnmatch import fnmatchcase
@@ -12,6 +12,9 @@ _DRIVER = "asserts on objects in the driver's process that only the workers' cop
 _ONE_BUNDLE = "assumes that the elements of a Create are one bundle"
 _ORDER = "asserts on the order of elements, which Beam leaves open"
 _ANY_RUNNER = "fails over Beam's own runner as well"
+BY_CHANCE = "counts in a global variable of the worker's process, in which others count too"
+"""Such a test passes in a new worker."""
+
 _CLOUD = "needs Google Cloud"
 
 EXPECTED_FAILURES: dict[str, str] = {
@@ -29,8 +32,8 @@ EXPECTED_FAILURES: dict[str, str] = {
     ),
     "io.textio_test.WriteStreamingTest.*": _TEST_STREAM,
     "io.tfrecordio_test.WriteStreamingTest.*": _TEST_STREAM,
-    "io.watch_test.WatchEndToEndTest.test_multi_round_dedups_stops_and_is_per_input": _DRIVER,
-    "io.watch_test.WatchEndToEndTest.test_timestamp_cursor_dedups_growing_source": _DRIVER,
+    "io.watch_test.WatchEndToEndTest.test_multi_round_dedups_stops_and_is_per_input": BY_CHANCE,
+    "io.watch_test.WatchEndToEndTest.test_timestamp_cursor_dedups_growing_source": BY_CHANCE,
     "runners.common_test.DoFnProcessTest.test_dofn_process_keyparam*": _TEST_STREAM,
     "runners.common_test.DoFnProcessTest.test_dofn_yielding_str_is_not_flagged": _DRIVER,
     "transforms.combiners_test.CombineTest.test_combining_with_accumulation_mode_and_fanout": (
