@@ -51,6 +51,21 @@ class SparkBeamOptions(PipelineOptions):
             "pipeline's functions; repeatable.",
         )
         parser.add_argument(
+            "--checkpoint_location",
+            default=None,
+            metavar="PATH",
+            help="Streaming: where offsets and state are kept, on storage that all executors "
+            "share. A pipeline that starts over the checkpoint of an earlier run goes on where "
+            "that stopped. Default: a temporary folder, for one run only.",
+        )
+        parser.add_argument(
+            "--shards",
+            type=int,
+            default=None,
+            help="Streaming: into how many shards keys and their state are divided; fixed for "
+            "the life of a checkpoint. Default: the number of cores.",
+        )
+        parser.add_argument(
             "--spark_progress",
             choices=["auto", "on", "off"],
             default="auto",
@@ -82,6 +97,8 @@ def problems(options: SparkBeamOptions) -> list[str]:
         )
     if options.spark_parallelism is not None and options.spark_parallelism < 1:
         found.append(f"--spark_parallelism={options.spark_parallelism} must be at least 1.")
+    if options.shards is not None and options.shards < 1:
+        found.append(f"--shards={options.shards} must be at least 1.")
     for setting in options.spark_conf or ():
         key, separator, _ = setting.partition("=")
         if not separator or not key.startswith("spark."):

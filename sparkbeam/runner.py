@@ -5,7 +5,7 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, TypeOptions
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.pipeline import Pipeline
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -28,6 +28,7 @@ from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.streaming.execution import StreamingExecution
 from sparkbeam.worker.metrics import TaskReport
 
 
@@ -104,7 +105,8 @@ class SparkRunner(PipelineRunner):
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
             )
         )
-        return translate(self._proto(pipeline), drain=self._drain)
+        proto = self._proto(pipeline)
+        return translate(proto, drain=self._drain, streaming=_is_streaming(proto, options))
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
@@ -137,6 +139,14 @@ class SparkRunner(PipelineRunner):
         )
 
         def execute() -> list[bytes]:
+            if plan.streaming:
+                return StreamingExecution(
+                    session,
+                    plan,
+                    options.checkpoint_location,
+                    shards=options.shards,
+                    proceed=cancellation.check,
+                ).run()
             return BatchExecution(
                 session,
                 plan,
@@ -159,6 +169,17 @@ class SparkRunner(PipelineRunner):
 
         threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
         return result
+
+
+def _is_streaming(
+    pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
+) -> bool:
+    """Whether the pipeline asks for a streaming query."""
+    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+    return options.view_as(StandardOptions).streaming or any(
+        pcollection.is_bounded == unbounded
+        for pcollection in pipeline.components.pcollections.values()
+    )
 
 
 def _warn(reports: list[TaskReport]) -> None:

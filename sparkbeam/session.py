@@ -97,7 +97,6 @@ def _defaults(cores: int | None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.udf.pipelined.enabled": "true",
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
@@ -186,6 +185,40 @@ def is_local(session: Any) -> bool:
 def can_lose_executors(session: Any) -> bool:
     """Whether tasks run in other processes than the driver's, which may be lost one by one."""
     return re.match(r"local(\[|$)", session.conf.get("spark.master", "")) is None
+
+
+def for_streaming(session: Any, partitions: int) -> Any:
+    """A session beside the given one, set up for a streaming query; it shares all but settings.
+
+    Args:
+        session: the session that the pipeline runs on; it is left as it is.
+        partitions: into how many partitions each layer's state is divided.
+
+    Raises:
+        ConfigurationError: Python data sources cannot stream in this session.
+    """
+    if session.conf.get(_UNIX_SOCKETS, "false") == "true":
+        raise ConfigurationError(
+            f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
+            "start the session without this setting."
+        )
+    own = session.newSession()
+    for key, value in _STREAMING.items():
+        own.conf.set(key, value)
+    own.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    return own
+
+
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+
+_STREAMING = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 _cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()

@@ -141,10 +141,36 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A root of a streaming pipeline other than an Impulse: what feeds it is not a stage.
+
+    Attributes:
+        label: the user's transform label.
+        urn: what kind of a source it is.
+        payload: the transform's own description of itself.
+        outputs: the tag of the port that each of its outputs feeds, by the name of
+            the output.
+    """
+
+    label: str
+    urn: str
+    payload: bytes
+    outputs: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The stages of a pipeline in an order in which they can run."""
+    """The stages of a pipeline in an order in which they can run.
+
+    Attributes:
+        stages: the stages.
+        sources: what feeds them beside Impulses, in streaming.
+        streaming: the pipeline runs as a streaming query.
+    """
 
     stages: tuple[Stage, ...]
+    sources: tuple[Source, ...] = ()
+    streaming: bool = False
 
     def reads(self, stage: Stage) -> int:
         """How many times the rows of ``stage`` are read by later stages."""

@@ -26,7 +26,12 @@ GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
-RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE])
+TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
+
+SOURCE_URNS = frozenset([TEST_STREAM])
+"""The roots of a streaming pipeline beside Impulse."""
+
+RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE]) | SOURCE_URNS
 """The transforms that Spark executes; everything else runs in the workers."""
 
 NOTHING = "sparkbeam_nothing"
@@ -45,13 +50,14 @@ class _PlainCoderContext(translations.TransformContext):
 
 
 def optimize(
-    pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False
+    pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False, streaming: bool = False
 ) -> tuple[translations.TransformContext, list[translations.Stage]]:
     """Fuses ``pipeline`` into stages.
 
     Args:
         pipeline: the pipeline; its components are extended in place.
         drain: expand splittable DoFns so that their restrictions are truncated.
+        streaming: the stages are for a streaming query.
 
     Returns:
         The context, whose components hold what the phases added, and the
@@ -68,6 +74,7 @@ def optimize(
     for phase in (
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
+        *([side_input_readers_as_roots] if streaming else ()),
         translations.pack_combiners,
         translations.lift_combiners,
         translations.expand_sdf,
@@ -85,6 +92,20 @@ def optimize(
     ):
         stages = list(phase(list(stages), context))
     return context, list(stages)
+
+
+def side_input_readers_as_roots(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Starts a stage with each ParDo that has side inputs.
+
+    In streaming an element waits for the side inputs of its window, so the
+    stage's input has to be what the ParDo itself reads.
+    """
+    for stage in stages:
+        if any(translations.side_inputs(transform) for transform in stage.transforms):
+            stage.forced_root = True
+    return stages
 
 
 def strip_reshuffles(

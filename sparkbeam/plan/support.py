@@ -90,12 +90,6 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
     ):
         (transform,) = stage.transforms
         _check_environment(transform, components)
-        if transform.spec.urn == common_urns.primitives.TEST_STREAM.urn:
-            raise UnsupportedTransform(
-                transform.unique_name,
-                "TestStream needs a streaming run, which is not there yet.",
-                "Use Create with timestamps, or run this test on Beam's own runner.",
-            )
         if transform.spec.urn not in known:
             raise UnsupportedTransform(
                 transform.unique_name,

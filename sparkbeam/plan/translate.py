@@ -10,6 +10,7 @@ into a stage that reads several ports.
 import copy
 import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from apache_beam.portability import common_urns
@@ -25,7 +26,7 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils import proto_utils
 
-from sparkbeam.plan import optimize, support
+from sparkbeam.plan import optimize, support, teststream
 from sparkbeam.plan.functions import mark_blocks
 from sparkbeam.plan.model import (
     CREATE_URN,
@@ -36,17 +37,21 @@ from sparkbeam.plan.model import (
     Plan,
     Port,
     SideInput,
+    Source,
     Stage,
 )
 from sparkbeam.plan.rowtypes import pickled_row_types
 
 
-def translate(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False) -> Plan:
+def translate(
+    pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False, streaming: bool = False
+) -> Plan:
     """Turns a pipeline into a plan.
 
     Args:
         pipeline: the proto; it is not changed.
         drain: truncate unbounded restrictions, so that the pipeline ends.
+        streaming: the plan is for a streaming query.
 
     Raises:
         UnsupportedTransform: a transform cannot run; the message has its label.
@@ -55,8 +60,10 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False) ->
     support.check(pipeline)
     validate_pipeline_graph(pipeline)
     pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
-    context, stages = optimize.optimize(pipeline, drain=drain)
-    return _Translation(context.components, stages, _applied(pipeline)).plan()
+    context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
+    return _Translation(
+        context.components, stages, _applied(pipeline), streaming=streaming
+    ).plan()
 
 
 @dataclass
@@ -75,8 +82,11 @@ class _Translation:
         components: beam_runner_api_pb2.Components,
         stages: list[translations.Stage],
         applied: frozenset[str],
+        *,
+        streaming: bool,
     ) -> None:
         self._components = components
+        self._streaming = streaming
         self._applied = applied
         self._row_types = pickled_row_types(components)
         self._context = pipeline_context.PipelineContext(components)
@@ -84,11 +94,12 @@ class _Translation:
         self._drafts: list[_Draft] = []
         self._writer: dict[str, _Draft] = {}
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
+        self._source_tags: dict[str, int] = {}
         for stage in stages:
             if optimize.is_runner_stage(stage):
                 (transform,) = stage.transforms
-                (output,) = transform.outputs.values()
-                self._runner_transform[output] = transform
+                for output in transform.outputs.values():
+                    self._runner_transform[output] = transform
             else:
                 self._add_draft(list(stage.transforms), optimize.main_input(stage))
 
@@ -102,7 +113,22 @@ class _Translation:
             finished[draft.id] = self._connect(draft)
             position += 1
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
-        return Plan(tuple(_in_order(described)))
+        return Plan(tuple(_in_order(described)), tuple(self._sources()), self._streaming)
+
+    def _sources(self) -> Iterator[Source]:
+        """The sources of which something is read."""
+        transforms = {t.unique_name: t for t in self._runner_transform.values()}
+        for name, transform in sorted(transforms.items()):
+            outputs = tuple(
+                (output, self._source_tags[pcollection])
+                for output, pcollection in sorted(transform.outputs.items())
+                if pcollection in self._source_tags
+            )
+            if outputs:
+                yield Source(name, transform.spec.urn, self._source_payload(transform), outputs)
+
+    def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
+        return teststream.encoded_events(transform, self._context)
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str
@@ -131,7 +157,9 @@ class _Translation:
         if urn == optimize.GROUP_BY_KEY:
             assert transform is not None
             (grouped,) = transform.inputs.values()
-            layout = grouping_layout(self._windowing(grouped))
+            layout = (
+                Layout.TRIGGERED if self._streaming else grouping_layout(self._windowing(grouped))
+            )
             tags = self._ports(grouped, layout)
             return Exchange.BY_KEY, layout, tags, grouped, side_inputs
         if urn == optimize.RESHUFFLE:
@@ -166,6 +194,9 @@ class _Translation:
                 for _, source in sorted(transform.inputs.items())
                 for tag in self._ports(source, layout)
             )
+        if transform is not None and transform.spec.urn in optimize.SOURCE_URNS:
+            if layout is Layout.CHUNKS:
+                return (self._source_tags.setdefault(pcollection, next(self._tags)),)
         if pcollection not in self._writer:
             self._add_identity(pcollection)
         draft = self._writer[pcollection]
@@ -329,7 +360,8 @@ def _in_order(stages: list[Stage]) -> list[Stage]:
             for tag in side_input.sources:
                 visit(producer[tag])
         for tag in stage.inputs:
-            visit(producer[tag])
+            if tag in producer:  # Or else it is that of a source.
+                visit(producer[tag])
         ordered[stage.id] = stage
 
     for stage in stages:

@@ -164,7 +164,7 @@ class CreateOperation(FunctionOperation):
         share: which of the values; set before each bundle.
     """
 
-    share: slice
+    share: slice = slice(None)
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Puts the share out, for each of the impulses in ``values``."""

@@ -30,6 +30,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         grouped_coder: the coder of what went into the GroupByKey or Reshuffle
             that the stage reads; None where it reads none.
         grouped_windowing: the windowing of the same.
+        windowing: the windowing of the elements that this operation puts out.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         layout: Layout,
         grouped_coder: coders.WindowedValueCoder | None,
         grouped_windowing: Windowing | None,
+        windowing: Windowing,
         label: str,
         **kwargs: Any,
     ) -> None:
@@ -46,6 +48,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         self.layout = layout
         self.grouped_coder = grouped_coder
         self.grouped_windowing = grouped_windowing
+        self.windowing = windowing
         self.elements: Iterator[Block] = iter(())
 
     def setup(self, data_sampler: Any = None) -> None:
@@ -148,6 +151,7 @@ def _create_source(
         label=transform.unique_name,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
         grouped_windowing=_windowing(factory, grouped) if grouped else None,
+        windowing=_windowing(factory, output),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import bundle_processor
+from apache_beam.runners.worker import bundle_processor, sdk_worker
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
@@ -20,8 +20,7 @@ from sparkbeam.worker import precombine, windows  # noqa: F401 - they register o
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sources import Block
-from sparkbeam.worker.state import BundleState
-from sparkbeam.worker.timers import KeyTimers
+from sparkbeam.worker.timers import KeyTimers, Timers
 
 IDLE_SECONDS = 20.0
 """A processor that no task has used for this long is torn down."""
@@ -34,7 +33,7 @@ Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 class _Channel:
     """In place of gRPC: the bundle processor asks it for input and for timer streams."""
 
-    def __init__(self, source_id: str, timers: KeyTimers) -> None:
+    def __init__(self, source_id: str, timers: Timers) -> None:
         self._source_id = source_id
         self._timers = timers
         self.feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]] = lambda _: iter(())
@@ -65,25 +64,32 @@ class StageProcessor:
 
     Args:
         stage: what the bundles execute.
+        state: answers requests for state and side inputs.
+        timers: makes what holds the timers.
 
     Attributes:
         source, sinks, creates: the operations that the task provides for.
         entry: the one that brings the stage's elements in.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        state: sdk_worker.CachingStateHandler,
+        timers: Callable[[beam_fn_api_pb2.ProcessBundleDescriptor], Timers] = KeyTimers,
+    ) -> None:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        self._timers = KeyTimers(parsed)
-        if self._timers.streams:
+        self.timers = timers(parsed)
+        if self.timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
-        self._channel = _Channel(stage.source_id, self._timers)
-        self.state = BundleState()
+        self._channel = _Channel(stage.source_id, self.timers)
+        self.state = state
         self._processor = bundle_processor.BundleProcessor(
             frozenset(), parsed, self.state, _ChannelFactory(self._channel)
         )
-        self._timers.bind(self._processor)
+        self.timers.bind(self._processor)
         self.source: SourceOperation = self._processor.ops[stage.source_id]
         self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
         self.creates = [
@@ -99,7 +105,7 @@ class StageProcessor:
             self.source.elements = elements
             yield go_on
 
-        return self._process(feed)
+        return self.process(feed)
 
     def run_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
         """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
@@ -108,21 +114,32 @@ class StageProcessor:
             for elements in keys:
                 self.source.elements = elements
                 yield go_on
-                yield from self._timers.fire()
+                yield from self.timers.fire()
 
-        residuals = self._process(feed)
-        self.state.forget_user_state()
-        return residuals
+        return self.process(feed)
 
-    def _process(
+    def process(
         self, feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]]
     ) -> list[Residual]:
+        """Processes one bundle.
+
+        Args:
+            feed: gives the messages of the bundle: the one that it is called with, once
+                it has set the source's elements, or those of timers.
+
+        Returns:
+            What splittable DoFns have deferred.
+        """
         if self._bundles:
             self._processor.reset()
         self._bundles += 1
         self._channel.feed = feed
         residuals, _ = self._processor.process_bundle(f"bundle-{self._bundles}")
         return residuals
+
+    def operation(self, transform_id: str) -> Any:
+        """Beam's operation for a transform of the stage."""
+        return self._processor.ops[transform_id]
 
     def finalize(self) -> None:
         """Runs the bundle's finalizers, once its output has left the worker."""

@@ -30,6 +30,7 @@ from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, RowBuffer
 from sparkbeam.worker.sideinputs import SideInputData, SideInputs
 from sparkbeam.worker.sinks import PLAIN_CELL, sink_for
+from sparkbeam.worker.state import BundleState
 
 _QUEUED_BATCHES = 3
 _KEYS_PER_BUNDLE = 1000
@@ -131,9 +132,10 @@ class _Run:
     def _run_stage(self) -> None:
         stage = self._task.stage
         key = (self._task.run_id, stage.id)
-        processor = KEPT.take(key, lambda: StageProcessor(stage))
-        _settle()
-        processor.state.side_inputs = SideInputs(self._task.side_inputs)
+        processor = KEPT.take(key, lambda: StageProcessor(stage, BundleState()))
+        settle()
+        state: BundleState = processor.state
+        state.side_inputs = SideInputs(self._task.side_inputs)
         for sink in processor.sinks:
             sink.sink = sink_for(
                 sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
@@ -162,7 +164,9 @@ class _Run:
             for first in keys:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
                 followed = self._followed(processor, bundle)
-                self._finish_bundle(processor, processor.run_keyed(followed))
+                residuals = processor.run_keyed(followed)
+                processor.state.forget_user_state()
+                self._finish_bundle(processor, residuals)
             return
         elements: Iterator[sources.Block]
         match source.layout:
@@ -235,7 +239,7 @@ class _Run:
 
 
 @functools.cache
-def _settle() -> None:
+def settle() -> None:
     """Spares the garbage collector what it would look through in vain.
 
     What is loaded by now stays loaded: to look through all of Beam, as Spark

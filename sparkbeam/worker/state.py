@@ -63,7 +63,7 @@ class BundleState(sdk_worker.CachingStateHandler):
         state_key: beam_fn_api_pb2.StateKey,
         coder: coder_impl.CoderImpl,
         elements: Iterable[Any],
-    ) -> "_Done":
+    ) -> "Done":
         if state_key.WhichOneof("type") == "ordered_list_user_state":
             stored = self._ordered.setdefault(_list_id(state_key), SortedList(key=_sort_key))
             stored.update((key, coder.encode_nested((key, value))) for key, value in elements)
@@ -71,9 +71,9 @@ class BundleState(sdk_worker.CachingStateHandler):
             self._bags[state_key.SerializeToString()].extend(
                 coder.encode_nested(element) for element in elements
             )
-        return _DONE
+        return DONE
 
-    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> "_Done":
+    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> "Done":
         if state_key.WhichOneof("type") == "ordered_list_user_state":
             stored = self._ordered.get(_list_id(state_key))
             if stored is not None:
@@ -82,7 +82,7 @@ class BundleState(sdk_worker.CachingStateHandler):
                 del stored[start : stored.bisect_key_left(wanted.end)]
         else:
             self._bags.pop(state_key.SerializeToString(), None)
-        return _DONE
+        return DONE
 
     def done(self) -> None:
         """Nothing is pending."""
@@ -98,14 +98,14 @@ class BundleState(sdk_worker.CachingStateHandler):
         return [coder.decode_nested(encoded) for _, encoded in found]
 
 
-class _Done:
+class Done:
     """The future of a request that is already answered."""
 
     def get(self) -> None:
         return None
 
 
-_DONE = _Done()
+DONE = Done()
 
 
 def _sort_key(element: tuple[int, bytes]) -> int:

@@ -1,11 +1,13 @@
-"""Timers of one key in batch: they fire once all elements of the key are there.
+"""Timers of stateful DoFns: the streams that settings arrive on, and what batch makes of them.
 
-The watermark then goes to the end of time, event-time timers fire in the order
-of their timestamps, and what a callback sets fires too. Processing-time timers
-follow when no event-time timer is left: processing time, too, goes to its end.
+In batch the timers of a key fire once all its elements are there. The watermark then
+goes to the end of time, event-time timers fire in the order of their timestamps, and
+what a callback sets fires too. Processing-time timers follow when no event-time timer
+is left: processing time, too, goes to its end.
 """
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,9 @@ Family = tuple[str, str]
 
 Identity = tuple[Family, str, Any]
 """Family, dynamic tag and window: a new setting replaces the one with the same identity."""
+
+EVENT_TIME, PROCESSING_TIME = 0, 1
+"""The domains of timers; event time fires first."""
 
 
 class TimerStream(type(coder_impl.create_OutputStream())):  # type: ignore[misc]
@@ -38,20 +43,22 @@ class TimerStream(type(coder_impl.create_OutputStream())):  # type: ignore[misc]
         return written
 
 
-class KeyTimers:
-    """The pending timers of the key at hand, over all stateful DoFns of a stage."""
+class Timers(ABC):
+    """The timers of all stateful DoFns of a stage.
+
+    Attributes:
+        streams: where settings arrive, by family.
+        domain: of each family.
+    """
 
     def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
         self.streams: dict[Family, TimerStream] = {}
+        self.domain: dict[Family, int] = {}
         self._coders: dict[Family, Any] = {}
-        self._domain: dict[Family, int] = {}
-        self._pending: dict[Identity, tuple[int, userstate.Timer]] = {}
-        self._due: list[tuple[int, int, int, Identity]] = []
-        self._settings = 0
         for family, spec in _families(descriptor):
             self.streams[family] = TimerStream()
             event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
-            self._domain[family] = 0 if event_time else 1
+            self.domain[family] = EVENT_TIME if event_time else PROCESSING_TIME
 
     def bind(self, processor: bundle_processor.BundleProcessor) -> None:
         """Takes the timer coders of the processor that the timers belong to."""
@@ -59,12 +66,43 @@ class KeyTimers:
             family: processor.timers_info[family].timer_coder_impl for family in self.streams
         }
 
+    @abstractmethod
     def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
-        """Fires one timer after the other until none is left.
+        """Fires one timer of the key at hand after the other until none is due.
 
         Each comes as a message to the bundle processor, which has run the
         callback when the next one is asked for.
         """
+
+    def _settings(self) -> Iterator[tuple[Family, userstate.Timer]]:
+        """What the DoFns have set and cleared since the last call."""
+        for family, stream in self.streams.items():
+            for timer in self._coders[family].decode_all(stream.take()):
+                yield family, timer
+
+    def _encoded(self, family: Family, timer: userstate.Timer) -> bytes:
+        encoded: bytes = self._coders[family].encode_nested(timer)
+        return encoded
+
+    @staticmethod
+    def _message(family: Family, encoded: bytes) -> beam_fn_api_pb2.Elements.Timers:
+        transform_id, family_id = family
+        return beam_fn_api_pb2.Elements.Timers(
+            transform_id=transform_id, timer_family_id=family_id, timers=encoded
+        )
+
+
+class KeyTimers(Timers):
+    """The pending timers of the key at hand, in batch."""
+
+    def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+        super().__init__(descriptor)
+        self._pending: dict[Identity, tuple[int, userstate.Timer]] = {}
+        self._due: list[tuple[int, int, int, Identity]] = []
+        self._count = 0
+
+    def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
+        """Fires one timer after the other until none is left."""
         self._collect()
         while self._due:
             _, _, setting, identity = heapq.heappop(self._due)
@@ -72,26 +110,20 @@ class KeyTimers:
             if current != setting:
                 continue  # Cleared or set anew since.
             del self._pending[identity]
-            (transform_id, family_id), _, _ = identity
-            yield beam_fn_api_pb2.Elements.Timers(
-                transform_id=transform_id,
-                timer_family_id=family_id,
-                timers=self._coders[identity[0]].encode_nested(timer),
-            )
+            family, _, _ = identity
+            yield self._message(family, self._encoded(family, timer))
             self._collect()
 
     def _collect(self) -> None:
-        """Applies what the DoFns have set and cleared since the last call."""
-        for family, stream in self.streams.items():
-            for timer in self._coders[family].decode_all(stream.take()):
-                identity = (family, timer.dynamic_timer_tag, timer.windows[0])
-                self._pending.pop(identity, None)
-                if timer.clear_bit:
-                    continue
-                self._settings += 1
-                self._pending[identity] = (self._settings, timer)
-                due = (self._domain[family], timer.fire_timestamp.micros, self._settings, identity)
-                heapq.heappush(self._due, due)
+        for family, timer in self._settings():
+            identity = (family, timer.dynamic_timer_tag, timer.windows[0])
+            self._pending.pop(identity, None)
+            if timer.clear_bit:
+                continue
+            self._count += 1
+            self._pending[identity] = (self._count, timer)
+            due = (self.domain[family], timer.fire_timestamp.micros, self._count, identity)
+            heapq.heappush(self._due, due)
 
 
 def _families(

@@ -1,0 +1,113 @@
+"""Where the stages of a streaming plan run: in a linear chain of layers.
+
+A Structured Streaming query has one sink and no shared sub-plans, so a graph of
+stages cannot become a graph of operators. It becomes a chain: the layer of a stage
+is the number of shuffles before it, and one operator hosts all stages of a layer.
+Rows for a later layer pass through those between.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sparkbeam.plan.model import Exchange, Plan, Stage
+
+
+class Way(Enum):
+    """How the rows of a port reach one of its readers."""
+
+    LOCAL = "local"
+    """The reader is in the same layer, and runs in the same shard."""
+
+    FORWARD = "forward"
+    """The reader is in a later layer; any shard will do."""
+
+    SPREAD = "spread"
+    """Evenly over all shards."""
+
+    BY_KEY = "by_key"
+    """To the shard of the key."""
+
+    BROADCAST = "broadcast"
+    """To all shards: the reader takes it as a side input."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One way out of a port: ``way`` to the layer ``layer``."""
+
+    way: Way
+    layer: int
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A plan in layers.
+
+    Attributes:
+        plan: the plan.
+        layers: the stages of each layer, in an order in which they can run.
+    """
+
+    plan: Plan
+    layers: tuple[tuple[Stage, ...], ...]
+
+    @property
+    def depth(self) -> int:
+        """The number of layers; also the number of the layer that the sink counts as."""
+        return len(self.layers)
+
+    def layer(self, stage: Stage) -> int:
+        """The layer of a stage."""
+        return next(number for number, stages in enumerate(self.layers) if stage in stages)
+
+    def hops(self, stage: Stage) -> dict[int, tuple[Hop, ...]]:
+        """The ways out of each port of a stage, by its tag."""
+        own = self.layer(stage)
+        return {port.tag: self._hops(port.tag, own) for port in stage.ports}
+
+    def source_hops(self, tag: int) -> tuple[Hop, ...]:
+        """The ways of the rows of a source, which counts as a part of layer 0."""
+        return self._hops(tag, 0)
+
+    def _hops(self, tag: int, own: int) -> tuple[Hop, ...]:
+        found = {}
+        for reader in self.plan.stages:
+            layer = self.layer(reader)
+            if tag in reader.inputs:
+                found[Hop(_way(reader.exchange, layer == own), layer)] = True
+            if any(tag in side_input.sources for side_input in reader.side_inputs):
+                found[Hop(Way.BROADCAST, layer)] = True
+        return tuple(found)
+
+    def roots(self, tag: int) -> frozenset[int]:
+        """The tags of the sources from which the rows of a port of layer 0 come."""
+        if any(tag == own for source in self.plan.sources for _, own in source.outputs):
+            return frozenset([tag])
+        inputs = self.plan.producer(tag).inputs
+        return frozenset(root for source in inputs for root in self.roots(source))
+
+
+def _way(exchange: Exchange, same_layer: bool) -> Way:
+    match exchange:
+        case Exchange.BY_KEY:
+            return Way.BY_KEY
+        case Exchange.REBALANCE:
+            return Way.SPREAD
+        case _:
+            return Way.LOCAL if same_layer else Way.FORWARD
+
+
+def topology(plan: Plan) -> Topology:
+    """Assigns the stages of a plan to layers."""
+    of_tag = {tag: 0 for source in plan.sources for _, tag in source.outputs}
+    layers: list[list[Stage]] = [[]]
+    for stage in plan.stages:
+        shuffled = stage.exchange in (Exchange.BY_KEY, Exchange.REBALANCE)
+        before = [of_tag[tag] + shuffled for tag in stage.inputs]
+        before += [of_tag[tag] + 1 for side in stage.side_inputs for tag in side.sources]
+        number = max(before, default=0)
+        layers += [[] for _ in range(len(layers), number + 1)]
+        layers[number].append(stage)
+        for port in stage.ports:
+            of_tag[port.tag] = number
+    return Topology(plan, tuple(map(tuple, layers)))

@@ -1,0 +1,81 @@
+"""The events of a TestStream, ready for the source of a streaming query."""
+
+import pickle
+from dataclasses import dataclass
+
+from apache_beam.coders import coders
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.pipeline_context import PipelineContext
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils import proto_utils
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Elements arrive at an output: windowed values, encoded one after the other."""
+
+    output: str
+    encoded: bytes
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The watermark of an output advances, to microseconds since the epoch."""
+
+    output: str
+    micros: int
+
+
+@dataclass(frozen=True)
+class Elapse:
+    """Processing time advances by some microseconds."""
+
+    micros: int
+
+
+Event = Elements | Watermark | Elapse
+
+
+def encoded_events(
+    transform: beam_runner_api_pb2.PTransform, context: PipelineContext
+) -> bytes:
+    """The events of a TestStream; see :func:`events`."""
+    payload = proto_utils.parse_Bytes(
+        transform.spec.payload, beam_runner_api_pb2.TestStreamPayload
+    )
+    coder = context.coders.get_by_id(payload.coder_id)
+    windowed = coders.WindowedValueCoder(coder, coders.GlobalWindowCoder()).get_impl()
+    found: list[Event] = []
+    for event in payload.events:
+        match event.WhichOneof("event"):
+            case "element_event":
+                encoded = b"".join(
+                    windowed.encode_nested(
+                        WindowedValue(
+                            coder.decode(element.encoded_element),
+                            Timestamp(micros=element.timestamp * 1000),
+                            (GlobalWindow(),),
+                        )
+                    )
+                    for element in event.element_event.elements
+                )
+                found.append(Elements(_output(event.element_event.tag), encoded))
+            case "watermark_event":
+                advance = event.watermark_event
+                found.append(Watermark(_output(advance.tag), advance.new_watermark * 1000))
+            case _:
+                found.append(Elapse(event.processing_time_event.advance_duration * 1000))
+    return pickle.dumps(found)
+
+
+def events(payload: bytes) -> list[Event]:
+    """The inverse of :func:`encoded_events`."""
+    found: list[Event] = pickle.loads(payload)
+    return found
+
+
+def _output(tag: str) -> str:
+    """The name of an output in its transform, by the tag that an event has."""
+    return tag or str(None)

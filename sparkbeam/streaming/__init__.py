@@ -1,0 +1,1 @@
+"""A plan as one Structured Streaming query: source, layers, sink."""

@@ -1,0 +1,131 @@
+"""A plan as one Structured Streaming query: source, layers, sink."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from sparkbeam import session as sessions
+from sparkbeam.plan.layers import topology
+from sparkbeam.plan.model import Plan
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.source import SourceSpec, TickSource
+from sparkbeam.worker.streaming.layer import FirstLayer, ShardLayer, layer_tasks
+from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, STATUS_TAG, TICK_TAG, load
+from sparkbeam.worker.streaming.times import MAX_MICROS
+
+_POLL_SECONDS = 0.02
+
+
+class StreamingExecution:
+    """Runs one plan as a query on one session.
+
+    Args:
+        session: the Spark session; the query runs in one of its own beside it.
+        plan: what to run.
+        checkpoint: where offsets, state and feedback are kept; None for a temporary folder.
+        shards: into how many shards the keys are divided; None for the number of cores.
+        proceed: called now and then; the run ends with what it raises.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        plan: Plan,
+        checkpoint: str | None,
+        *,
+        shards: int | None = None,
+        proceed: Callable[[], None] = lambda: None,
+    ) -> None:
+        count = shards or sessions.cores(session)
+        self._session = sessions.for_streaming(session, count)
+        self._topology = topology(plan)
+        self._temporary = None if checkpoint else tempfile.mkdtemp(prefix="sparkbeam-")
+        self._checkpoint: str = checkpoint or self._temporary or ""
+        self._shards = _shards(self._session, count)
+        self._proceed = proceed
+        self._reports: list[bytes] = []
+        self._finished_batch: int | None = None
+
+    def run(self) -> list[bytes]:
+        """Executes the plan until nothing is left to do.
+
+        Returns:
+            The metrics reports of all tasks.
+        """
+        query = (
+            self._rows()
+            .writeStream.foreachBatch(self._sink)
+            .option("checkpointLocation", self._checkpoint)
+            .start()
+        )
+        try:
+            while query.isActive and not self._is_done(query):
+                self._proceed()
+                query.awaitTermination(_POLL_SECONDS)
+        finally:
+            query.stop()
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+        error = query.exception()
+        if error is not None:
+            raise error
+        return self._reports
+
+    def _is_done(self, query: Any) -> bool:
+        """Whether the last micro-batch has been committed."""
+        if self._finished_batch is None:
+            return False
+        progress = query.lastProgress
+        return progress is not None and progress["batchId"] >= self._finished_batch
+
+    def _rows(self) -> Any:
+        spec = SourceSpec.of(self._topology.plan, self._checkpoint)
+        self._session.dataSource.register(TickSource)
+        rows = (
+            self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
+        )
+        first, *later = layer_tasks(uuid.uuid4().hex, self._topology, self._shards)
+        rows = rows.mapInArrow(FirstLayer(first), DDL)
+        for task in later:
+            rows = rows.groupBy("shard").transformWithState(
+                ShardLayer(task), DDL, "Append", "None"
+            )
+        return rows
+
+    def _sink(self, batch: Any, batch_id: int) -> None:
+        table = batch.select("tag", "value").toArrow()
+        tick = None
+        statuses = []
+        for tag, value in zip(*table.to_pydict().values(), strict=True):
+            if tag == REPORT_TAG:
+                self._reports.append(value)
+            elif tag == TICK_TAG:
+                tick = load(value)
+            elif tag == STATUS_TAG:
+                statuses.append(load(value))
+        if tick is None:
+            return
+        stages = [stage for status in statuses for stage in status.stages.values()]
+        ended = all(mark >= MAX_MICROS for mark in tick.rounds[-1].watermarks.values())
+        finished = ended and all(
+            stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
+        )
+        due = min((stage.due for stage in stages if stage.due is not None), default=None)
+        FeedbackFiles(self._checkpoint).write(Feedback(tick.number, finished, due))
+        if finished:
+            self._finished_batch = batch_id
+
+
+def _shards(session: Any, count: int) -> tuple[int, ...]:
+    """Numbers for shards that Spark's hash sends to different partitions each."""
+    (row,) = session.sql(
+        f"SELECT transform(sequence(0, {64 * count}), i -> pmod(hash(int(i)), {count}))"
+    ).collect()
+    of_partition: dict[int, int] = {}
+    for number, partition in enumerate(row[0]):
+        of_partition.setdefault(partition, number)
+    return tuple(of_partition[partition] for partition in range(count))
+
+

@@ -1,0 +1,178 @@
+"""The source of ticks: what makes a micro-batch run, and all that it depends on.
+
+It is a Spark data source whose offsets hold the clock and the positions of Beam's
+sources. A micro-batch that runs again has the same offsets, so it does the same.
+"""
+
+import pickle
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from sparkbeam.plan import teststream
+from sparkbeam.plan.model import Plan
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.worker.sinks import PLAIN_CELL
+from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
+from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+
+_MOST_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """What the source of ticks has to know; it travels as an option.
+
+    Attributes:
+        checkpoint: where the feedback of the micro-batches is.
+        events: of the TestStream in the pipeline, or None.
+        outputs: the tag of each output of the TestStream.
+    """
+
+    checkpoint: str
+    events: bytes | None = None
+    outputs: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, plan: Plan, checkpoint: str) -> "SourceSpec":
+        """The source of a plan."""
+        if not plan.sources:
+            return cls(checkpoint)
+        (source,) = plan.sources
+        return cls(checkpoint, source.payload, source.outputs)
+
+    def option(self) -> str:
+        """The description as a string."""
+        return b64encode(pickle.dumps(self)).decode()
+
+    @classmethod
+    def parse(cls, option: str) -> "SourceSpec":
+        """The inverse of :meth:`option`."""
+        spec: SourceSpec = pickle.loads(b64decode(option))
+        return spec
+
+
+@dataclass(frozen=True)
+class Position:
+    """An offset of the source.
+
+    Attributes:
+        number: of the tick that ends here.
+        time: the clock, in microseconds since the epoch.
+        event: how many events of the TestStream have happened.
+        watermarks: of the outputs of the TestStream, by tag.
+    """
+
+    number: int
+    time: int
+    event: int
+    watermarks: dict[str, int]
+
+    def offset(self) -> dict[str, Any]:
+        """The position as Spark's offset."""
+        return asdict(self)
+
+
+class TickReader(DataSourceStreamReader):
+    """Plans the micro-batches of a query and makes their ticks."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._events = teststream.events(spec.events) if spec.events is not None else []
+        self._tags = dict(spec.outputs)
+        self._feedback = FeedbackFiles(spec.checkpoint)
+
+    def initialOffset(self) -> dict[str, Any]:
+        marks = {str(tag): MIN_MICROS for tag in self._tags.values()}
+        return Position(0, 0, 0, marks).offset()
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        position = Position(**(start or self.initialOffset()))
+        if position.number and not self._is_due(position):
+            return position.offset()
+        last = position
+        for _, after in self._steps(position):
+            last = after
+        time_now = last.time if self._spec.events is not None else _now()
+        return replace(last, number=position.number + 1, time=time_now).offset()
+
+    def _is_due(self, position: Position) -> bool:
+        """Whether there is a reason for another micro-batch."""
+        if self._spec.events is not None and position.event <= len(self._events):
+            return True
+        feedback = self._feedback.read(position.number)
+        if feedback is None:
+            return True
+        if feedback.finished or feedback.due is None:
+            return False
+        return self._spec.events is not None or feedback.due <= _now()
+
+    def _steps(self, position: Position) -> Iterator[tuple[list[Message], Position]]:
+        """The events from a position on, each with its rows and the position after it."""
+        if self._spec.events is None:
+            return
+        for _ in range(_MOST_ROUNDS):
+            number = position.event
+            if number > len(self._events):
+                return
+            marks, rows, elapsed = dict(position.watermarks), [], 0
+            if number == len(self._events):
+                marks = dict.fromkeys(marks, MAX_MICROS)
+            else:
+                match self._events[number]:
+                    case teststream.Elements(output, encoded):
+                        if output in self._tags and encoded:
+                            cell = PLAIN_CELL + encoded
+                            row = pack([(b"", 0, cell)])
+                            rows.append((0, 0, 0, self._tags[output], row))
+                    case teststream.Watermark(output, micros):
+                        if output in self._tags:
+                            marks[str(self._tags[output])] = min(micros, MAX_MICROS)
+                    case teststream.Elapse(micros):
+                        elapsed = micros
+            position = replace(
+                position, time=position.time + elapsed, event=number + 1, watermarks=marks
+            )
+            yield rows, position
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [InputPartition((start, end))]
+
+    def read(self, partition: InputPartition) -> Iterator[Message]:
+        start, end = (Position(**offset) for offset in partition.value)
+        rounds = []
+        for rows, position in self._steps(start):
+            for shard, layer, _, tag, value in rows:
+                yield shard, layer, len(rounds), tag, value
+            rounds.append(_round(position))
+        tick = Tick(end.number, tuple(rounds or [_round(end)]), start=start.number == 0)
+        yield 0, 0, 0, TICK_TAG, dump(tick)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept that could go."""
+
+
+def _round(position: Position) -> Round:
+    return Round(position.time, {int(tag): mark for tag, mark in position.watermarks.items()})
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+class TickSource(DataSource):
+    """The data source; its option ``spec`` is a :class:`SourceSpec`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sparkbeam_ticks"
+
+    def schema(self) -> str:
+        return DDL
+
+    def streamReader(self, schema: Any) -> TickReader:
+        return TickReader(SourceSpec.parse(self.options["spec"]))

@@ -1,0 +1,328 @@
+"""A layer of a streaming query: what Spark calls with the rows of a shard.
+
+The first layer runs over the rows of the sources, wherever they are, and keeps nothing. All
+others run shard by shard, each over the state of its own.
+"""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from sparkbeam.plan.layers import Hop, Topology
+from sparkbeam.plan.model import Exchange, Stage
+from sparkbeam.worker import failure
+from sparkbeam.worker.sources import Row
+from sparkbeam.worker.stage import settle
+from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.router import Router
+from sparkbeam.worker.streaming.rows import (
+    REPORT_TAG,
+    STATUS_TAG,
+    TICK_TAG,
+    WATERMARKS_TAG,
+    SCHEMA,
+    Message,
+    Status,
+    Tick,
+    Watermarks,
+    dump,
+    load,
+    messages,
+    unpack,
+)
+from sparkbeam.worker.streaming.stages import StageRun, stage_run
+from sparkbeam.worker.streaming.store import spark_map
+from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+
+@dataclass(frozen=True)
+class LayerTask:
+    """What a layer runs; it is pickled into the query.
+
+    Attributes:
+        run_id: unique for each start of the query.
+        number: the layer.
+        depth: the number of layers; rows for the layer of this number go to the sink.
+        shards: the numbers of all shards.
+        stages: in the order in which they run.
+        hops: the ways out of each port of the layer, by its tag.
+        source_hops: for the first layer, the ways of each source's rows past it.
+        roots: for each port of the first layer, the sources on which its watermark depends.
+        readers: for each later layer, the tags of this one whose watermarks it needs.
+    """
+
+    run_id: str
+    number: int
+    depth: int
+    shards: tuple[int, ...]
+    stages: tuple[Stage, ...]
+    hops: Mapping[int, tuple[Hop, ...]]
+    source_hops: Mapping[int, tuple[Hop, ...]]
+    roots: Mapping[int, frozenset[int]]
+    readers: Mapping[int, frozenset[int]]
+
+
+def layer_tasks(run_id: str, topology: Topology, shards: tuple[int, ...]) -> list[LayerTask]:
+    """The tasks of all layers."""
+    first = [port.tag for stage in topology.layers[0] for port in stage.ports]
+    sources = [tag for source in topology.plan.sources for _, tag in source.outputs]
+    roots = {tag: topology.roots(tag) for tag in (*first, *sources)}
+    tasks = []
+    for number, stages in enumerate(topology.layers):
+        hops = {tag: ways for stage in stages for tag, ways in topology.hops(stage).items()}
+        readers: dict[int, set[int]] = defaultdict(set)
+        for tag, ways in hops.items():
+            for hop in ways:
+                if hop.layer != number:
+                    readers[hop.layer].add(tag)
+        tasks.append(
+            LayerTask(
+                run_id=run_id,
+                number=number,
+                depth=topology.depth,
+                shards=shards,
+                stages=stages,
+                hops=hops,
+                source_hops={
+                    tag: tuple(hop for hop in topology.source_hops(tag) if hop.layer > 0)
+                    for tag in (sources if number == 0 else ())
+                },
+                roots=roots,
+                readers={layer: frozenset(tags) for layer, tags in readers.items()},
+            )
+        )
+    return tasks
+
+
+class Marks(dict[int, int]):
+    """Watermarks by tag; what has none yet is at the beginning of time."""
+
+    def __missing__(self, tag: int) -> int:
+        return MIN_MICROS
+
+
+class Turn(ABC):
+    """A layer's work on a micro-batch, in one Spark task.
+
+    Args:
+        task: what to run.
+        home: the place of the own shard among all; None in the first layer.
+        state: the shard's state; None in the first layer.
+    """
+
+    def __init__(self, task: LayerTask, home: int | None, state: ShardState | None) -> None:
+        self._task = task
+        self._state = state
+        self._out: list[Message] = []
+        self._data: dict[int, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        self._inbox: dict[int, list[Row]] = {}
+        self._tick: Tick | None = None
+        self._router = Router(task.shards, home, task.hops, self._deliver, self._out.append)
+        self._runs: list[StageRun] = []
+
+    def run(self, rows: Iterable[Message]) -> Iterator[Message]:
+        """Takes all rows in, processes the rounds, gives the output.
+
+        Raises:
+            RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
+        """
+        settle()
+        for row in rows:
+            yield from self._take(row)
+        label = self._task.stages[0].labels[-1] if self._task.stages else ""
+        try:
+            for stage in self._task.stages:
+                label = stage.labels[-1]
+                self._runs.append(stage_run(self._task.run_id, stage, self._state, self._router))
+            count = len(self._tick.rounds) if self._tick is not None else 0
+            for number in range(max([count, *(late + 1 for late in self._data)])):
+                self._inbox = self._data.pop(number, {})
+                self._router.begin(number)
+                for run in self._round(number):
+                    label = run.stage.labels[-1]
+                self._router.flush()
+                yield from self._taken()
+        except Exception as error:
+            raise failure.report(error, label) from None
+        yield from self._end()
+
+    def _taken(self) -> list[Message]:
+        out = list(self._out)
+        self._out.clear()
+        return out
+
+    def _take(self, row: Message) -> Iterator[Message]:
+        """Keeps a row that is for this layer; gives the others on."""
+        _, layer, number, tag, value = row
+        if tag == TICK_TAG and layer < self._task.depth:
+            self._tick = load(value)
+            yield from self._hand_on_tick(row)
+        elif layer != self._task.number:
+            yield row
+        elif tag == WATERMARKS_TAG:
+            self._hear(load(value))
+        else:
+            self._data[number][tag] += unpack(value)
+
+    @abstractmethod
+    def _hand_on_tick(self, row: Message) -> Iterator[Message]:
+        """The rows with which later layers get the tick."""
+
+    def _hear(self, watermarks: Watermarks) -> None:
+        """Takes in what another shard says of its watermarks."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _round(self, number: int) -> Iterator[StageRun]:
+        """Processes a round; names each stage before it runs."""
+
+    def _end(self) -> Iterator[Message]:
+        """Ends all stages; gives their reports."""
+        for run in self._runs:
+            report = run.close()
+            if report is not None:
+                yield self._task.shards[0], self._task.depth, 0, REPORT_TAG, report
+
+    def _deliver(self, tag: int, rows: list[Row]) -> None:
+        self._inbox.setdefault(tag, []).extend(rows)
+
+    def _begins(self, run: StageRun, number: int) -> bool:
+        """Whether the stage's Impulse is due."""
+        start = self._tick is not None and self._tick.start and number == 0
+        return start and run.stage.exchange is Exchange.IMPULSE
+
+
+class SourceTurn(Turn):
+    """The first layer's work on a partition of the rows of the sources."""
+
+    def __init__(self, task: LayerTask) -> None:
+        super().__init__(task, None, None)
+
+    def _hand_on_tick(self, row: Message) -> Iterator[Message]:
+        first, depth = self._task.shards[0], self._task.depth
+        yield first, depth, 0, TICK_TAG, row[-1]
+        if depth > 1:
+            for shard in self._task.shards:
+                yield shard, 0, 0, TICK_TAG, row[-1]
+
+    def _round(self, number: int) -> Iterator[StageRun]:
+        for tag, rows in self._inbox.items():
+            self._router.pass_on(tag, self._task.source_hops[tag], rows)
+        for run in self._runs:
+            yield run
+            if self._begins(run, number):
+                run.start()
+            run.receive(self._inbox, {})
+
+
+class ShardTurn(Turn):
+    """A later layer's work in one shard."""
+
+    def __init__(self, task: LayerTask, shard: int, state: ShardState) -> None:
+        self._home = task.shards.index(shard)
+        super().__init__(task, self._home, state)
+        self._shard = shard
+        self._shard_state = state
+        self._sent: dict[int, dict[int, dict[int, int]]] = defaultdict(dict)
+        self._marks = Marks(state.value(_MARKS) or {})
+        self._heard: dict[int, dict[int, int]] = state.value(_HEARD) or {}
+        self._said: list[dict[int, int]] = []
+
+    def _hand_on_tick(self, row: Message) -> Iterator[Message]:
+        if self._task.number + 1 < self._task.depth:
+            yield row
+
+    def _hear(self, watermarks: Watermarks) -> None:
+        for number, marks in enumerate(watermarks.rounds):
+            self._sent[number][watermarks.shard] = marks
+
+    def _round(self, number: int) -> Iterator[StageRun]:
+        before = Marks(self._marks)
+        self._raise_marks(number)
+        for run in self._runs:
+            yield run
+            if self._tick is not None and number < len(self._tick.rounds):
+                run.moment.clock = self._tick.rounds[number].time
+            if self._home == 0 and self._begins(run, number):
+                run.start()
+            run.receive(self._inbox, before)
+            run.advance(self._marks)
+            for port in run.stage.ports:
+                self._marks[port.tag] = run.moment.output_watermark
+        self._said.append({tag: self._marks[tag] for tag in self._task.hops})
+
+    def _raise_marks(self, number: int) -> None:
+        """Takes up the watermarks of earlier layers at the end of a round."""
+        if self._tick is not None and number < len(self._tick.rounds):
+            sources = self._tick.rounds[number].watermarks
+            for tag, roots in self._task.roots.items():
+                self._marks[tag] = min((sources[root] for root in roots), default=MAX_MICROS)
+        for sender, marks in self._sent.pop(number, {}).items():
+            for tag, watermark in marks.items():
+                self._heard.setdefault(tag, {})[sender] = watermark
+        for tag, senders in self._heard.items():
+            if len(senders) == len(self._task.shards):
+                self._marks[tag] = min(senders.values())
+
+    def _end(self) -> Iterator[Message]:
+        for layer, tags in self._task.readers.items():
+            rounds = tuple({tag: marks[tag] for tag in tags} for marks in self._said)
+            value = dump(Watermarks(self._shard, rounds))
+            for shard in self._task.shards:
+                yield shard, layer, 0, WATERMARKS_TAG, value
+        stages = {run.stage.id: run.status() for run in self._runs}
+        status = dump(Status(self._task.number, self._shard, stages))
+        yield self._shard, self._task.depth, 0, STATUS_TAG, status
+        for run in self._runs:
+            run.save()
+        self._shard_state.set_value(_MARKS, dict(self._marks))
+        self._shard_state.set_value(_HEARD, self._heard)
+        self._shard_state.save()
+        yield from super()._end()
+
+
+_MARKS = "watermarks"
+_HEARD = "heard"
+
+
+class FirstLayer:
+    """The function for ``mapInArrow`` over the rows of the sources."""
+
+    def __init__(self, task: LayerTask) -> None:
+        self._task = task
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (row for batch in batches for row in messages(zip(*batch.to_pydict().values())))
+        columns = list(zip(*SourceTurn(self._task).run(rows), strict=True))
+        if columns:
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
+            ]
+            yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+class ShardLayer(StatefulProcessor):
+    """The processor for ``transformWithState`` over rows grouped by shard."""
+
+    def __init__(self, task: LayerTask) -> None:
+        self._task = task
+
+    def init(self, handle: Any) -> None:
+        self._map = spark_map(handle.getMapState("state", "key binary", "value binary"))
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        (shard,) = key
+        turn = ShardTurn(self._task, shard, ShardState(self._map))
+        for message in turn.run(messages(rows)):
+            yield _OUTPUT(*message)
+
+    def close(self) -> None:
+        """The shard's state belongs to Spark."""
+
+
+_OUTPUT = SparkRow("shard", "layer", "round", "tag", "value")

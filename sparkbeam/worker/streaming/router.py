@@ -1,0 +1,94 @@
+"""Takes what the sinks of a stage write to the stages that read it."""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from sparkbeam.plan.layers import Hop, Way
+from sparkbeam.worker.rows import CELL_BYTES
+from sparkbeam.worker.sources import Row
+from sparkbeam.worker.streaming.rows import Message, pack
+
+Deliver = Callable[[int, list[Row]], None]
+"""Hands rows of a port to the stages of the same layer and shard."""
+
+
+class Router:
+    """What sinks write to, in place of the row buffer of batch.
+
+    Args:
+        shards: the numbers of all shards.
+        home: the place of the own shard in ``shards``; None in the first layer, which has none.
+        hops: the ways out of each port, by its tag.
+        deliver: takes what stays in the layer.
+        emit: takes what leaves it.
+    """
+
+    def __init__(
+        self,
+        shards: tuple[int, ...],
+        home: int | None,
+        hops: Mapping[int, tuple[Hop, ...]],
+        deliver: Deliver,
+        emit: Callable[[Message], None],
+    ) -> None:
+        self._shards = shards
+        self._home = home
+        self._hops = hops
+        self._deliver = deliver
+        self._emit = emit
+        self._next = home or 0
+        self._round = 0
+        self._waiting: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
+        self._bytes = 0
+
+    def begin(self, round_number: int) -> None:
+        """All rows belong to this round from now on."""
+        self._round = round_number
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        """Adds a row."""
+        self._route(tag, [(key or b"", order, value)])
+
+    def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
+        """Adds many rows of one port."""
+        self._route(tag, list(zip(keys, orders, values, strict=True)))
+
+    def pass_on(self, tag: int, hops: tuple[Hop, ...], rows: list[Row]) -> None:
+        """Takes on rows of a source that no stage of the first layer reads."""
+        for hop in hops:
+            self._take(tag, hop, rows)
+
+    def _route(self, tag: int, rows: list[Row]) -> None:
+        for hop in self._hops[tag]:
+            self._take(tag, hop, rows)
+
+    def _take(self, tag: int, hop: Hop, rows: list[Row]) -> None:
+        shards = self._shards
+        waiting = self._waiting
+        match hop.way:
+            case Way.LOCAL:
+                self._deliver(tag, rows)
+                return
+            case Way.BROADCAST:
+                for shard in shards:
+                    waiting[hop.layer, shard, tag] += rows
+            case Way.BY_KEY:
+                count = len(shards)
+                for row in rows:
+                    waiting[hop.layer, shards[zlib.crc32(row[0]) % count], tag].append(row)
+            case Way.FORWARD if self._home is not None:
+                waiting[hop.layer, shards[self._home], tag] += rows
+            case _:
+                for row in rows:
+                    self._next = (self._next + 1) % len(shards)
+                    waiting[hop.layer, shards[self._next], tag].append(row)
+        self._bytes += sum(len(key) + len(value) for key, _, value in rows)
+        if self._bytes >= CELL_BYTES * len(shards):
+            self.flush()
+
+    def flush(self) -> None:
+        """Emits what has gathered."""
+        waiting, self._waiting, self._bytes = self._waiting, defaultdict(list), 0
+        for (layer, shard, tag), rows in waiting.items():
+            self._emit((shard, layer, self._round, tag, pack(rows)))

@@ -1,0 +1,148 @@
+"""The rows that travel between the layers of a streaming query.
+
+=========  ========  ====================================================
+column     type      meaning
+=========  ========  ====================================================
+``shard``  int32     whom the row is for; what Spark groups by
+``layer``  int32     the layer that the row is for; others hand it on
+``round``  int32     when it is to be processed within the micro-batch
+``tag``    int32     the port that it belongs to, or one of the tags below
+``value``  binary    rows of a port, packed; or a pickle
+=========  ========  ====================================================
+
+A micro-batch consists of *rounds*. A layer processes one after the other: the data of
+a round, then its watermark and clock. So one micro-batch can carry many steps of
+the watermark, and what they cause, through all layers.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sparkbeam.worker.sources import Row
+
+SCHEMA = pa.schema(
+    [
+        pa.field("shard", pa.int32()),
+        pa.field("layer", pa.int32()),
+        pa.field("round", pa.int32()),
+        pa.field("tag", pa.int32()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+DDL = "shard int, layer int, round int, tag int, value binary"
+"""The same as Spark's DDL."""
+
+Message = tuple[int, int, int, int, bytes]
+"""Shard, layer, round, tag and value."""
+
+REPORT_TAG = -1
+"""A task's metrics and warnings, for the sink."""
+
+TICK_TAG = -2
+"""A :class:`Tick`."""
+
+WATERMARKS_TAG = -3
+"""A :class:`Watermarks`."""
+
+STATUS_TAG = -4
+"""A :class:`Status`, for the sink."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Where the sources and the clock are at the end of a round.
+
+    Attributes:
+        time: processing time, in microseconds since the epoch.
+        watermarks: of each source by its tag, in microseconds since the epoch.
+    """
+
+    time: int
+    watermarks: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What a micro-batch depends on, beside its data; each shard of each layer gets it.
+
+    Attributes:
+        number: counts the ticks of the query.
+        rounds: the rounds of the micro-batch.
+        start: this is the first micro-batch: Impulses fire.
+    """
+
+    number: int
+    rounds: tuple[Round, ...]
+    start: bool = False
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """The output watermarks of a shard's stages, for a later layer.
+
+    Attributes:
+        shard: the sender.
+        rounds: for each round the watermarks in microseconds, by the tag of the port.
+    """
+
+    shard: int
+    rounds: tuple[dict[int, int], ...]
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """Where a stage is in a shard, at the end of a micro-batch; times are in microseconds.
+
+    Attributes:
+        input_watermark, output_watermark: the two watermarks.
+        due: when processing time lets it go on; None where nothing waits for that.
+        keys: of how many keys it has state.
+        state_bytes: how much state that is.
+    """
+
+    input_watermark: int
+    output_watermark: int
+    due: int | None = None
+    keys: int = 0
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a layer is in a shard, at the end of a micro-batch."""
+
+    layer: int
+    shard: int
+    stages: dict[str, StageStatus] = field(default_factory=dict)
+
+
+def pack(rows: Sequence[Row]) -> bytes:
+    """Rows of one port as one value."""
+    return pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(value: bytes) -> list[Row]:
+    """The inverse of :func:`pack`."""
+    rows: list[Row] = pickle.loads(value)
+    return rows
+
+
+def dump(content: object) -> bytes:
+    """A message's content as its value."""
+    return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+
+
+def load(value: bytes) -> Any:
+    """The inverse of :func:`dump`."""
+    return pickle.loads(value)
+
+
+def messages(rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
+    """Spark's rows as messages."""
+    for shard, layer, round_number, tag, value in rows:
+        yield shard, layer, round_number, tag, bytes(value)

@@ -1,0 +1,161 @@
+"""Side inputs in streaming: kept in the state of each shard that asks for them.
+
+An element of the main input waits until the window of each side input that belongs to
+its own window is *ready*: something has arrived for it, or its side input's watermark has
+passed its end.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from apache_beam.coders import coder_impl
+from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import Layout, SideInput
+from sparkbeam.worker.sinks import side_key
+from sparkbeam.worker.sources import Block, Row
+from sparkbeam.worker.sources import blocks as blocks_of
+from sparkbeam.worker.streaming.pages import KeyedState
+from sparkbeam.worker.values import RunCoder
+
+Waiting = tuple[int, bytes, bytes]
+"""A run of elements that wait: their timestamp, their key, and the run."""
+
+_RUNS = b"runs"
+_SEEN = b"seen"
+
+
+class StreamSideInputs:
+    """The side inputs of a stage, in one shard.
+
+    Args:
+        side_inputs: what they are.
+        maps: Beam's views of them, by transform id and local name.
+        keyed: the records that hold their content.
+    """
+
+    def __init__(
+        self,
+        side_inputs: Iterable[SideInput],
+        maps: Mapping[tuple[str, str], Any],
+        keyed: KeyedState,
+    ) -> None:
+        self._side_inputs = tuple(side_inputs)
+        self._maps = maps
+        self._keyed = keyed
+        self._names = {
+            (side.transform_id, side.local_name): str(number).encode() + b":"
+            for number, side in enumerate(self._side_inputs)
+        }
+
+    def add(self, rows: Mapping[int, list[Row]]) -> bool:
+        """Takes in what has arrived, by tag; tells whether there was anything."""
+        arrived = False
+        for side in self._side_inputs:
+            name = self._names[side.transform_id, side.local_name]
+            for tag in side.sources:
+                for key, _, run in rows.get(tag, ()):
+                    arrived = True
+                    self._keyed.record(name + key).bag(_RUNS).append([run])
+                    window = _window_part(key) if side.layout is Layout.SIDE_MULTIMAP else key
+                    self._keyed.record(name + window).set(_SEEN, True)
+        return arrived
+
+    def ready(self, window: BoundedWindow, watermarks: Mapping[int, int]) -> bool:
+        """Whether an element in a window need not wait.
+
+        Args:
+            window: of the main input.
+            watermarks: of the ports that feed the side inputs, by tag.
+        """
+        for side in self._side_inputs:
+            view = self._maps[side.transform_id, side.local_name]
+            target = view._side_input_data.window_mapping_fn(window)
+            if min(watermarks[tag] for tag in side.sources) > target.max_timestamp().micros:
+                continue
+            encoded = view._target_window_coder.encode(target)
+            name = self._names[side.transform_id, side.local_name]
+            if not self._keyed.record(name + side_key(encoded)).get(_SEEN):
+                return False
+        return True
+
+    def values(
+        self,
+        transform_id: str,
+        name: str,
+        window: bytes,
+        key: bytes,
+        coder: coder_impl.CoderImpl,
+    ) -> Iterable[Any]:
+        """The values of a window, or of a key in it; can be iterated again and again."""
+        prefix = self._names[transform_id, name]
+        return _Values(self._keyed, prefix + side_key(window, key), RunCoder(coder))
+
+
+class _Values:
+    def __init__(self, keyed: KeyedState, key: bytes, coder: RunCoder) -> None:
+        self._keyed = keyed
+        self._key = key
+        self._coder = coder
+
+    def __iter__(self) -> Iterator[Any]:
+        for run in self._keyed.record(self._key).bag(_RUNS):
+            yield from self._coder.decode(run)
+
+
+def _window_part(key: bytes) -> bytes:
+    """The part of a :func:`~sparkbeam.worker.sinks.side_key` that stands for the window."""
+    length = int.from_bytes(key[:4], "big")
+    return key[: 4 + length]
+
+
+class Gate:
+    """Keeps elements of the main input until the side inputs of their windows are ready.
+
+    Args:
+        side_inputs: what they wait for.
+        runs: encodes the elements.
+        waiting: what has waited in the micro-batch before.
+    """
+
+    def __init__(
+        self, side_inputs: StreamSideInputs, runs: RunCoder, waiting: list[Waiting] | None
+    ) -> None:
+        self._side_inputs = side_inputs
+        self._runs = runs
+        self.waiting: list[Waiting] = waiting or []
+
+    def let_through(
+        self, key: bytes, blocks: Iterable[Block], watermarks: Mapping[int, int]
+    ) -> Iterator[Block]:
+        """The elements that need not wait; keeps the others.
+
+        Args:
+            key: to which the elements belong, where that matters.
+            blocks: the elements.
+            watermarks: see :meth:`StreamSideInputs.ready`.
+        """
+        known: dict[BoundedWindow, bool] = {}
+        for template, values in blocks:
+            for window in template.windows:
+                if window not in known:
+                    known[window] = self._side_inputs.ready(window, watermarks)
+                single = WindowedValue(None, template.timestamp, (window,), template.pane_info)
+                if known[window]:
+                    yield single, values
+                else:
+                    run = self._runs.encode([single.with_value(value) for value in values])
+                    self.waiting.append((template.timestamp.micros, key, run))
+
+    def release(self, watermarks: Mapping[int, int]) -> Iterator[tuple[bytes, Block]]:
+        """What no longer has to wait, with its keys."""
+        waiting, self.waiting = self.waiting, []
+        for _, key, run in waiting:
+            elements = blocks_of(self._runs.decode(run))
+            for block in self.let_through(key, elements, watermarks):
+                yield key, block
+
+    def hold(self) -> int | None:
+        """The oldest timestamp that waits."""
+        return min((stamp for stamp, _, _ in self.waiting), default=None)
