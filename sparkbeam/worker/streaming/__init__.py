@@ -1,0 +1,1 @@
+"""Layers of a streaming pipeline: their state, and how a micro-batch passes through them."""
