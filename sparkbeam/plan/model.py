@@ -90,13 +90,18 @@ class Port:
 
 @dataclass(frozen=True)
 class SideInput:
-    """A side input of a stage: which ports feed it, and who asks for it by which name."""
+    """A side input of a stage: which ports feed it, and who asks for it by which name.
+
+    In streaming ``windows`` is the pickled pair of Beam's function from windows of the main
+    input to those of the side input, and the coder of the latter.
+    """
 
     transform_id: str
     local_name: str
     label: str
     layout: Layout
     sources: tuple[int, ...]
+    windows: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ expansion, greedy fusion. Two things differ from a portable runner:
   (:func:`fuse_siblings`), so that the PCollection is read once.
 """
 
+import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -26,6 +27,10 @@ GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
+COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
+CONVERT_TO_ACCUMULATORS = (
+    common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
+)
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 
 SOURCE_URNS = frozenset([TEST_STREAM])
@@ -37,6 +42,8 @@ RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE]) | SOURCE_UR
 NOTHING = "sparkbeam_nothing"
 """The PCollection that drives a stage whose root is a Flatten without inputs; nobody reads it."""
 
+
+_END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
 _Item = TypeVar("_Item")
 
@@ -76,7 +83,7 @@ def optimize(
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming else ()),
         translations.pack_combiners,
-        translations.lift_combiners,
+        lift_all_combiners if streaming else translations.lift_combiners,
         translations.expand_sdf,
         strip_reshuffles,
         spread_creates,
@@ -106,6 +113,47 @@ def side_input_readers_as_roots(
         if any(translations.side_inputs(transform) for transform in stage.transforms):
             stage.forced_root = True
     return stages
+
+
+def lift_all_combiners(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Makes accumulators before each grouping of a combine, so that state is accumulators.
+
+    Elements are combined with each other before the shuffle where nobody can tell the
+    difference: not with a trigger that counts them, nor where their timestamps count
+    one by one against a watermark that only the grouping knows.
+    """
+    lifted: list[translations.Stage] = []
+    for stage in stages:
+        before = _windowing(stage.transforms[0], context)
+        parts = list(translations.lift_combiners([stage], context))
+        if before is None or stage.transforms[0].spec.urn != COMBINE_PER_KEY:
+            lifted += parts
+            continue
+        merged = len(parts) > 2 and before.output_time == _END_OF_WINDOW
+        if len(parts) == 2:
+            trigger = copy.deepcopy(before.trigger)
+            before.trigger.Clear()
+            before.trigger.default.SetInParent()
+            parts = list(translations.lift_combiners([stage], context))
+            before.trigger.CopyFrom(trigger)
+        if not merged:
+            parts[0].transforms[0].spec.urn = CONVERT_TO_ACCUMULATORS
+        lifted += parts
+    return lifted
+
+
+def _windowing(
+    transform: beam_runner_api_pb2.PTransform, context: translations.TransformContext
+) -> beam_runner_api_pb2.WindowingStrategy | None:
+    """The windowing of a transform's only input."""
+    if len(transform.inputs) != 1:
+        return None
+    (pcollection,) = transform.inputs.values()
+    components = context.components
+    strategy = components.pcollections[pcollection].windowing_strategy_id
+    return components.windowing_strategies[strategy]
 
 
 def strip_reshuffles(

@@ -39,20 +39,33 @@ Event = Elements | Watermark | Elapse
 
 
 def encoded_events(
-    transform: beam_runner_api_pb2.PTransform, context: PipelineContext
+    transform: beam_runner_api_pb2.PTransform,
+    components: beam_runner_api_pb2.Components,
+    context: PipelineContext,
 ) -> bytes:
-    """The events of a TestStream; see :func:`events`."""
+    """The events of a TestStream; see :func:`events`.
+
+    Its elements are encoded as the PCollections of its outputs are, which need not be the
+    coder that it has itself.
+    """
     payload = proto_utils.parse_Bytes(
         transform.spec.payload, beam_runner_api_pb2.TestStreamPayload
     )
     coder = context.coders.get_by_id(payload.coder_id)
-    windowed = coders.WindowedValueCoder(coder, coders.GlobalWindowCoder()).get_impl()
+    windowed = {
+        output: coders.WindowedValueCoder(
+            context.coders.get_by_id(components.pcollections[pcollection].coder_id),
+            coders.GlobalWindowCoder(),
+        ).get_impl()
+        for output, pcollection in transform.outputs.items()
+    }
     found: list[Event] = []
     for event in payload.events:
         match event.WhichOneof("event"):
             case "element_event":
+                output = _output(event.element_event.tag)
                 encoded = b"".join(
-                    windowed.encode_nested(
+                    windowed[output].encode_nested(
                         WindowedValue(
                             coder.decode(element.encoded_element),
                             Timestamp(micros=element.timestamp * 1000),
@@ -61,7 +74,7 @@ def encoded_events(
                     )
                     for element in event.element_event.elements
                 )
-                found.append(Elements(_output(event.element_event.tag), encoded))
+                found.append(Elements(output, encoded))
             case "watermark_event":
                 advance = event.watermark_event
                 found.append(Watermark(_output(advance.tag), advance.new_watermark * 1000))

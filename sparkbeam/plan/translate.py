@@ -13,8 +13,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.pvalue import SideInputData
 from apache_beam.runners import pipeline_context
 from apache_beam.runners.pipeline_utils import (
     merge_common_environments,
@@ -128,7 +130,7 @@ class _Translation:
                 yield Source(name, transform.spec.urn, self._source_payload(transform), outputs)
 
     def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
-        return teststream.encoded_events(transform, self._context)
+        return teststream.encoded_events(transform, self._components, self._context)
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str
@@ -182,8 +184,18 @@ class _Translation:
                 multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
                 layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
                 sources = self._ports(transform.inputs[name], layout)
-                found.append(SideInput(transform_id, name, transform.unique_name, layout, sources))
+                windows = self._side_windows(side_input, transform.inputs[name])
+                found.append(
+                    SideInput(transform_id, name, transform.unique_name, layout, sources, windows)
+                )
         return found
+
+    def _side_windows(self, side_input: beam_runner_api_pb2.SideInput, pcollection: str) -> bytes:
+        if not self._streaming:
+            return b""
+        mapping = SideInputData.from_runner_api(side_input, self._context).window_mapping_fn
+        coder = self._windowing(pcollection).windowfn.get_window_coder()
+        return bytes(pickler.dumps((mapping, coder)))
 
     def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
         """The tags of the ports that together hold ``pcollection``."""

@@ -171,6 +171,8 @@ def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
     readers: dict[str, list[tuple[str, bool]]] = {stage.id: [] for stage in plan.stages}
     for stage in plan.stages:
         for tag in stage.inputs:
+            if tag not in writer:
+                continue  # It is that of a source.
             readers[writer[tag]].append((stage.id, stage.exchange in _SHUFFLES))
         for side_input in stage.side_inputs:
             for tag in side_input.sources:

@@ -137,10 +137,6 @@ class StageProcessor:
         residuals, _ = self._processor.process_bundle(f"bundle-{self._bundles}")
         return residuals
 
-    def operation(self, transform_id: str) -> Any:
-        """Beam's operation for a transform of the stage."""
-        return self._processor.ops[transform_id]
-
     def finalize(self) -> None:
         """Runs the bundle's finalizers, once its output has left the worker."""
         if self._processor.requires_finalization():

@@ -99,7 +99,7 @@ class Grouping:
         watermark = self._moment.input_watermark
         kept = []
         for element in elements:
-            windows = [w for w in element.windows if self._expires(w) > watermark]
+            windows = [w for w in element.windows if self._expires(w) > watermark + 1]
             self.dropped += len(element.windows) - len(windows)
             if len(windows) == len(element.windows):
                 kept.append(element)
@@ -138,7 +138,7 @@ class Grouping:
         while (due := state.record.pop_due(domain, limit)) is not None:
             fire, timer_id, payload = due
             if timer_id == _EXPIRY:
-                state.expire(self._expires, self._moment.input_watermark)
+                state.expire(self._expires, fire)
             elif state.knows(payload[0]):
                 window_id, name, _ = payload
                 yield from self._driver.process_timer(
@@ -206,7 +206,7 @@ class TriggerState(trigger.UnmergedState):
         expiry = min(map(expires, self._window_ids), default=MAX_MICROS + 1)
         if expiry <= MAX_MICROS:
             current = self.record.timer(_EXPIRY)
-            if current is None or current[1] != expiry:
+            if current is None or current[0] != expiry:
                 self.record.set_timer(_EXPIRY, EVENT_TIME, expiry, None, None)
 
     def knows(self, window_id: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from apache_beam.coders import coder_impl
+from apache_beam.internal import pickler
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -31,18 +32,16 @@ class StreamSideInputs:
 
     Args:
         side_inputs: what they are.
-        maps: Beam's views of them, by transform id and local name.
         keyed: the records that hold their content.
     """
 
     def __init__(
         self,
         side_inputs: Iterable[SideInput],
-        maps: Mapping[tuple[str, str], Any],
         keyed: KeyedState,
     ) -> None:
         self._side_inputs = tuple(side_inputs)
-        self._maps = maps
+        self._windows = [pickler.loads(side.windows) for side in self._side_inputs]
         self._keyed = keyed
         self._names = {
             (side.transform_id, side.local_name): str(number).encode() + b":"
@@ -69,12 +68,11 @@ class StreamSideInputs:
             window: of the main input.
             watermarks: of the ports that feed the side inputs, by tag.
         """
-        for side in self._side_inputs:
-            view = self._maps[side.transform_id, side.local_name]
-            target = view._side_input_data.window_mapping_fn(window)
+        for side, (mapping, coder) in zip(self._side_inputs, self._windows, strict=True):
+            target = mapping(window)
             if min(watermarks[tag] for tag in side.sources) > target.max_timestamp().micros:
                 continue
-            encoded = view._target_window_coder.encode(target)
+            encoded = coder.encode(target)
             name = self._names[side.transform_id, side.local_name]
             if not self._keyed.record(name + side_key(encoded)).get(_SEEN):
                 return False

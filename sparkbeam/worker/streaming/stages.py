@@ -83,7 +83,9 @@ class StageRun(ABC):
         if stored is not None:
             self.moment.input_watermark, self.moment.output_watermark = stored
         if self.stage.side_inputs:
-            self._side = _side_inputs(self.stage, self._processor, shard)
+            self._side = StreamSideInputs(
+                self.stage.side_inputs, shard.stage(f"{self.stage.id}/side")
+            )
             self._state.side_inputs = self._side
             runs = RunCoder(self._processor.source.windowed_coder.get_impl())
             self._gate = Gate(self._side, runs, shard.value(f"{self.stage.id}/waiting"))
@@ -338,15 +340,6 @@ class StatefulRun(StageRun):
 
     def _due(self) -> int | None:
         return self._keyed.next_due(PROCESSING_TIME)
-
-
-def _side_inputs(stage: Stage, processor: StageProcessor, shard: ShardState) -> StreamSideInputs:
-    maps = {
-        (side.transform_id, side_map._tag): side_map
-        for side in stage.side_inputs
-        for side_map in processor.operation(side.transform_id).side_input_maps
-    }
-    return StreamSideInputs(stage.side_inputs, maps, shard.stage(f"{stage.id}/side"))
 
 
 def _merging(source: SourceOperation) -> Any:

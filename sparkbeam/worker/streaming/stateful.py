@@ -138,7 +138,7 @@ def _cell(window: bytes, name: bytes) -> bytes:
 def _forget(record: Record, window: bytes) -> None:
     prefix = _cell(window, b"")
     for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
-        record.forget(cell)
+        record.pop(cell)
 
 
 class StoredTimers(Timers):
