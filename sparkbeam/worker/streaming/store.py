@@ -106,7 +106,7 @@ class PipelinedSparkMap:
         self._request = messages.StateRequest
         self._response = messages.StateResponse
         fields = messages.MapStateCall.DESCRIPTOR.fields_by_name
-        if not {"stateName", "getValue", "updateValue", "removeKey"} <= fields.keys():
+        if not {"stateName", "getValue", "updateValue", "removeKey"}.issubset(fields.keys()):
             raise AttributeError("MapStateCall has other fields")
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
