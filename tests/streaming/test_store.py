@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -135,9 +136,9 @@ def pages(step: int, entries: ByteMap) -> None:
     state.save()
     stage = ShardState(entries).stage("stage")
     assert stage.size[0] == 2000 + 500 * step
-    assert stage.next_due(0) == 1000
+    assert stage.next_due(0) == 0
     expected = min(step + 1, 4)
-    assert stage.record(b"key %d" % (1900 + 0)).get(b"sum") == expected
+    assert stage.record(b"key 1900").get(b"sum") == expected
     assert len(list(stage.record(b"key 1900").bag(b"bag"))) == 100 * expected
     middle = stage.record(b"key 1900").ordered(b"ordered").range(500, 502)
     assert [stamp for stamp, _ in middle] == [500] * expected + [501] * expected
@@ -153,6 +154,20 @@ def test_maps_take_large_values(streaming: Any, tmp_path: Path) -> None:
 
 def test_pages_keep_their_records_over_restarts(streaming: Any, tmp_path: Path) -> None:
     run(streaming, tmp_path, pages, 3)
+
+
+def failure(step: int, entries: ByteMap) -> None:
+    if isinstance(entries, PipelinedSparkMap):
+        entries.put({b"key": b"value"})
+        name, entries._name = entries._name, "unknown"
+        with pytest.raises(PySparkRuntimeError, match="unknown"):
+            entries.put({b"%d" % number: b"" for number in range(1000)})
+        entries._name = name
+        assert entries.get([b"key", b"1"]) == [b"value", None]
+
+
+def test_a_failed_request_leaves_the_client_usable(streaming: Any, tmp_path: Path) -> None:
+    run(streaming, tmp_path, failure, 1)
 
 
 def test_this_version_of_pyspark_allows_pipelining(streaming: Any, tmp_path: Path) -> None:
