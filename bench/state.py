@@ -1,0 +1,169 @@
+"""The state store of streaming layers: what an access costs, by way and by size.
+
+Run with ``python bench/state.py``. One query with two micro-batches: the first fills the
+state, the second is measured. It compares ways to read and write the state of many keys, and
+reads and clears a range of ordered bags of several sizes.
+"""
+
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam import session
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.store import ByteMap, PipelinedSparkMap, SparkMap
+
+KEYS = [b"key %d" % number for number in range(50_000)]
+VALUE = b"x" * 100
+BUFFERS = [10_000, 100_000, 1_000_000]
+RANGE = 1000
+PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SCHEMA = "task string, seconds double"
+
+
+def one_by_one(entries: ByteMap) -> None:
+    """An access for each read and write of a key."""
+    for key in KEYS:
+        entries.get([key])
+        entries.put({key: VALUE})
+
+
+def all_at_once(entries: ByteMap) -> None:
+    """An entry for each key, many accesses under way."""
+    entries.get(KEYS)
+    entries.put(dict.fromkeys(KEYS, VALUE))
+
+
+def paged(entries: ByteMap) -> None:
+    """Records in pages."""
+    state = ShardState(entries)
+    stage = state.stage("keys")
+    stage.prefetch(KEYS)
+    for key in KEYS:
+        record = stage.record(key)
+        record.get(b"cell")
+        record.set(b"cell", VALUE)
+    state.save()
+
+
+def fill(count: int) -> Callable[[ByteMap], None]:
+    """A task that makes an ordered bag."""
+
+    def task(entries: ByteMap) -> None:
+        state = ShardState(entries)
+        bag = state.stage(str(count)).record(b"key").ordered(b"cell")
+        bag.add((stamp, b"value %d" % stamp) for stamp in range(count))
+        state.save()
+
+    return task
+
+
+def read(count: int) -> Callable[[ByteMap], None]:
+    """A task that reads a range in the middle of an ordered bag."""
+
+    def task(entries: ByteMap) -> None:
+        bag = ShardState(entries).stage(str(count)).record(b"key").ordered(b"cell")
+        assert len(list(bag.range(count // 2, count // 2 + RANGE))) == RANGE
+
+    return task
+
+
+def clear(count: int) -> Callable[[ByteMap], None]:
+    """A task that clears that range."""
+
+    def task(entries: ByteMap) -> None:
+        state = ShardState(entries)
+        bag = state.stage(str(count)).record(b"key").ordered(b"cell")
+        bag.clear(count // 2, count // 2 + RANGE)
+        state.save()
+        assert len(bag) == count - RANGE
+
+    return task
+
+
+Task = tuple[str, type[ByteMap], Callable[[ByteMap], None]]
+
+WAYS: list[Task] = [
+    ("a call for each access", SparkMap, one_by_one),
+    ("an entry for each key, pipelined", PipelinedSparkMap, all_at_once),
+    ("pages, pipelined", PipelinedSparkMap, paged),
+]
+
+
+def measured() -> Iterator[Task]:
+    """The tasks of the second micro-batch."""
+    yield from WAYS
+    for count in BUFFERS:
+        yield f"read {RANGE:,} of {count:,}", PipelinedSparkMap, read(count)
+        yield f"clear {RANGE:,} of {count:,}", PipelinedSparkMap, clear(count)
+
+
+class Measure(StatefulProcessor):
+    """Fills the state in the first micro-batch, measures in the second."""
+
+    def init(self, handle: Any) -> None:
+        """Makes two maps, so that the ways do not disturb each other."""
+        self._keys = handle.getMapState("keys", "key binary", "value binary")
+        self._state = handle.getMapState("state", "key binary", "value binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Row]:
+        """Runs the tasks of the micro-batch."""
+        first = [row.step for row in rows] == [0]
+        fills = [*WAYS[1:], *(("", PipelinedSparkMap, fill(count)) for count in BUFFERS)]
+        for name, map_class, task in fills if first else measured():
+            by_key = task in (one_by_one, all_at_once)
+            entries = map_class(self._keys if by_key else self._state)
+            start = time.perf_counter()
+            task(entries)
+            if not first:
+                yield Row(task=name, seconds=time.perf_counter() - start)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def main() -> None:
+    """Runs the query and prints the table."""
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with tempfile.TemporaryDirectory() as folder:
+        source = str(Path(folder, "source"))
+        for step in range(2):
+            rows = spark.createDataFrame([("shard", step)], "shard string, step int")
+            rows.coalesce(1).write.mode("append").parquet(source)
+            stream = spark.readStream.schema("shard string, step int").parquet(source)
+            query = (
+                stream.groupBy("shard")
+                .transformWithState(Measure(), SCHEMA, "Append", "None")
+                .writeStream.format("parquet")
+                .option("path", str(Path(folder, "out")))
+                .option("checkpointLocation", str(Path(folder, "checkpoint")))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+        found = dict(map(tuple, spark.read.parquet(str(Path(folder, "out"))).collect()))
+    table = Table("task", "ms", "µs per key or entry")
+    for name, _, _ in measured():
+        each = len(KEYS) if name in {way[0] for way in WAYS} else RANGE
+        table.add_row(name, f"{found[name] * 1e3:,.1f}", f"{found[name] / each * 1e6:,.1f}")
+    Console().print(table)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
