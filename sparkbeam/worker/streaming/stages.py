@@ -264,7 +264,8 @@ class GroupingRun(StageRun):
         self._bundle(self._gated(b"", sources.blocks(panes)))
 
     def _hold(self) -> int | None:
-        return self._keyed.hold()
+        # At the end of time all has fired that ever will.
+        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
 
     def _due(self) -> int | None:
         return self._keyed.next_due(PROCESSING_TIME)
@@ -336,7 +337,8 @@ class StatefulRun(StageRun):
         return feed
 
     def _hold(self) -> int | None:
-        return self._keyed.hold()
+        # At the end of time all has fired that ever will.
+        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
 
     def _due(self) -> int | None:
         return self._keyed.next_due(PROCESSING_TIME)
