@@ -108,6 +108,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(2 * cores),
             "spark.driver.memory": f"{_local_memory_mb()}m",
             "spark.driver.maxResultSize": "0",
+            "spark.python.daemon.module": "sparkbeam.worker.daemon",
         }
     return defaults
 

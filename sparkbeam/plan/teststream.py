@@ -1,7 +1,4 @@
-"""The events of a TestStream, ready for the source of a streaming query."""
-
-import pickle
-from dataclasses import dataclass
+"""From the proto of a TestStream to its events."""
 
 from apache_beam.coders import coders
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -11,31 +8,7 @@ from apache_beam.utils import proto_utils
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-
-@dataclass(frozen=True)
-class Elements:
-    """Elements arrive at an output: windowed values, encoded one after the other."""
-
-    output: str
-    encoded: bytes
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """The watermark of an output advances, to microseconds since the epoch."""
-
-    output: str
-    micros: int
-
-
-@dataclass(frozen=True)
-class Elapse:
-    """Processing time advances by some microseconds."""
-
-    micros: int
-
-
-Event = Elements | Watermark | Elapse
+from sparkbeam.plan.events import Elapse, Elements, Event, Watermark, packed
 
 
 def encoded_events(
@@ -43,7 +16,7 @@ def encoded_events(
     components: beam_runner_api_pb2.Components,
     context: PipelineContext,
 ) -> bytes:
-    """The events of a TestStream; see :func:`events`.
+    """The events of a TestStream; see :func:`~sparkbeam.plan.events.unpacked`.
 
     Its elements are encoded as the PCollections of its outputs are, which need not be the
     coder that it has itself.
@@ -80,13 +53,7 @@ def encoded_events(
                 found.append(Watermark(_output(advance.tag), advance.new_watermark * 1000))
             case _:
                 found.append(Elapse(event.processing_time_event.advance_duration * 1000))
-    return pickle.dumps(found)
-
-
-def events(payload: bytes) -> list[Event]:
-    """The inverse of :func:`encoded_events`."""
-    found: list[Event] = pickle.loads(payload)
-    return found
+    return packed(found)
 
 
 def _output(tag: str) -> str:

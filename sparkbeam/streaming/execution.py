@@ -11,7 +11,8 @@ from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.source import SourceSpec, TickSource
-from sparkbeam.worker.streaming.layer import FirstLayer, ShardLayer, layer_tasks
+from sparkbeam.worker.streaming.layer import layer_tasks
+from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
 from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, STATUS_TAG, TICK_TAG, load
 from sparkbeam.worker.streaming.times import MAX_MICROS
 

@@ -7,7 +7,7 @@ plans. A micro-batch that runs again writes its file again.
 import json
 from dataclasses import asdict, dataclass
 
-from apache_beam.io.filesystems import FileSystems
+from sparkbeam.streaming.files import files
 
 _KEPT = 20
 
@@ -35,28 +35,18 @@ class FeedbackFiles:
     """
 
     def __init__(self, checkpoint: str) -> None:
-        self._folder = f"{checkpoint.rstrip('/')}/sparkbeam/feedback"
+        self._files = files(checkpoint)
 
     def write(self, feedback: Feedback) -> None:
         """Writes the feedback of a micro-batch, and removes an old one."""
-        if not FileSystems.exists(self._folder):
-            FileSystems.mkdirs(self._folder)
-        temporary = self._path(feedback.number) + ".tmp"
-        with FileSystems.create(temporary, "application/json") as file:
-            file.write(json.dumps(asdict(feedback)).encode())
-        if FileSystems.exists(self._path(feedback.number)):
-            FileSystems.delete([self._path(feedback.number)])
-        FileSystems.rename([temporary], [self._path(feedback.number)])
-        old = self._path(feedback.number - _KEPT)
-        if FileSystems.exists(old):
-            FileSystems.delete([old])
+        self._files.write(_name(feedback.number), json.dumps(asdict(feedback)).encode())
+        self._files.remove(_name(feedback.number - _KEPT))
 
     def read(self, number: int) -> Feedback | None:
         """The feedback of the micro-batch of a tick; None where there is none."""
-        if not FileSystems.exists(self._path(number)):
-            return None
-        with FileSystems.open(self._path(number)) as file:
-            return Feedback(**json.loads(file.read()))
+        content = self._files.read(_name(number))
+        return None if content is None else Feedback(**json.loads(content))
 
-    def _path(self, number: int) -> str:
-        return f"{self._folder}/{number}.json"
+
+def _name(number: int) -> str:
+    return f"feedback/{number}.json"

@@ -13,10 +13,10 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from sparkbeam.plan import teststream
+from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.worker.sinks import PLAIN_CELL
+from sparkbeam.worker.rows import PLAIN_CELL
 from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
@@ -82,7 +82,7 @@ class TickReader(DataSourceStreamReader):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
-        self._events = teststream.events(spec.events) if spec.events is not None else []
+        self._events = events.unpacked(spec.events) if spec.events is not None else []
         self._tags = dict(spec.outputs)
         self._feedback = FeedbackFiles(spec.checkpoint)
 
@@ -124,15 +124,15 @@ class TickReader(DataSourceStreamReader):
                 marks = dict.fromkeys(marks, MAX_MICROS)
             else:
                 match self._events[number]:
-                    case teststream.Elements(output, encoded):
+                    case events.Elements(output, encoded):
                         if output in self._tags and encoded:
                             cell = PLAIN_CELL + encoded
                             row = pack([(b"", 0, cell)])
                             rows.append((0, 0, 0, self._tags[output], row))
-                    case teststream.Watermark(output, micros):
+                    case events.Watermark(output, micros):
                         if output in self._tags:
                             marks[str(self._tags[output])] = min(micros, MAX_MICROS)
-                    case teststream.Elapse(micros):
+                    case events.Elapse(micros):
                         elapsed = micros
             position = replace(
                 position, time=position.time + elapsed, event=number + 1, watermarks=marks

@@ -26,6 +26,12 @@ SCHEMA = pa.schema(
     ]
 )
 
+Row = tuple[bytes, int, bytes]
+"""Key, order and value of a row of data."""
+
+PLAIN_CELL, BLOCK_CELL = b"\0", b"\1"
+"""The first byte of a chunk: windowed values one after the other, or a block of them."""
+
 METRICS_TAG = -1
 
 BATCH_BYTES = 4 << 20

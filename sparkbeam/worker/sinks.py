@@ -17,7 +17,7 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
-from sparkbeam.worker.rows import CELL_BYTES, RowBuffer
+from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
 
@@ -45,9 +45,6 @@ class Sink(ABC):
     def flush(self) -> None:
         """Turns what is held back into rows."""
 
-
-PLAIN_CELL, BLOCK_CELL = b"\0", b"\1"
-"""The first byte of a chunk: windowed values one after the other, or a block of them."""
 
 _SMALLEST_BLOCK = 4
 

@@ -25,17 +25,14 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.merging import ON_TIME, MergingGroups, last_millisecond
+from sparkbeam.worker.rows import BLOCK_CELL, Row
 from sparkbeam.worker.sinks import (
-    BLOCK_CELL,
     SESSION_HEADER,
     BlockCoder,
     combine_stamps,
     stripped_coder,
 )
 from sparkbeam.worker.values import RunCoder, ValuesBuilder
-
-Row = tuple[bytes, int, bytes]
-"""Key, order and value of a row of data."""
 
 Block = tuple[WindowedValue, list[Any]]
 """Values, and a windowed value that has the windowing of them all."""

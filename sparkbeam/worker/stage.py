@@ -27,9 +27,9 @@ from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import failure, metrics, sources
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
-from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, RowBuffer
+from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
 from sparkbeam.worker.sideinputs import SideInputData, SideInputs
-from sparkbeam.worker.sinks import PLAIN_CELL, sink_for
+from sparkbeam.worker.sinks import sink_for
 from sparkbeam.worker.state import BundleState
 
 _QUEUED_BATCHES = 3
@@ -156,7 +156,7 @@ class _Run:
             ]
             for create in processor.creates:
                 create.share = slice(number, None, self._task.tasks)
-            rows: Iterator[sources.Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
+            rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
@@ -225,7 +225,7 @@ class _Run:
         self._tally.add(processor.monitoring_infos())
         processor.finalize()
 
-    def _data_rows(self) -> Iterator[sources.Row]:
+    def _data_rows(self) -> Iterator[Row]:
         """The rows of data; reports of earlier stages go straight to the output."""
         for batch in self._batches:
             if self._abandoned.is_set():
@@ -250,7 +250,7 @@ def settle() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
-def _tuples(batch: pa.RecordBatch) -> Iterator[sources.Row]:
+def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:
     """Key, order and value of each row; a few megabytes of them at a time."""
     step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, step):

@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.sinks import stripped_coder
-from sparkbeam.worker.sources import Row
+from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState, Record
 from sparkbeam.worker.streaming.times import MAX_MICROS

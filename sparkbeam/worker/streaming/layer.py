@@ -8,16 +8,11 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
-from pyspark.sql import Row as SparkRow
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.worker import failure
-from sparkbeam.worker.sources import Row
+from sparkbeam.worker.rows import Row
 from sparkbeam.worker.stage import settle
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.router import Router
@@ -26,18 +21,15 @@ from sparkbeam.worker.streaming.rows import (
     STATUS_TAG,
     TICK_TAG,
     WATERMARKS_TAG,
-    SCHEMA,
     Message,
     Status,
     Tick,
     Watermarks,
     dump,
     load,
-    messages,
     unpack,
 )
 from sparkbeam.worker.streaming.stages import StageRun, stage_run
-from sparkbeam.worker.streaming.store import spark_map
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
 @dataclass(frozen=True)
@@ -288,41 +280,3 @@ class ShardTurn(Turn):
 
 _MARKS = "watermarks"
 _HEARD = "heard"
-
-
-class FirstLayer:
-    """The function for ``mapInArrow`` over the rows of the sources."""
-
-    def __init__(self, task: LayerTask) -> None:
-        self._task = task
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in messages(zip(*batch.to_pydict().values())))
-        columns = list(zip(*SourceTurn(self._task).run(rows), strict=True))
-        if columns:
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
-            ]
-            yield pa.record_batch(arrays, schema=SCHEMA)
-
-
-class ShardLayer(StatefulProcessor):
-    """The processor for ``transformWithState`` over rows grouped by shard."""
-
-    def __init__(self, task: LayerTask) -> None:
-        self._task = task
-
-    def init(self, handle: Any) -> None:
-        self._map = spark_map(handle.getMapState("state", "key binary", "value binary"))
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        (shard,) = key
-        turn = ShardTurn(self._task, shard, ShardState(self._map))
-        for message in turn.run(messages(rows)):
-            yield _OUTPUT(*message)
-
-    def close(self) -> None:
-        """The shard's state belongs to Spark."""
-
-
-_OUTPUT = SparkRow("shard", "layer", "round", "tag", "value")

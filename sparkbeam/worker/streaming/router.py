@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sparkbeam.plan.layers import Hop, Way
 from sparkbeam.worker.rows import CELL_BYTES
-from sparkbeam.worker.sources import Row
+from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.rows import Message, pack
 
 Deliver = Callable[[int, list[Row]], None]

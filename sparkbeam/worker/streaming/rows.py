@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkbeam.worker.sources import Row
+from sparkbeam.worker.rows import Row
 
 SCHEMA = pa.schema(
     [

@@ -21,8 +21,9 @@ from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import metrics, sources
 from sparkbeam.worker.operations import SourceOperation
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
-from sparkbeam.worker.sinks import PLAIN_CELL, sink_for
-from sparkbeam.worker.sources import Block, Row
+from sparkbeam.worker.sinks import sink_for
+from sparkbeam.worker.rows import PLAIN_CELL, Row
+from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.grouping import Grouping, expiry_of
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import ShardState

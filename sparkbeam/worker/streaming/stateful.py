@@ -18,7 +18,8 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.sources import Block, Row, blocks
+from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sources import Block, blocks
 from sparkbeam.worker.state import DONE, Done
 from sparkbeam.worker.streaming.grouping import expiry_of
 from sparkbeam.worker.streaming.moment import Moment

@@ -1,9 +1,10 @@
-"""The times of a streaming pipeline: microseconds since the epoch, as integers."""
+"""The ends of time in microseconds since the epoch, as Beam has them.
 
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+They are written out here, so that what only plans a query need not import Beam.
+"""
 
-MIN_MICROS = MIN_TIMESTAMP.micros
+MIN_MICROS = -9_223_372_036_854_775_000
 """The watermark before anything is known."""
 
-MAX_MICROS = MAX_TIMESTAMP.micros // 1000 * 1000
-"""The watermark of what has ended; in milliseconds as Beam's protos have it."""
+MAX_MICROS = 9_223_372_036_854_775_000
+"""The watermark of what has ended."""

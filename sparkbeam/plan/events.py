@@ -1,0 +1,41 @@
+"""The events of a TestStream, as the source of a streaming query takes them."""
+
+import pickle
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Elements arrive at an output: windowed values, encoded one after the other."""
+
+    output: str
+    encoded: bytes
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The watermark of an output advances, to microseconds since the epoch."""
+
+    output: str
+    micros: int
+
+
+@dataclass(frozen=True)
+class Elapse:
+    """Processing time advances by some microseconds."""
+
+    micros: int
+
+
+Event = Elements | Watermark | Elapse
+
+
+def packed(found: list[Event]) -> bytes:
+    """Events as the payload of a source."""
+    return pickle.dumps(found)
+
+
+def unpacked(payload: bytes) -> list[Event]:
+    """The inverse of :func:`packed`."""
+    found: list[Event] = pickle.loads(payload)
+    return found

@@ -1,0 +1,61 @@
+"""The layers as Spark's operators call them.
+
+Spark starts Python processes of its own that only ask what state an operator has. So nothing
+of Beam is imported before there are rows, and a task travels as bytes.
+"""
+
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from sparkbeam.worker.streaming.rows import SCHEMA, messages
+from sparkbeam.worker.streaming.store import spark_map
+
+if TYPE_CHECKING:
+    from sparkbeam.worker.streaming.layer import LayerTask
+
+_OUTPUT = SparkRow(*SCHEMA.names)
+
+
+class FirstLayer:
+    """The function for ``mapInArrow`` over the rows of the sources."""
+
+    def __init__(self, task: "LayerTask") -> None:
+        self._task = pickle.dumps(task)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from sparkbeam.worker.streaming.layer import SourceTurn
+
+        rows = (row for batch in batches for row in messages(zip(*batch.to_pydict().values())))
+        columns = list(zip(*SourceTurn(pickle.loads(self._task)).run(rows), strict=True))
+        if columns:
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
+            ]
+            yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+class ShardLayer(StatefulProcessor):
+    """The processor for ``transformWithState`` over rows grouped by shard."""
+
+    def __init__(self, task: "LayerTask") -> None:
+        self._task = pickle.dumps(task)
+
+    def init(self, handle: Any) -> None:
+        self._state = handle.getMapState("state", "key binary", "value binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        from sparkbeam.worker.streaming.layer import ShardTurn
+        from sparkbeam.worker.streaming.pages import ShardState
+
+        (shard,) = key
+        state = ShardState(spark_map(self._state))
+        for message in ShardTurn(pickle.loads(self._task), shard, state).run(messages(rows)):
+            yield _OUTPUT(*message)
+
+    def close(self) -> None:
+        """The shard's state belongs to Spark."""
