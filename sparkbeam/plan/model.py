@@ -46,6 +46,9 @@ class Layout(Enum):
     TRIGGERED = "triggered"
     """A key with a run of its windowed values, on the way to Beam's trigger driver."""
 
+    STORED = "stored"
+    """As TRIGGERED, in streaming: each value has its length before it, as it will be stored."""
+
     KEYED = "keyed"
     """A key with a run of its windowed elements, in the order in which they were produced."""
 
@@ -93,7 +96,8 @@ class SideInput:
     """A side input of a stage: which ports feed it, and who asks for it by which name.
 
     In streaming ``windows`` is the pickled pair of Beam's function from windows of the main
-    input to those of the side input, and the coder of the latter.
+    input to those of the side input, and the coder of the latter. ``endless`` tells that the
+    side input has one window which never ends, so that nobody can wait for that.
     """
 
     transform_id: str
@@ -102,6 +106,7 @@ class SideInput:
     layout: Layout
     sources: tuple[int, ...]
     windows: bytes = b""
+    endless: bool = False
 
 
 @dataclass(frozen=True)

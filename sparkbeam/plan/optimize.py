@@ -82,7 +82,7 @@ def optimize(
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming else ()),
-        translations.pack_combiners,
+        *(() if streaming else (translations.pack_combiners,)),
         lift_all_combiners if streaming else translations.lift_combiners,
         translations.expand_sdf,
         strip_reshuffles,

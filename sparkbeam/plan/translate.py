@@ -160,7 +160,7 @@ class _Translation:
             assert transform is not None
             (grouped,) = transform.inputs.values()
             layout = (
-                Layout.TRIGGERED if self._streaming else grouping_layout(self._windowing(grouped))
+                Layout.STORED if self._streaming else grouping_layout(self._windowing(grouped))
             )
             tags = self._ports(grouped, layout)
             return Exchange.BY_KEY, layout, tags, grouped, side_inputs
@@ -186,9 +186,25 @@ class _Translation:
                 sources = self._ports(transform.inputs[name], layout)
                 windows = self._side_windows(side_input, transform.inputs[name])
                 found.append(
-                    SideInput(transform_id, name, transform.unique_name, layout, sources, windows)
+                    SideInput(
+                        transform_id,
+                        name,
+                        transform.unique_name,
+                        layout,
+                        sources,
+                        windows,
+                        self._is_endless(transform.inputs[name]),
+                    )
                 )
         return found
+
+    def _is_endless(self, pcollection: str) -> bool:
+        unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+        return self._components.pcollections[
+            pcollection
+        ].is_bounded == unbounded and isinstance(
+            self._windowing(pcollection).windowfn, window.GlobalWindows
+        )
 
     def _side_windows(self, side_input: beam_runner_api_pb2.SideInput, pcollection: str) -> bytes:
         if not self._streaming:

@@ -232,17 +232,29 @@ class SessionSink(Sink):
 
 
 class KeyedSink(Sink):
-    """``Layout.KEYED`` and ``Layout.TRIGGERED``: whole windowed elements by key, in order."""
+    """Whole windowed elements by key, in order.
+
+    Args:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+        written: the coder to write with; None for that of the elements. With one of its own,
+            the keys are stripped from the elements.
+    """
 
     def __init__(
-        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, *, strip_key: bool
+        self,
+        tag: int,
+        rows: RowBuffer,
+        coder: coders.WindowedValueCoder,
+        written: coders.WindowedValueCoder | None = None,
     ) -> None:
         self._tag = tag
         self._rows = rows
-        self._strip_key = strip_key
+        self._strip_key = written is not None
         self._table = RunTable(
             coder.wrapped_value_coder.key_coder().get_impl(),
-            RunCoder(stripped_coder(coder).get_impl() if strip_key else coder.get_impl()),
+            RunCoder((written or coder).get_impl()),
         )
         self._parts = 0
 
@@ -262,6 +274,15 @@ class KeyedSink(Sink):
 def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
     """The coder of the windowed values of a PCollection of pairs, without their keys."""
     return coders.WindowedValueCoder(coder.wrapped_value_coder.value_coder(), coder.window_coder)
+
+
+def stored_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
+    """As :func:`stripped_coder`, with the length of each value before it.
+
+    Who reads with a coder of bytes in its place gets the values without decoding them.
+    """
+    value = coder.wrapped_value_coder.value_coder()
+    return coders.WindowedValueCoder(coders.LengthPrefixCoder(value), coder.window_coder)
 
 
 class TimeSortedSink(Sink):
@@ -362,9 +383,11 @@ def sink_for(
         case Layout.SESSIONS:
             return SessionSink(tag, rows, coder, windowing)
         case Layout.TRIGGERED:
-            return KeyedSink(tag, rows, coder, strip_key=True)
+            return KeyedSink(tag, rows, coder, stripped_coder(coder))
+        case Layout.STORED:
+            return KeyedSink(tag, rows, coder, stored_coder(coder))
         case Layout.KEYED:
-            return KeyedSink(tag, rows, coder, strip_key=False)
+            return KeyedSink(tag, rows, coder)
         case Layout.TIME_SORTED:
             return TimeSortedSink(tag, rows, coder)
         case Layout.SIDE_ITERABLE:

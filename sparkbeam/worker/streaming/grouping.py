@@ -4,7 +4,7 @@ Values are kept encoded, in a bag for each key and window. Where the stage start
 the merge of a combine, what is kept is one accumulator.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -17,13 +17,12 @@ from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.sinks import stripped_coder
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState, Record
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
-from sparkbeam.worker.values import RunCoder
+from sparkbeam.worker.values import RunCoder, ValuesBuilder
 
 _EXPIRY = b"expiry"
 _STATE = b"state"
@@ -53,8 +52,10 @@ class Grouping:
     ) -> None:
         pair = coder.wrapped_value_coder
         self._decode_key = pair.key_coder().get_impl().decode_nested
-        self._runs = RunCoder(stripped_coder(coder).get_impl())
-        self._windowing = windowing
+        stored = coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder)
+        self._runs = RunCoder(stored.get_impl())
+        self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
+        self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
         self._expires = expiry_of(windowing)
         self._moment = moment
         self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
@@ -63,6 +64,14 @@ class Grouping:
             pair.value_coder().get_impl(), coder.window_coder.get_impl(), combine_fn
         )
         self.dropped = 0
+        self._combine_fn = combine_fn
+        if combine_fn is not None:
+            combine_fn.setup()
+
+    def close(self) -> None:
+        """Ends the use of the CombineFn."""
+        if self._combine_fn is not None:
+            self._combine_fn.teardown()
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         """Takes elements in; gives the panes that they trigger."""
@@ -120,8 +129,15 @@ class Grouping:
         for pane in work(state):
             if not decoded:
                 key, decoded = self._decode_key(encoded_key), True
-            yield pane.with_value((key, pane.value))
+            yield pane.with_value((key, self._values(pane.value)))
         state.save(self._expires)
+
+    def _values(self, stored: list[list[bytes]]) -> Any:
+        """The values of a pane, decoded when they are asked for if they are many."""
+        builder = ValuesBuilder(self._value_runs)
+        for items in stored:
+            builder.append(self._stored_runs.encode(items))
+        return builder.values()
 
     def _added(
         self, state: "TriggerState", elements: list[WindowedValue]
@@ -167,8 +183,8 @@ class _Parts:
     """How the content of a record is encoded."""
 
     def __init__(self, values: Any, windows: Any, combine_fn: CombineFn | None) -> None:
-        self.encode = values.encode_nested
-        self.decode = values.decode_nested
+        self.encode = values.encode
+        self.decode = values.decode
         self.encode_window = windows.encode_nested
         self.decode_window = windows.decode_nested
         self.combine_fn = combine_fn
@@ -274,8 +290,8 @@ class TriggerState(trigger.UnmergedState):
         at = (window, tag.tag)
         match tag:
             case trigger._ListStateTag():
-                decode = self._parts.decode
-                return [decode(value) for value in self.record.bag(_cell(window))]
+                # One item: what the driver joins for a pane are the bags of its windows.
+                return [list(self.record.bag(_cell(window)))]
             case trigger._CombiningValueStateTag():
                 if at not in self._values:
                     return tag.combine_fn.extract_output(tag.combine_fn.create_accumulator())
@@ -299,14 +315,14 @@ class TriggerState(trigger.UnmergedState):
         else:
             self._values.pop((window, tag.tag), None)
 
-    def _add_value(self, window: int, value: Any) -> None:
+    def _add_value(self, window: int, value: bytes) -> None:
         bag = self.record.bag(_cell(window))
         combine_fn = self._parts.combine_fn
         if combine_fn is None:
-            bag.append([self._parts.encode(value)])
+            bag.append([value])
             return
-        stored: Iterable[Any] = (self._parts.decode(item) for item in bag)
-        merged = combine_fn.compact(combine_fn.merge_accumulators([*stored, value]))
+        accumulators = [self._parts.decode(item) for item in (*bag, value)]
+        merged = combine_fn.compact(combine_fn.merge_accumulators(accumulators))
         bag.replace([self._parts.encode(merged)])
 
 

@@ -1,8 +1,8 @@
 """Side inputs in streaming: kept in the state of each shard that asks for them.
 
 An element of the main input waits until the window of each side input that belongs to
-its own window is *ready*: something has arrived for it, or its side input's watermark has
-passed its end.
+its own window is *ready*: the side input's watermark has passed its end, so that the content
+does not depend on chance. Where the window never ends, it is ready when something has arrived.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,6 +73,8 @@ class StreamSideInputs:
             target = mapping(window)
             if min(watermarks[tag] for tag in side.sources) > target.max_timestamp().micros:
                 continue
+            if not side.endless:
+                return False
             encoded = coder.encode(target)
             name = self._names[side.transform_id, side.local_name]
             if not self._keyed.record(name + side_key(encoded)).get(_SEEN):

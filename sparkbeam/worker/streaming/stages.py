@@ -261,6 +261,10 @@ class GroupingRun(StageRun):
     def _on_time(self) -> None:
         self._put_out(self._grouping.fire())
 
+    def close(self) -> bytes | None:
+        self._grouping.close()
+        return super().close()
+
     def _put_out(self, panes: Iterator[WindowedValue]) -> None:
         self._bundle(self._gated(b"", sources.blocks(panes)))
 
@@ -360,6 +364,6 @@ def _merging(source: SourceOperation) -> Any:
 def stage_run(run_id: str, stage: Stage, shard: ShardState | None, router: Router) -> StageRun:
     """The run of a stage, of the kind that it is."""
     if stage.exchange is Exchange.BY_KEY:
-        kind = GroupingRun if stage.layout is Layout.TRIGGERED else StatefulRun
+        kind = GroupingRun if stage.layout is Layout.STORED else StatefulRun
         return kind(run_id, stage, shard, router)
     return PlainRun(run_id, stage, shard, router)
