@@ -171,9 +171,7 @@ class SparkRunner(PipelineRunner):
         return result
 
 
-def _is_streaming(
-    pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
-) -> bool:
+def _is_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
     """Whether the pipeline asks for a streaming query."""
     unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
     return options.view_as(StandardOptions).streaming or any(

@@ -128,6 +128,8 @@ class Stage:
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
         creates: the stage starts with a Create, of whose values each task takes its share.
+        reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
+            output is unbounded.
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
     """
 
@@ -142,6 +144,7 @@ class Stage:
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
     creates: bool = False
+    reads_unbounded: bool = False
     row_types: bytes = b""
 
     @property

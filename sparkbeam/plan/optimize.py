@@ -25,12 +25,11 @@ IMPULSE = common_urns.primitives.IMPULSE.urn
 FLATTEN = common_urns.primitives.FLATTEN.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
+PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
 COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
-CONVERT_TO_ACCUMULATORS = (
-    common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
-)
+CONVERT_TO_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 
 SOURCE_URNS = frozenset([TEST_STREAM])

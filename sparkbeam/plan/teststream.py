@@ -21,9 +21,7 @@ def encoded_events(
     Its elements are encoded as the PCollections of its outputs are, which need not be the
     coder that it has itself.
     """
-    payload = proto_utils.parse_Bytes(
-        transform.spec.payload, beam_runner_api_pb2.TestStreamPayload
-    )
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.TestStreamPayload)
     coder = context.coders.get_by_id(payload.coder_id)
     windowed = {
         output: coders.WindowedValueCoder(

@@ -63,9 +63,7 @@ def translate(
     validate_pipeline_graph(pipeline)
     pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
     context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
-    return _Translation(
-        context.components, stages, _applied(pipeline), streaming=streaming
-    ).plan()
+    return _Translation(context.components, stages, _applied(pipeline), streaming=streaming).plan()
 
 
 @dataclass
@@ -159,9 +157,7 @@ class _Translation:
         if urn == optimize.GROUP_BY_KEY:
             assert transform is not None
             (grouped,) = transform.inputs.values()
-            layout = (
-                Layout.STORED if self._streaming else grouping_layout(self._windowing(grouped))
-            )
+            layout = Layout.STORED if self._streaming else grouping_layout(self._windowing(grouped))
             tags = self._ports(grouped, layout)
             return Exchange.BY_KEY, layout, tags, grouped, side_inputs
         if urn == optimize.RESHUFFLE:
@@ -199,12 +195,12 @@ class _Translation:
         return found
 
     def _is_endless(self, pcollection: str) -> bool:
-        unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
-        return self._components.pcollections[
-            pcollection
-        ].is_bounded == unbounded and isinstance(
-            self._windowing(pcollection).windowfn, window.GlobalWindows
-        )
+        windowfn = self._windowing(pcollection).windowfn
+        return self._is_unbounded(pcollection) and isinstance(windowfn, window.GlobalWindows)
+
+    def _is_unbounded(self, pcollection: str) -> bool:
+        is_bounded = self._components.pcollections[pcollection].is_bounded
+        return bool(is_bounded == beam_runner_api_pb2.IsBounded.UNBOUNDED)
 
     def _side_windows(self, side_input: beam_runner_api_pb2.SideInput, pcollection: str) -> bytes:
         if not self._streaming:
@@ -222,9 +218,9 @@ class _Translation:
                 for _, source in sorted(transform.inputs.items())
                 for tag in self._ports(source, layout)
             )
-        if transform is not None and transform.spec.urn in optimize.SOURCE_URNS:
-            if layout is Layout.CHUNKS:
-                return (self._source_tags.setdefault(pcollection, next(self._tags)),)
+        from_source = transform is not None and transform.spec.urn in optimize.SOURCE_URNS
+        if from_source and layout is Layout.CHUNKS:
+            return (self._source_tags.setdefault(pcollection, next(self._tags)),)
         if pcollection not in self._writer:
             self._add_identity(pcollection)
         draft = self._writer[pcollection]
@@ -296,6 +292,11 @@ class _Translation:
             ports=tuple(draft.ports.values()),
             side_inputs=side_inputs,
             row_types=self._row_types,
+            reads_unbounded=any(
+                t.spec.urn == optimize.PROCESS_RESTRICTIONS
+                and any(map(self._is_unbounded, t.outputs.values()))
+                for t in draft.transforms
+            ),
             creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
         )
 

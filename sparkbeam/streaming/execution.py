@@ -90,9 +90,7 @@ class StreamingExecution:
         first, *later = layer_tasks(uuid.uuid4().hex, self._topology, self._shards)
         rows = rows.mapInArrow(FirstLayer(first), DDL)
         for task in later:
-            rows = rows.groupBy("shard").transformWithState(
-                ShardLayer(task), DDL, "Append", "None"
-            )
+            rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
 
     def _sink(self, batch: Any, batch_id: int) -> None:
@@ -128,5 +126,3 @@ def _shards(session: Any, count: int) -> tuple[int, ...]:
     for number, partition in enumerate(row[0]):
         of_partition.setdefault(partition, number)
     return tuple(of_partition[partition] for partition in range(count))
-
-

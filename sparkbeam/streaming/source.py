@@ -90,7 +90,9 @@ class TickReader(DataSourceStreamReader):
         marks = {str(tag): MIN_MICROS for tag in self._tags.values()}
         return Position(0, 0, 0, marks).offset()
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
         position = Position(**(start or self.initialOffset()))
         if position.number and not self._is_due(position):
             return position.offset()

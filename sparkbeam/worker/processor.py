@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import bundle_processor, sdk_worker
+from apache_beam.runners.worker import bundle_processor, operations, sdk_worker
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
@@ -135,6 +135,19 @@ class StageProcessor:
         self._bundles += 1
         self._channel.feed = feed
         residuals, _ = self._processor.process_bundle(f"bundle-{self._bundles}")
+        return residuals
+
+    def split(self) -> list[Residual]:
+        """Ends the restriction that is being processed as soon as can be; from any thread.
+
+        Returns:
+            What is left of it.
+        """
+        residuals: list[Residual] = []
+        for operation in self._processor.ops.values():
+            if isinstance(operation, operations.SdfProcessSizedElements):
+                _, left = operation.try_split(0.0) or ((), ())
+                residuals += [self._processor.delayed_bundle_application(*some) for some in left]
         return residuals
 
     def finalize(self) -> None:

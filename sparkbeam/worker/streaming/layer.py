@@ -14,6 +14,7 @@ from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.worker import failure
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.stage import settle
+from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.rows import (
@@ -29,8 +30,9 @@ from sparkbeam.worker.streaming.rows import (
     load,
     unpack,
 )
-from sparkbeam.worker.streaming.stages import StageRun, stage_run
+from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+
 
 @dataclass(frozen=True)
 class LayerTask:
@@ -127,13 +129,15 @@ class Turn(ABC):
         for row in rows:
             yield from self._take(row)
         label = self._task.stages[0].labels[-1] if self._task.stages else ""
+        self._inbox = self._data.pop(0, {})
         try:
             for stage in self._task.stages:
                 label = stage.labels[-1]
                 self._runs.append(stage_run(self._task.run_id, stage, self._state, self._router))
             count = len(self._tick.rounds) if self._tick is not None else 0
-            for number in range(max([count, *(late + 1 for late in self._data)])):
-                self._inbox = self._data.pop(number, {})
+            for number in range(max([1, count, *(late + 1 for late in self._data)])):
+                if number:
+                    self._inbox = self._data.pop(number, {})
                 self._router.begin(number)
                 for run in self._round(number):
                     label = run.stage.labels[-1]

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from sparkbeam.plan.layers import Hop, Way
-from sparkbeam.worker.rows import CELL_BYTES
-from sparkbeam.worker.rows import Row
+from sparkbeam.worker.rows import CELL_BYTES, Row
 from sparkbeam.worker.streaming.rows import Message, pack
 
 Deliver = Callable[[int, list[Row]], None]
@@ -46,21 +45,22 @@ class Router:
         """All rows belong to this round from now on."""
         self._round = round_number
 
+    def take(self, tag: int, rows: list[Row]) -> None:
+        """Adds rows of one port."""
+        for hop in self._hops[tag]:
+            self._take(tag, hop, rows)
+
     def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
         """Adds a row."""
-        self._route(tag, [(key or b"", order, value)])
+        self.take(tag, [(key or b"", order, value)])
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         """Adds many rows of one port."""
-        self._route(tag, list(zip(keys, orders, values, strict=True)))
+        self.take(tag, list(zip(keys, orders, values, strict=True)))
 
     def pass_on(self, tag: int, hops: tuple[Hop, ...], rows: list[Row]) -> None:
         """Takes on rows of a source that no stage of the first layer reads."""
         for hop in hops:
-            self._take(tag, hop, rows)
-
-    def _route(self, tag: int, rows: list[Row]) -> None:
-        for hop in self._hops[tag]:
             self._take(tag, hop, rows)
 
     def _take(self, tag: int, hop: Hop, rows: list[Row]) -> None:

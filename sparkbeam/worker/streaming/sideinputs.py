@@ -14,8 +14,8 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
-from sparkbeam.worker.sinks import side_key
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sinks import side_key
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.sources import blocks as blocks_of
 from sparkbeam.worker.streaming.pages import KeyedState

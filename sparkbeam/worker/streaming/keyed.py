@@ -1,0 +1,146 @@
+"""Stages that read a shuffle by key: groupings, user state and timers."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.runners.worker import operations
+from apache_beam.transforms.combiners import curry_combine_fn
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import Layout
+from sparkbeam.worker import sources
+from sparkbeam.worker.operations import SourceOperation
+from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sources import Block
+from sparkbeam.worker.streaming.grouping import Grouping, expiry_of
+from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.stages import StageRun
+from sparkbeam.worker.streaming.stateful import KeyedInput, StoredTimers
+from sparkbeam.worker.streaming.times import MAX_MICROS
+from sparkbeam.worker.timers import PROCESSING_TIME
+
+_KEYS_PER_BUNDLE = 1000
+
+
+class GroupingRun(StageRun):
+    """A stage that reads a GroupByKey."""
+
+    def _load(self, shard: ShardState) -> None:
+        super()._load(shard)
+        source = self._processor.source
+        assert source.grouped_coder is not None and source.grouped_windowing is not None
+        self._keyed = shard.stage(self.stage.id)
+        self._grouping = Grouping(
+            source.grouped_coder,
+            source.grouped_windowing,
+            _merging(source),
+            self._keyed,
+            self.moment,
+        )
+
+    def _receive(self, rows: list[Row]) -> None:
+        self._put_out(self._grouping.add(rows))
+
+    def _on_time(self) -> None:
+        self._put_out(self._grouping.fire())
+
+    def close(self) -> bytes | None:
+        self._grouping.close()
+        return super().close()
+
+    def _put_out(self, panes: Iterator[WindowedValue]) -> None:
+        self._bundle(self._gated(b"", sources.blocks(panes)))
+
+    def _hold(self) -> int | None:
+        # At the end of time all has fired that ever will.
+        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
+
+    def _due(self) -> int | None:
+        return self._keyed.next_due(PROCESSING_TIME)
+
+
+class StatefulRun(StageRun):
+    """A stage with user state or timers."""
+
+    def _load(self, shard: ShardState) -> None:
+        super()._load(shard)
+        source = self._processor.source
+        self._keyed = shard.stage(self.stage.id)
+        self._input = KeyedInput(
+            source.windowed_coder,
+            source.windowing,
+            self._keyed,
+            sorted_by_time=self.stage.layout is Layout.TIME_SORTED,
+        )
+        windows = source.windowed_coder.window_coder
+        self._state.keyed = self._keyed
+        self._state.expires = expiry_of(source.windowing)
+        self._state.decode_window = windows.decode
+        self._timers: StoredTimers = self._processor.timers
+        self._timers.moment = self.moment
+        self._timers.state = self._state
+        self._timers.encode_window = windows.encode
+
+    def _receive(self, rows: list[Row]) -> None:
+        arrived = self._input.arrived(rows, self.moment.input_watermark)
+        self._bundles_of((key, self._gated(key, blocks)) for key, blocks in arrived)
+
+    def _release(self) -> None:
+        if self._gate is not None and self._gate.waiting:
+            released = self._gate.release(self._marks)
+            self._bundles_of((key, iter([block])) for key, block in released)
+
+    def _on_time(self) -> None:
+        limits = (self.moment.input_watermark, self.moment.processing_limit())
+        for domain, limit in enumerate(limits):
+            due = self._keyed.due_keys(domain, limit)
+            self._bundles_of(((key, iter(())) for key in due), fire=True)
+
+    def _bundles_of(
+        self, keys: Iterator[tuple[bytes, Iterator[Block]]], *, fire: bool = False
+    ) -> None:
+        """Processes keys with their new elements, many to a bundle."""
+        for first in keys:
+            some = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
+            feed = self._feed(some, fire=fire)
+            self._run(lambda feed=feed: self._processor.process(feed))  # type: ignore[misc]
+
+    def _feed(
+        self, keys: Iterable[tuple[bytes, Iterator[Block]]], *, fire: bool
+    ) -> Callable[[Any], Iterator[Any]]:
+        timers, source = self._timers, self._processor.source
+
+        def feed(go_on: Any) -> Iterator[Any]:
+            for key, elements in keys:
+                timers.record = self._keyed.record(key)
+                source.elements = elements
+                yield go_on
+                timers.collect()
+                if fire:
+                    ripe = self._input.ripe(timers.record, self.moment.input_watermark)
+                    source.elements = ripe
+                    yield go_on
+                    yield from timers.fire()
+
+        return feed
+
+    def _hold(self) -> int | None:
+        # At the end of time all has fired that ever will.
+        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
+
+    def _due(self) -> int | None:
+        return self._keyed.next_due(PROCESSING_TIME)
+
+
+def _merging(source: SourceOperation) -> Any:
+    """The CombineFn whose merge is all that the grouped values go to, or None."""
+    consumers = source.consumer
+    if len(consumers) != 1 or not isinstance(consumers[0], operations.CombineOperation):
+        return None
+    spec = consumers[0].spec
+    if spec.phase != "merge":
+        return None
+    fn, args, kwargs = pickler.loads(spec.serialized_fn)[:3]
+    return curry_combine_fn(fn, args, kwargs)

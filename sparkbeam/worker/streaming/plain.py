@@ -1,0 +1,62 @@
+"""Stages without keys."""
+
+from collections.abc import Iterator
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.worker import sources
+from sparkbeam.worker.processor import Residual
+from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sources import Block
+from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.stages import StageRun
+from sparkbeam.worker.streaming.times import MIN_MICROS
+
+
+class PlainRun(StageRun):
+    """A stage without keys: all that it keeps is what splittable DoFns defer."""
+
+    _deferred: tuple[tuple[int, int, bytes], ...] = ()
+
+    def _load(self, shard: ShardState) -> None:
+        super()._load(shard)
+        self._deferred = shard.value(f"{self.stage.id}/deferred") or ()
+
+    def _save(self, shard: ShardState) -> None:
+        super()._save(shard)
+        shard.set_value(f"{self.stage.id}/deferred", self._deferred)
+
+    def _receive(self, rows: list[Row]) -> None:
+        self._bundle(self._gated(b"", self._decoded(rows)))
+
+    def _decoded(self, rows: list[Row]) -> Iterator[Block]:
+        source = self._processor.source
+        coder = source.grouped_coder or source.windowed_coder
+        return sources.chunks(iter(rows), coder)
+
+    def _on_time(self) -> None:
+        now = self.moment.clock
+        due = [encoded for at, _, encoded in self._deferred if at <= now]
+        if due:
+            self._deferred = tuple(kept for kept in self._deferred if kept[0] > now)
+            decode = self._processor.source.windowed_coder_impl.decode_all
+            self._bundle(sources.blocks(e for encoded in due for e in decode(encoded)))
+
+    def _defer(self, residuals: list[Residual]) -> None:
+        for residual in residuals:
+            delay = residual.requested_time_delay
+            at = self.moment.clock + delay.seconds * 1_000_000 + delay.nanos // 1000
+            deferred = (at, _held_by(residual), residual.application.element)
+            self._deferred = (*self._deferred, deferred)
+
+    def _hold(self) -> int | None:
+        return min((hold for _, hold, _ in self._deferred), default=None)
+
+    def _due(self) -> int | None:
+        return min((at for at, _, _ in self._deferred), default=None)
+
+
+def _held_by(residual: Residual) -> int:
+    """The watermark that a deferred restriction lets through."""
+    estimates = residual.application.output_watermarks.values()
+    return min((Timestamp.from_proto(e).micros for e in estimates), default=MIN_MICROS)

@@ -1,0 +1,130 @@
+"""Splittable DoFns whose output never ends: read in one micro-batch, handed on in the next.
+
+What such a DoFn gives when it is asked again need not be what it gave before. So a
+micro-batch hands on only what an earlier one has read and Spark has committed with the state:
+the rows, the positions and the watermark that belong to them. A micro-batch that runs again
+then hands on the same rows, whatever is read the second time.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+
+from sparkbeam.plan.model import Stage
+from sparkbeam.worker import metrics
+from sparkbeam.worker.processor import Residual, StageProcessor
+from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sources import Block
+from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.plain import PlainRun
+from sparkbeam.worker.streaming.router import Router
+from sparkbeam.worker.streaming.times import MIN_MICROS
+
+READ_SECONDS = 1.0
+"""A micro-batch reads for about this long at most."""
+
+READ_ELEMENTS = 100_000
+"""A micro-batch reads about this many elements at most, in each shard."""
+
+_LOOK_SECONDS = 0.02
+
+
+class ReadingRun(PlainRun):
+    """A stage that processes the restrictions of an unbounded splittable DoFn."""
+
+    def __init__(self, run_id: str, stage: Stage, shard: ShardState, router: Router) -> None:
+        self._handed_on = router
+        self._read = Reading()
+        super().__init__(run_id, stage, shard, self._read)
+
+    def _load(self, shard: ShardState) -> None:
+        super()._load(shard)
+        self._committed, rows = shard.value(f"{self.stage.id}/read") or (MIN_MICROS, [])
+        for tag, some in rows:
+            self._handed_on.take(tag, some)
+
+    def _save(self, shard: ShardState) -> None:
+        super()._save(shard)
+        shard.set_value(f"{self.stage.id}/read", (self._let_through(), self._read.rows))
+
+    def advance(self, watermarks: Mapping[int, int]) -> None:
+        published = self._committed
+        super().advance(watermarks)
+        self.moment.output_watermark = max(published, MIN_MICROS)
+
+    def _let_through(self) -> int:
+        """The watermark of what has been read by now."""
+        holds = [self.moment.input_watermark, self._hold()]
+        return max(self._committed, min(hold for hold in holds if hold is not None))
+
+    def _receive(self, rows: list[Row]) -> None:
+        """Keeps new restrictions with those that are under way."""
+        for block in self._gated(b"", self._decoded(rows)):
+            self._keep(block)
+
+    def _keep(self, block: Block) -> None:
+        template, values = block
+        encode = self._processor.source.windowed_coder_impl.encode
+        for value in values:
+            deferred = (self.moment.clock, MIN_MICROS, encode(template.with_value(value)))
+            self._deferred = (*self._deferred, deferred)
+
+    def _bundle(self, elements: Iterator[Block]) -> None:
+        watch = _Watch(self._processor)
+        with watch:
+            super()._bundle(self._until(watch, elements))
+        self._defer(watch.residuals)
+
+    def _until(self, watch: "_Watch", elements: Iterator[Block]) -> Iterator[Block]:
+        """The restrictions that are begun before the time is over; keeps the others."""
+        for template, values in elements:
+            for value in values:
+                if watch.is_over:
+                    self._keep((template, [value]))
+                else:
+                    yield template, [value]
+
+    def _due(self) -> int | None:
+        if self._read.rows or self._let_through() > self.moment.output_watermark:
+            return self.moment.clock
+        return super()._due()
+
+
+class Reading(Router):
+    """Keeps what the sinks write.
+
+    Attributes:
+        rows: of each port, by its tag, in the order in which they were written.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, list[Row]]] = []
+
+    def take(self, tag: int, rows: list[Row]) -> None:
+        self.rows.append((tag, rows))
+
+
+class _Watch:
+    """Splits the restriction that is being processed when enough has been read."""
+
+    def __init__(self, processor: StageProcessor) -> None:
+        self._processor = processor
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="sparkbeam-split", daemon=True)
+        self.is_over = False
+        self.residuals: list[Residual] = []
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        waited = 0.0
+        while not self._ended.wait(_LOOK_SECONDS):
+            waited += _LOOK_SECONDS
+            counts = metrics.Bundle(self._processor.entry, list).counts()
+            if waited >= READ_SECONDS or counts.busiest >= READ_ELEMENTS:
+                self.is_over = True
+                self.residuals += self._processor.split()
