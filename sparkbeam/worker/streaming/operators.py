@@ -30,11 +30,12 @@ class FirstLayer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
 
-        rows = (row for batch in batches for row in messages(zip(*batch.to_pydict().values())))
-        columns = list(zip(*SourceTurn(pickle.loads(self._task)).run(rows), strict=True))
-        if columns:
+        columns = (batch.to_pydict().values() for batch in batches)
+        rows = (row for each in columns for row in messages(zip(*each, strict=True)))
+        output = list(zip(*SourceTurn(pickle.loads(self._task)).run(rows), strict=True))
+        if output:
             arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
+                pa.array(column, field.type) for column, field in zip(output, SCHEMA, strict=True)
             ]
             yield pa.record_batch(arrays, schema=SCHEMA)
 
@@ -48,7 +49,7 @@ class ShardLayer(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._state = handle.getMapState("state", "key binary", "value binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timers: Any) -> Iterator[Any]:
         from sparkbeam.worker.streaming.layer import ShardTurn
         from sparkbeam.worker.streaming.pages import ShardState
 

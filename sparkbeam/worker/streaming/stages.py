@@ -136,6 +136,7 @@ class StageRun(ABC):
     def _receive(self, rows: list[Row]) -> None:
         """Processes rows of the main input."""
 
+    @abstractmethod
     def _on_time(self) -> None:
         """Lets go what the watermark and the clock let go."""
 
