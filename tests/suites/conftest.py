@@ -32,12 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def default_runner(spark: Any) -> Iterator[None]:
-    """Runs each pipeline that names no runner over this one, in the tests of this folder."""
+def default_runner(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs each pipeline that names no runner over the one that its module names."""
+    runner = getattr(request.module, "RUNNER", RUNNER)
+    if runner == RUNNER:
+        request.getfixturevalue("spark")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StandardOptions, "DEFAULT_RUNNER", RUNNER)
+        patch.setattr(StandardOptions, "DEFAULT_RUNNER", runner)
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
-        patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={RUNNER}")
+        patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={runner}")
         yield
 
 
