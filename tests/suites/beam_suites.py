@@ -29,10 +29,9 @@ from unittest import TestCase
 import apache_beam
 import expected_failures
 import pytest
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.test_pipeline import TestPipeline
 from expected_failures import EXPECTED_FAILURES, Failures
-
-from sparkbeam import SparkRunner
 
 VALIDATES_RUNNER = "it_validatesrunner"
 """The mark of the tests that Beam itself means for every runner."""
@@ -107,7 +106,7 @@ def _subclass(
     namespace: dict[str, Any] = {"__doc__": case.__doc__, "__module__": case.__module__}
     if hasattr(case, "create_pipeline"):
         namespace["create_pipeline"] = lambda _, is_drain=False: TestPipeline(
-            runner=SparkRunner(drain=is_drain)
+            runner=_default_runner(drain=is_drain)
         )
     for test in _tests(case):
         reason = expected_failures.reason(f"{case.__module__}.{case.__name__}.{test}", failures)
@@ -116,6 +115,11 @@ def _subclass(
         elif reason is not None:
             namespace[test] = _expected_to_fail(getattr(case, test), reason)
     return type(name, (case,), namespace)
+
+
+def _default_runner(*, drain: bool) -> Any:
+    module, _, name = StandardOptions.DEFAULT_RUNNER.rpartition(".")
+    return getattr(importlib.import_module(module), name)(drain=drain)
 
 
 def _expected_to_fail(test: Callable[..., None], reason: str) -> Callable[..., None]:
