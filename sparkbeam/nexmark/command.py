@@ -50,6 +50,13 @@ class _Nexmark(click.Group):
             arguments = ["run", *arguments]
         return super().parse_args(context, arguments)
 
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except click.UsageError as error:
+            # Without its context it is one line, not three more about the usage.
+            raise click.UsageError(error.format_message()) from error
+
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         run.format_options(context, formatter)
         self.format_commands(context, formatter)

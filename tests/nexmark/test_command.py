@@ -36,12 +36,12 @@ def run(*arguments: Any) -> Result:
 
 
 def problem(result: Result) -> str:
-    """The last line of what went wrong; there is no traceback."""
+    """The one line that tells what went wrong."""
     assert result.exit_code != 0
     assert isinstance(result.exception, SystemExit), result.exception
-    last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("Error: ")
-    return last
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("Error: ")
+    return line
 
 
 class TestRun:
