@@ -19,6 +19,7 @@ from sparkbeam.plan.model import Stage
 from sparkbeam.worker import precombine, windows  # noqa: F401 - they register operations.
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
+from sparkbeam.worker.sideinputs import remember_windows
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.state import BundleState
 from sparkbeam.worker.timers import KeyTimers
@@ -75,6 +76,7 @@ class StageProcessor:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+        remember_windows(parsed)
         self._timers = KeyTimers(parsed)
         if self._timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
