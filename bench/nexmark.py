@@ -40,11 +40,12 @@ def main() -> None:
     parser.add_argument("--spark_master", default="local[2]")
     parser.add_argument("--json", type=Path, default=Path("nexmark-bench.json"))
     parser.add_argument("--picture", type=Path, help="an SVG file")
-    parser.add_argument("--from_json", type=Path, help="show what an earlier run wrote")
+    parser.add_argument("--from_json", type=Path, nargs="+", help="show what earlier runs wrote")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
 
-    runs = read_json(arguments.from_json) if arguments.from_json else measured(arguments)
+    files = arguments.from_json
+    runs = [run for file in files for run in read_json(file)] if files else measured(arguments)
     show(runs)
     if arguments.picture:
         arguments.picture.write_text(drawn(runs), encoding="utf-8")
@@ -75,7 +76,7 @@ def paired(runs: Sequence[Run]) -> list[tuple[list[Run], list[Run]]]:
     pairs: dict[int, tuple[list[Run], list[Run]]] = {}
     for run in runs:
         pairs.setdefault(run.query, ([], []))[run.runner != OURS].append(run)
-    return list(pairs.values())
+    return [pair for _, pair in sorted(pairs.items())]
 
 
 def show(runs: Sequence[Run]) -> None:
