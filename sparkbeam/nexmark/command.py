@@ -151,8 +151,6 @@ def run(
 
     Options that are not listed below go to the runner: --spark_master=local[4].
     """
-    if mode == "streaming":
-        raise click.ClickException("--mode streaming is not there yet: use --mode batch.")
     configuration = _configured(events, settings)
     for option, file in (("--json", json_file), ("--report", page)):
         _check_target(option, file)
@@ -164,7 +162,8 @@ def run(
     selected = _selected(queries)
     file = history or past.default_path()
     past.append([], file)
-    measurement = Measurement(prepared(runner, options), configuration, check=check_results)
+    engine = prepared(runner, options, streaming=mode == "streaming")
+    measurement = Measurement(engine, configuration, check=check_results)
     runs: list[Run] = []
     with display.Progress(len(selected) * repeat) as progress:
         measurement.warm_up()
