@@ -21,13 +21,13 @@ class Feedback:
         number: of the tick of the micro-batch.
         finished: nothing is left to do, whatever the clock says.
         due: when the clock has something to do, in microseconds since the epoch.
-        metrics: all that has been committed so far, as Beam's protos in base64.
+        reports: all that has been committed so far; see :class:`.committed.Committed`.
     """
 
     number: int
     finished: bool
     due: int | None
-    metrics: str = ""
+    reports: str = ""
 
 
 class FeedbackFiles:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
@@ -77,7 +78,7 @@ class Position:
         return asdict(self)
 
 
-class TickReader(DataSourceStreamReader):
+class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the micro-batches of a query and makes their ticks."""
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -85,6 +86,10 @@ class TickReader(DataSourceStreamReader):
         self._events = events.unpacked(spec.events) if spec.events is not None else []
         self._tags = dict(spec.outputs)
         self._feedback = FeedbackFiles(spec.checkpoint)
+        self._until: int | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = _now()
 
     def initialOffset(self) -> dict[str, Any]:
         marks = {str(tag): MIN_MICROS for tag in self._tags.values()}
@@ -111,7 +116,8 @@ class TickReader(DataSourceStreamReader):
             return True
         if feedback.finished or feedback.due is None:
             return False
-        return self._spec.events is not None or feedback.due <= _now()
+        now = _now() if self._until is None else self._until
+        return self._spec.events is not None or feedback.due <= now
 
     def _steps(self, position: Position) -> Iterator[tuple[list[Message], Position]]:
         """The events from a position on, each with its rows and the position after it."""
