@@ -21,55 +21,84 @@ _PYTHON_ENVIRONMENTS = frozenset(
 
 @dataclass(frozen=True)
 class Feature:
-    """One row of the support table: a part of the Beam model, and how batch treats it."""
+    """One row of the support table: a part of the Beam model, in batch and in streaming."""
 
     name: str
     batch: str
+    streaming: str
     note: str = ""
 
 
 FEATURES = (
-    Feature("Impulse, Create", "yes"),
-    Feature("ParDo, Map, FlatMap, Filter, Partition", "yes", "every DoFn parameter"),
-    Feature("Batched DoFns (`process_batch`)", "yes"),
+    Feature("Impulse, Create", "yes", "yes"),
+    Feature("ParDo, Map, FlatMap, Filter, Partition", "yes", "yes", "every DoFn parameter"),
+    Feature("Batched DoFns (`process_batch`)", "yes", "yes"),
     Feature(
         "Side inputs: singleton, iter, list, dict, multimap",
         "yes",
-        "windowed; large ones are read from disk by key",
-    ),
-    Feature("Flatten", "yes", "no shuffle, no copy"),
-    Feature("GroupByKey, CoGroupByKey", "yes", "values spill to disk past a threshold"),
-    Feature("Combine, lifted; hot-key fanout; packed combiners", "yes"),
-    Feature("Reshuffle, Redistribute", "yes"),
-    Feature("Windows: fixed, sliding, sessions, custom, merging", "yes"),
-    Feature(
-        "Triggers",
         "yes",
-        "evaluated by Beam's batch trigger driver, at the end of the input; "
-        "a key is held in memory unless the trigger is the default",
+        "windowed; batch reads large ones from disk by key; in streaming an element waits "
+        "until the window of its side input has ended",
     ),
-    Feature("State: bag, set, combining, read-modify-write, ordered list", "yes"),
+    Feature("Flatten", "yes", "yes", "no shuffle, no copy; bounded with unbounded"),
+    Feature(
+        "GroupByKey, CoGroupByKey", "yes", "yes", "batch spills values to disk past a threshold"
+    ),
+    Feature("Combine, lifted; hot-key fanout; packed combiners", "yes", "yes"),
+    Feature("Reshuffle, Redistribute", "yes", "yes"),
+    Feature("Windows: fixed, sliding, sessions, custom, merging", "yes", "yes"),
+    Feature(
+        "Triggers, panes, accumulation modes",
+        "yes",
+        "yes",
+        "by Beam's trigger driver; in batch at the end of the input, where a key is held in "
+        "memory unless the trigger is the default; in streaming a window that closes puts out "
+        "no last pane, as its trigger does not ask for one",
+    ),
+    Feature("Allowed lateness, late data, watermark holds", "no late data", "yes", "per operator"),
+    Feature("State: bag, set, combining, read-modify-write, ordered list", "yes", "yes"),
     Feature(
         "Timers: event time, processing time, dynamic",
         "yes",
-        "processing-time timers fire when the key's input ends",
+        "yes",
+        "in batch, processing-time timers fire when the key's input ends",
     ),
-    Feature("`requires_time_sorted_input`, `requires_stable_input`", "yes"),
-    Feature("`on_window_expiration`", "no", "Beam's Python SDK has no such callback"),
+    Feature("`requires_time_sorted_input`", "yes", "yes"),
+    Feature(
+        "`requires_stable_input`",
+        "yes",
+        "partly",
+        "a repeated micro-batch has the same input if the DoFns before give the same again",
+    ),
+    Feature("`on_window_expiration`", "no", "no", "Beam's Python SDK has no such callback"),
     Feature(
         "Splittable DoFns, bounded sources",
         "yes",
-        "residuals are processed in the task that left them",
+        "yes",
+        "batch processes residuals in the task that left them",
     ),
-    Feature("Bundle finalization", "yes", "after the bundle's output has left the worker"),
+    Feature(
+        "Unbounded splittable DoFns, watermark estimators",
+        "-",
+        "yes",
+        "they make a pipeline a streaming one; what is read is handed on once it is committed",
+    ),
+    Feature(
+        "Bundle finalization",
+        "yes",
+        "yes",
+        "batch: after the bundle's output has left the worker; streaming: at the bundle's end, "
+        "before the micro-batch is committed",
+    ),
     Feature(
         "Metrics: counter, distribution, gauge, string set, bounded trie",
         "yes",
+        "yes",
         "committed values are exact under retries",
     ),
-    Feature("Cross-language transforms", "no", "error at translation time"),
-    Feature("TestStream", "no", "error at translation time"),
-    Feature("Streaming", "no", "bounded runs of unbounded sources only"),
+    Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
+    Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
+    Feature("Cross-language transforms", "no", "no", "error at translation time"),
 )
 
 
@@ -142,10 +171,9 @@ def _is_python(environment: beam_runner_api_pb2.Environment) -> bool:
 
 def table() -> str:
     """The support table in Markdown."""
-    rows = [f"| {feature.name} | {feature.batch} | {feature.note} |" for feature in FEATURES]
-    return "\n".join(
-        ["# What works", "", "| part of the Beam model | batch | notes |", "|---|---|---|", *rows]
-    )
+    rows = [f"| {f.name} | {f.batch} | {f.streaming} | {f.note} |" for f in FEATURES]
+    head = ["| part of the Beam model | batch | streaming | notes |", "|---|---|---|---|"]
+    return "\n".join(["# What works", "", *head, *rows])
 
 
 if __name__ == "__main__":
