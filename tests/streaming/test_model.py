@@ -7,6 +7,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import TestWindowedValue, assert_that, equal_to
@@ -289,6 +290,14 @@ def test_requires_time_sorted_input_waits_for_the_watermark() -> None:
         )
 
 
+class Counting(beam.DoFn):
+    """Counts what it hands on."""
+
+    def process(self, element: int) -> Iterator[int]:
+        Metrics.counter("model", "numbers").inc()
+        yield element
+
+
 class Clock(beam.DoFn):
     """Gives what it has when the clock is ten seconds on."""
 
@@ -383,7 +392,7 @@ def build(p: beam.Pipeline) -> None:
     for second in range(1, 7):
         events = events.add_elements(at(second)).advance_watermark_to(second)
         events = events.advance_processing_time(5)
-    numbers = p | events.advance_watermark_to_infinity()
+    numbers = p | events.advance_watermark_to_infinity() | beam.ParDo(Counting())
     panes = (
         numbers
         | "panes"
@@ -440,6 +449,8 @@ def test_crashes_everywhere_change_nothing(tmp_path: Path, monkeypatch: pytest.M
         else:
             break
     assert {batch for batch, _ in crashes} >= {0, 1, 2}
+    (counter,) = p.result.metrics().query()["counters"]
+    assert counter.committed == 6
 
 
 def test_the_end_of_time_is_not_a_window_of_its_own() -> None:
