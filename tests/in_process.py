@@ -214,7 +214,7 @@ class Writer:
         self._location = value
         return self
 
-    def trigger(self, **_: Any) -> "Writer":
+    def trigger(self, **when: Any) -> "Writer":
         return self
 
     def start(self) -> "Query":
