@@ -134,7 +134,11 @@ class StreamingExecution:
         """Whether the last micro-batch has been committed."""
         if self._finished_batch is None:
             # An earlier run may have done all; then there is no micro-batch at all.
-            return self._feedback.finished and _is_idle(query)
+            last = self._feedback.finished()
+            if last is None or not _is_idle(query):
+                return False
+            self._committed = Committed(last.reports)
+            return True
         progress = query.lastProgress
         return progress is not None and progress["batchId"] >= self._finished_batch
 

@@ -45,17 +45,17 @@ class FeedbackFiles:
         self._files.write(_name(feedback.number), json.dumps(asdict(feedback)).encode())
         self._files.remove(_name(feedback.number - _KEPT))
         if feedback.finished:
-            self._files.write(_FINISHED, b"")
+            self._files.write(_FINISHED, str(feedback.number).encode())
 
     def read(self, number: int) -> Feedback | None:
         """The feedback of the micro-batch of a tick; None where there is none."""
         content = self._files.read(_name(number))
         return None if content is None else Feedback(**json.loads(content))
 
-    @property
-    def finished(self) -> bool:
-        """Whether some micro-batch had nothing left to do."""
-        return self._files.read(_FINISHED) is not None
+    def finished(self) -> Feedback | None:
+        """The feedback of the micro-batch after which nothing was left to do, if there is one."""
+        number = self._files.read(_FINISHED)
+        return None if number is None else self.read(int(number))
 
 
 def _name(number: int) -> str:
