@@ -72,7 +72,7 @@ def layer_tasks(run_id: str, topology: Topology, shards: tuple[int, ...]) -> lis
         readers: dict[int, set[int]] = defaultdict(set)
         for tag, ways in hops.items():
             for hop in ways:
-                if hop.layer != number:
+                if hop.layer not in (number, topology.depth):
                     readers[hop.layer].add(tag)
         tasks.append(
             LayerTask(
