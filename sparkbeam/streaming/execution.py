@@ -1,5 +1,6 @@
 """A plan as one Structured Streaming query: source, layers, sink."""
 
+import json
 import shutil
 import tempfile
 import uuid
@@ -7,9 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.fingerprint import differences, fingerprint
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.files import files
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
@@ -17,6 +21,8 @@ from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, STATUS_TAG, TICK_TA
 from sparkbeam.worker.streaming.times import MAX_MICROS
 
 _POLL_SECONDS = 0.02
+_PIPELINE = "pipeline.json"
+_MOST_DIFFERENCES = 5
 
 
 class StreamingExecution:
@@ -44,6 +50,8 @@ class StreamingExecution:
         self._topology = topology(plan)
         self._temporary = None if checkpoint else tempfile.mkdtemp(prefix="sparkbeam-")
         self._checkpoint: str = checkpoint or self._temporary or ""
+        self._files = files(self._checkpoint)
+        self._feedback = FeedbackFiles(self._checkpoint)
         self._shards = _shards(self._session, count)
         self._proceed = proceed
         self._reports: list[bytes] = []
@@ -55,6 +63,7 @@ class StreamingExecution:
         Returns:
             The metrics reports of all tasks.
         """
+        self._check_checkpoint()
         query = (
             self._rows()
             .writeStream.foreachBatch(self._sink)
@@ -74,10 +83,30 @@ class StreamingExecution:
             raise error
         return self._reports
 
+    def _check_checkpoint(self) -> None:
+        """Sees to it that the checkpoint, if there is one, is of this pipeline.
+
+        Raises:
+            ConfigurationError: the pipeline has changed so that its state does not fit.
+        """
+        now = fingerprint(self._topology, len(self._shards))
+        stored = self._files.read(_PIPELINE)
+        if stored is None:
+            self._files.write(_PIPELINE, json.dumps(now).encode())
+            return
+        found = differences(json.loads(stored), now)
+        if found:
+            raise ConfigurationError(
+                f"--checkpoint_location={self._checkpoint} holds the state of another pipeline: "
+                f"{'; '.join(found[:_MOST_DIFFERENCES])}. "
+                "Undo the change, or start with another --checkpoint_location."
+            )
+
     def _is_done(self, query: Any) -> bool:
         """Whether the last micro-batch has been committed."""
         if self._finished_batch is None:
-            return False
+            # An earlier run may have done all; then there is no micro-batch at all.
+            return self._feedback.finished and _is_idle(query)
         progress = query.lastProgress
         return progress is not None and progress["batchId"] >= self._finished_batch
 
@@ -112,9 +141,14 @@ class StreamingExecution:
             stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
-        FeedbackFiles(self._checkpoint).write(Feedback(tick.number, finished, due))
+        self._feedback.write(Feedback(tick.number, finished, due))
         if finished:
             self._finished_batch = batch_id
+
+
+def _is_idle(query: Any) -> bool:
+    """Whether the query has looked for data and found none."""
+    return query.status["message"] == "Waiting for data to arrive"
 
 
 def _shards(session: Any, count: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from sparkbeam.streaming.files import files
 
 _KEPT = 20
+_FINISHED = "finished"
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,13 @@ class Feedback:
         number: of the tick of the micro-batch.
         finished: nothing is left to do, whatever the clock says.
         due: when the clock has something to do, in microseconds since the epoch.
+        metrics: all that has been committed so far, as Beam's protos in base64.
     """
 
     number: int
     finished: bool
     due: int | None
+    metrics: str = ""
 
 
 class FeedbackFiles:
@@ -41,11 +44,18 @@ class FeedbackFiles:
         """Writes the feedback of a micro-batch, and removes an old one."""
         self._files.write(_name(feedback.number), json.dumps(asdict(feedback)).encode())
         self._files.remove(_name(feedback.number - _KEPT))
+        if feedback.finished:
+            self._files.write(_FINISHED, b"")
 
     def read(self, number: int) -> Feedback | None:
         """The feedback of the micro-batch of a tick; None where there is none."""
         content = self._files.read(_name(number))
         return None if content is None else Feedback(**json.loads(content))
+
+    @property
+    def finished(self) -> bool:
+        """Whether some micro-batch had nothing left to do."""
+        return self._files.read(_FINISHED) is not None
 
 
 def _name(number: int) -> str:

@@ -30,7 +30,8 @@ class GroupingRun(StageRun):
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
         source = self._processor.source
-        assert source.grouped_coder is not None and source.grouped_windowing is not None
+        assert source.grouped_coder is not None
+        assert source.grouped_windowing is not None
         self._keyed = shard.stage(self.stage.id)
         self._grouping = Grouping(
             source.grouped_coder,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sparkbeam.worker.streaming.rows import SCHEMA, messages
+from sparkbeam.worker.streaming.rows import SCHEMA, Message, messages
 from sparkbeam.worker.streaming.store import spark_map
 
 if TYPE_CHECKING:
@@ -30,13 +30,17 @@ class FirstLayer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
 
-        rows = (row for batch in batches for row in messages(zip(*batch.to_pydict().values())))
+        rows = (row for batch in batches for row in _rows(batch))
         columns = list(zip(*SourceTurn(pickle.loads(self._task)).run(rows), strict=True))
         if columns:
             arrays = [
                 pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
             ]
             yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[Message]:
+    return messages(zip(*batch.to_pydict().values(), strict=True))
 
 
 class ShardLayer(StatefulProcessor):
@@ -48,7 +52,7 @@ class ShardLayer(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._state = handle.getMapState("state", "key binary", "value binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N803
         from sparkbeam.worker.streaming.layer import ShardTurn
         from sparkbeam.worker.streaming.pages import ShardState
 

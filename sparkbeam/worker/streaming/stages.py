@@ -136,7 +136,7 @@ class StageRun(ABC):
     def _receive(self, rows: list[Row]) -> None:
         """Processes rows of the main input."""
 
-    def _on_time(self) -> None:
+    def _on_time(self) -> None:  # noqa: B027 - most stages have nothing to let go.
         """Lets go what the watermark and the clock let go."""
 
     def _hold(self) -> int | None:
