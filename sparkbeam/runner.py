@@ -25,6 +25,7 @@ from sparkbeam.failures import explained
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
+from sparkbeam.plan.sparkio import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
@@ -59,10 +60,18 @@ class SparkRunner(PipelineRunner):
         if checked.spark_explain:
             return self._explained(pipeline, options)
         plan = self._plan(pipeline, options)
-        session = self._session or sessions.obtain(checked)
+        session = self.session(options)
         for path in checked.spark_py_files or ():
             session.addArtifacts(path, pyfile=True)
         return self._start(plan, session, checked)
+
+    def session(self, options: PipelineOptions) -> Any:
+        """The Spark session that a pipeline with these options runs on; it is made if need be.
+
+        Raises:
+            ConfigurationError: an option or the environment cannot work.
+        """
+        return self._session or sessions.obtain(spark_options.checked(options))
 
     def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
         """Tells how the pipeline would run; neither user code nor a Spark job is executed.
@@ -162,7 +171,7 @@ class SparkRunner(PipelineRunner):
                 cancellation.cover()
                 reports = [TaskReport.parse(report) for report in recovering(execute)]
             except Exception as raised:
-                error = explained(raised)
+                error = explained(raised, Redaction.of(plan))
             monitor.close(reports if error is None else None)
             _warn(reports)
             result.finish([info for report in reports for info in report.infos], error)

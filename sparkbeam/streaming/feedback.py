@@ -5,7 +5,8 @@ plans. A micro-batch that runs again writes its file again.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
 from sparkbeam.streaming.files import files
 
@@ -21,6 +22,8 @@ class Feedback:
         number: of the tick of the micro-batch.
         finished: nothing is left to do, whatever the clock says.
         due: when the clock has something to do, in microseconds since the epoch.
+        seen: the latest timestamp of the rows of each of Spark's sources, by its tag, in
+            microseconds; only of those that had rows.
         metrics: all that has been committed so far, as Beam's protos in base64.
     """
 
@@ -28,6 +31,7 @@ class Feedback:
     finished: bool
     due: int | None
     metrics: str = ""
+    seen: Mapping[str, int] = field(default_factory=dict)
 
 
 class FeedbackFiles:
