@@ -11,6 +11,6 @@ They run on :class:`sparkbeam.SparkRunner` alone.
 """
 
 from sparkbeam.io.read import ReadFromSpark
-from sparkbeam.io.write import Foreach, ForeachBatch, WriteToSpark, Writer
+from sparkbeam.io.write import Foreach, ForeachBatch, Writer, WriteToSpark
 
 __all__ = ["Foreach", "ForeachBatch", "ReadFromSpark", "WriteToSpark", "Writer"]

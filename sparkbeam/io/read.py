@@ -90,9 +90,7 @@ class ReadFromSpark(beam.PTransform):
             spec.timestamp_column,
             spec.delay,
         )
-        return PCollection(
-            pipeline, element_type=_rows(selected), is_bounded=not streaming
-        )
+        return PCollection(pipeline, element_type=_rows(selected), is_bounded=not streaming)
 
     def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
         """The schema that the source itself has."""

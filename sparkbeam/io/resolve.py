@@ -1,6 +1,6 @@
 """What the transforms have to ask Spark about while the pipeline is being built."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import Redaction
 
-Schema = str | StructType
+Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as its own type."""
 
 

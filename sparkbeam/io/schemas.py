@@ -61,9 +61,11 @@ _SPARK_TYPES: dict[Any, st.DataType] = {
 def row_type(schema: st.StructType) -> RowTypeConstraint:
     """The type of Beam's rows for a schema of Spark."""
     fields = [(field.name, _python_type(field.dataType, field.nullable)) for field in schema.fields]
-    # An id of its own choice would be another in each process.
+    # An id of Beam's choice would be another in each process.
     digest = hashlib.sha256(schema.json().encode()).hexdigest()[:24]
-    return RowTypeConstraint.from_fields(fields, schema_id=f"sparkbeam-{digest}")
+    found = RowTypeConstraint.from_fields(fields, schema_id=f"sparkbeam-{digest}")
+    found.set_schema_id(f"sparkbeam-{digest}")
+    return found
 
 
 def _python_type(kind: st.DataType, nullable: bool) -> Any:
@@ -73,10 +75,12 @@ def _python_type(kind: st.DataType, nullable: bool) -> Any:
 
 def _nonnull_type(kind: st.DataType) -> Any:
     if isinstance(kind, st.ArrayType):
-        return Sequence[_python_type(kind.elementType, kind.containsNull)]
+        element = _python_type(kind.elementType, kind.containsNull)
+        return Sequence[element]  # type: ignore[valid-type]
     if isinstance(kind, st.MapType):
         item = _python_type(kind.valueType, kind.valueContainsNull)
-        return Mapping[_nonnull_type(kind.keyType), item]
+        key = _nonnull_type(kind.keyType)
+        return Mapping[key, item]  # type: ignore[valid-type]
     if isinstance(kind, st.StructType):
         return row_type(kind)
     return _PYTHON_TYPES.get(type(kind), Any)

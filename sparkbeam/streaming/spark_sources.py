@@ -13,6 +13,7 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker.sparkrows import StreamedRows
 from sparkbeam.worker.streaming.rows import DDL, Seen
 
+
 def source_rows(session: Any, source: Source, *, shard: int, depth: int) -> Any:
     """The rows of a source as those of the query.
 

@@ -176,7 +176,7 @@ def _values(names: tuple[str, ...], columns: list[pa.Array]) -> Iterator[Any]:
 
 
 def _row_class(names: tuple[str, ...]) -> Any:
-    return namedtuple("Row", names)  # type: ignore[misc]  # noqa: PYI024
+    return namedtuple("Row", names)
 
 
 def _optional(convert: Converter, value: Any) -> Any:
