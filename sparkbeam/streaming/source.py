@@ -178,7 +178,7 @@ class TickReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[Message]:
         start, end = (Position(**offset) for offset in partition.value)
-        rounds = []
+        rounds: list[Round] = []
         for rows, position in self._steps(start):
             for shard, layer, _, tag, value in rows:
                 yield shard, layer, len(rounds), tag, value

@@ -14,6 +14,7 @@ column    type      meaning
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -44,6 +45,16 @@ _EXTEND_ROWS = 1000
 
 CELL_BYTES = 1 << 20
 """A run of encoded elements is cut into cells of about this many bytes."""
+
+
+class RowWriter(Protocol):
+    """What sinks write to."""
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        """Adds a row."""
+
+    def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
+        """Adds many rows of one port."""
 
 
 class RowBuffer:

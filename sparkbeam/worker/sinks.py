@@ -17,7 +17,7 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
-from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, RowBuffer
+from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, RowWriter
 from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
 
@@ -82,7 +82,7 @@ class ChunkSink(Sink):
     """
 
     def __init__(
-        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, seed: int
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, seed: int
     ) -> None:
         self._tag = tag
         self._rows = rows
@@ -120,7 +120,7 @@ class GroupSink(Sink):
     """``Layout.GROUPS``: the window is part of the key, ``ord`` is the combined timestamp."""
 
     def __init__(
-        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, windowing: Windowing
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
     ) -> None:
         self._tag = tag
         self._rows = rows
@@ -172,7 +172,7 @@ class SessionSink(Sink):
     """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
 
     def __init__(
-        self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder, windowing: Windowing
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
     ) -> None:
         self._tag = tag
         self._rows = rows
@@ -245,7 +245,7 @@ class KeyedSink(Sink):
     def __init__(
         self,
         tag: int,
-        rows: RowBuffer,
+        rows: RowWriter,
         coder: coders.WindowedValueCoder,
         written: coders.WindowedValueCoder | None = None,
     ) -> None:
@@ -288,7 +288,7 @@ def stored_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
 class TimeSortedSink(Sink):
     """``Layout.TIME_SORTED``: a row for each element, ordered by its timestamp."""
 
-    def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
+    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
         self._tag = tag
         self._rows = rows
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
@@ -309,7 +309,7 @@ class TimeSortedSink(Sink):
 class SideIterableSink(Sink):
     """``Layout.SIDE_ITERABLE``: runs of values by window."""
 
-    def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
+    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
         self._tag = tag
         self._rows = rows
         self._table = RunTable(
@@ -334,7 +334,7 @@ class SideIterableSink(Sink):
 class SideMultimapSink(Sink):
     """``Layout.SIDE_MULTIMAP``: runs of values by window and key."""
 
-    def __init__(self, tag: int, rows: RowBuffer, coder: coders.WindowedValueCoder) -> None:
+    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
         self._tag = tag
         self._rows = rows
         self._table = RunTable(
@@ -369,7 +369,7 @@ _LENGTH = struct.Struct(">I")
 def sink_for(
     layout: Layout,
     tag: int,
-    rows: RowBuffer,
+    rows: RowWriter,
     coder: coders.WindowedValueCoder,
     windowing: Windowing,
     partition: int,

@@ -19,7 +19,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import KeyedState, Record
+from sparkbeam.worker.streaming.pages import KeyedState
+from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.values import RunCoder, ValuesBuilder

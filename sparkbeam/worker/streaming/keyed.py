@@ -79,7 +79,8 @@ class StatefulRun(StageRun):
         self._state.keyed = self._keyed
         self._state.expires = expiry_of(source.windowing)
         self._state.decode_window = windows.decode
-        self._timers: StoredTimers = self._processor.timers
+        assert isinstance(self._processor.timers, StoredTimers)
+        self._timers = self._processor.timers
         self._timers.moment = self.moment
         self._timers.state = self._state
         self._timers.encode_window = windows.encode

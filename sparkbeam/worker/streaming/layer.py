@@ -235,7 +235,8 @@ class ShardTurn(Turn):
 
     def _hear(self, watermarks: Watermarks) -> None:
         for number, marks in enumerate(watermarks.rounds):
-            self._sent[number][watermarks.shard] = marks
+            # A sender has a message for each earlier layer that is read.
+            self._sent[number].setdefault(watermarks.shard, {}).update(marks)
 
     def _round(self, number: int) -> Iterator[StageRun]:
         before = Marks(self._marks)

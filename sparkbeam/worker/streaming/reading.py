@@ -27,6 +27,9 @@ READ_ELEMENTS = 100_000
 
 _LOOK_SECONDS = 0.02
 
+_Read = tuple[int, list[tuple[int, list[Row]]]]
+"""The watermark of what has been read, and the rows."""
+
 
 class ReadingRun(PlainRun):
     """A stage that processes the restrictions of an unbounded splittable DoFn."""
@@ -38,7 +41,8 @@ class ReadingRun(PlainRun):
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
-        self._committed, rows = shard.value(f"{self.stage.id}/read") or (MIN_MICROS, [])
+        stored: _Read = shard.value(f"{self.stage.id}/read") or (MIN_MICROS, [])
+        self._committed, rows = stored
         for tag, some in rows:
             self._handed_on.take(tag, some)
 

@@ -23,7 +23,8 @@ from sparkbeam.worker.sources import Block, blocks
 from sparkbeam.worker.state import DONE, Done
 from sparkbeam.worker.streaming.grouping import expiry_of
 from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import KeyedState, Record
+from sparkbeam.worker.streaming.pages import KeyedState
+from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.sideinputs import StreamSideInputs
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME, Family, Timers
