@@ -14,7 +14,6 @@ date and others     what Arrow makes of it                 both
 ==================  =====================================  ============================
 """
 
-import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -61,11 +60,7 @@ _SPARK_TYPES: dict[Any, st.DataType] = {
 def row_type(schema: st.StructType) -> RowTypeConstraint:
     """The type of Beam's rows for a schema of Spark."""
     fields = [(field.name, _python_type(field.dataType, field.nullable)) for field in schema.fields]
-    # An id of Beam's choice would be another in each process.
-    digest = hashlib.sha256(schema.json().encode()).hexdigest()[:24]
-    found = RowTypeConstraint.from_fields(fields, schema_id=f"sparkbeam-{digest}")
-    found.set_schema_id(f"sparkbeam-{digest}")
-    return found
+    return RowTypeConstraint.from_fields(fields)
 
 
 def _python_type(kind: st.DataType, nullable: bool) -> Any:

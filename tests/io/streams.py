@@ -1,0 +1,73 @@
+"""Streaming pipelines for tests: run for a while, over a checkpoint."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from sparkbeam import SparkRunner
+
+PATIENCE_SECONDS = 150
+
+
+def run_until(
+    spark: Any,
+    checkpoint: Path,
+    build: Callable[[beam.Pipeline], None],
+    done: Callable[[], bool],
+) -> None:
+    """Runs a pipeline until something has come out of it, and cancels it."""
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}", "--shards=2"])
+    pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
+    build(pipeline)
+    result = pipeline.run()
+    try:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not done():
+            assert time.monotonic() < end, "the pipeline put out too little"
+            if result.state in ("DONE", "FAILED"):
+                result.wait_until_finish()
+            time.sleep(0.05)
+    finally:
+        if result.state == "RUNNING":
+            result.cancel()
+
+
+def note(folder: Path, name: str, content: Any) -> None:
+    """Adds a line to a file, as what runs in Spark's processes can."""
+    folder.mkdir(exist_ok=True)
+    with (folder / name).open("a") as file:
+        file.write(json.dumps(content) + "\n")
+
+
+def notes(folder: Path) -> dict[str, list[Any]]:
+    """The lines of all files."""
+    return {
+        path.name: [json.loads(line) for line in path.read_text().splitlines()]
+        for path in sorted(folder.glob("*"))
+    }
+
+
+def write_json(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A file of a Spark source, there as a whole at once."""
+    path.parent.mkdir(exist_ok=True)
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hidden.rename(path)
+
+
+def forget_last_commit(checkpoint: Path) -> int:
+    """Makes Spark run the last micro-batch again; gives its number."""
+    last = max(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
+    (checkpoint / "commits" / str(last)).unlink()
+    (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
+    for log in ("offsets",):
+        for path in (checkpoint / log).glob("[0-9]*"):
+            if int(path.name) > last:
+                path.unlink()
+                (checkpoint / log / f".{path.name}.crc").unlink(missing_ok=True)
+    return last
