@@ -2,6 +2,7 @@
 
 import json
 import time
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,41 @@ def forget_last_commit(checkpoint: Path) -> int:
                 path.unlink()
                 (checkpoint / log / f".{path.name}.crc").unlink(missing_ok=True)
     return last
+
+
+class Thing(typing.NamedTuple):
+    """An element whose type tells the schema."""
+
+    id: int
+    name: str | None
+
+
+class Failing:
+    """A writer that notes how it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, row: Any) -> None:
+        raise KeyError(row)
+
+    def close(self, error: Exception | None) -> None:
+        note(self._folder, "closed", str(error))
+
+
+class NotingWriter:
+    """Notes what it is called with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def open(self, partition_id: int, epoch_id: int) -> bool:
+        self._name = f"{epoch_id}"
+        return True
+
+    def process(self, row: Any) -> None:
+        note(self._folder, self._name, row.id)
+
+    def close(self, error: Exception | None) -> None:
+        assert error is None
+        note(self._folder, "closed", self._name)

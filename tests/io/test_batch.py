@@ -1,7 +1,6 @@
 """Spark's sources and sinks in batch."""
 
 import json
-import typing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -60,19 +59,12 @@ def test_the_source_tells_its_schema_and_some_columns_are_read(spark: Any, sourc
         assert_that(rows | beam.Map(tuple), equal_to([(1,), (2,)]))
 
 
-class Thing(typing.NamedTuple):
-    """An element whose type tells the schema."""
-
-    id: int
-    name: str | None
-
-
 def test_rows_are_written_with_the_schema_of_their_type(spark: Any, tmp_path: Path) -> None:
-    things = [Thing(1, "one"), Thing(2, None)]
+    things = [streams.Thing(1, "one"), streams.Thing(2, None)]
     with pipeline_on(spark) as pipeline:
         _ = (
             pipeline
-            | beam.Create(things).with_output_types(Thing)
+            | beam.Create(things).with_output_types(streams.Thing)
             | WriteToSpark("parquet", {"path": tmp_path / "out"})
         )
     found = spark.read.parquet(str(tmp_path / "out"))
@@ -95,24 +87,11 @@ def test_a_function_gets_all_rows_once_as_a_dataframe(spark: Any, tmp_path: Path
     assert streams.notes(tmp_path) == {"calls": [[0, rows]]}
 
 
-class Failing:
-    """A writer that notes how it ends."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def process(self, row: Any) -> None:
-        raise KeyError(row)
-
-    def close(self, error: Exception | None) -> None:
-        streams.note(self._folder, "closed", str(error))
-
-
 def test_a_writer_hears_of_its_failure_and_the_run_fails_with_its_label(
     spark: Any, tmp_path: Path
 ) -> None:
     pipeline = pipeline_on(spark)
-    _ = pipeline | beam.Create(["x"]) | "Give" >> Foreach(Failing(tmp_path))
+    _ = pipeline | beam.Create(["x"]) | "Give" >> Foreach(streams.Failing(tmp_path))
     with pytest.raises(PipelineFailed, match="Step 'Give' failed: KeyError") as caught:
         pipeline.run().wait_until_finish()
     assert isinstance(caught.value.__cause__, KeyError)

@@ -11,29 +11,10 @@ from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
 SCHEMA = "id bigint, name string"
 
 
-class NotingWriter:
-    """Notes what it is called with."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def open(self, partition_id: int, epoch_id: int) -> bool:
-        self._name = f"{epoch_id}"
-        return True
-
-    def process(self, row: Any) -> None:
-        streams.note(self._folder, self._name, row.id)
-
-    def close(self, error: Exception | None) -> None:
-        assert error is None
-        streams.note(self._folder, "closed", self._name)
-
-
 def test_a_micro_batch_that_runs_again_is_not_written_twice(spark: Any, tmp_path: Path) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     batches, elements = tmp_path / "batches", tmp_path / "elements"
     checkpoint = tmp_path / "checkpoint"
-    table = f"sparkbeam_{tmp_path.name}"
 
     def keep(frame: Any, batch_id: int) -> None:
         streams.note(batches, str(batch_id), sorted(row.id for row in frame.collect()))
@@ -44,7 +25,7 @@ def test_a_micro_batch_that_runs_again_is_not_written_twice(spark: Any, tmp_path
         )
         _ = rows | WriteToSpark("parquet", {"path": target})
         _ = rows | "Function" >> ForeachBatch(keep)
-        _ = rows | "Writer" >> Foreach(NotingWriter(elements))
+        _ = rows | "Writer" >> Foreach(streams.NotingWriter(elements))
 
     def written() -> list[int]:
         if not any(target.glob("*/*.parquet")):
@@ -53,7 +34,7 @@ def test_a_micro_batch_that_runs_again_is_not_written_twice(spark: Any, tmp_path
 
     for number in range(2):
         streams.write_json(source / f"{number}.json", [{"id": number, "name": "n"}])
-    streams.run_until(spark, checkpoint, build, lambda: (written() == [0, 1]))
+    streams.run_until(spark, checkpoint, build, lambda: written() == [0, 1])
     first = streams.notes(batches)
     assert list(first.values()) == [[[0]], [[1]]], "one file in each micro-batch"
 
@@ -67,7 +48,7 @@ def test_a_micro_batch_that_runs_again_is_not_written_twice(spark: Any, tmp_path
     noted = streams.notes(elements)
     assert noted[two] == [1, 1]
     assert noted["closed"]
-    assert spark.read.parquet(str(target)).columns == ["id", "name", "batch"], table
+    assert spark.read.parquet(str(target)).columns == ["id", "name", "batch"]
 
 
 def _rewind(checkpoint: Path, number: int) -> None:

@@ -32,7 +32,13 @@ def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -
             | beam.Map(lambda row: (row.value % 2, 1))
             | beam.WindowInto(FixedWindows(10))
             | beam.CombinePerKey(sum)
-            | beam.Map(_described)
+            | beam.Map(
+                lambda pair, window=beam.DoFn.WindowParam: {
+                    "key": pair[0],
+                    "count": pair[1],
+                    "end": int(window.end),
+                }
+            )
             | ForeachBatch(keep, "key bigint, count bigint, end bigint")
         )
 
@@ -43,10 +49,6 @@ def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -
         for number in range(len(sums) // 2)
         for key in range(2)
     ]
-
-
-def _described(pair: tuple[int, int], window: Any = beam.DoFn.WindowParam) -> dict[str, int]:
-    return {"key": pair[0], "count": pair[1], "end": int(window.end)}
 
 
 def _sums(out: Path) -> list[dict[str, int]]:
