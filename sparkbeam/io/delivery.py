@@ -77,11 +77,8 @@ class Delivery:
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
-        found = failure.find(text)
-        if found is not None and found.label != self.name:
-            return error  # That of a stage before, which the sink was the first to run.
-        if isinstance(error, failure.WorkerFailure) or found is not None:
-            return error
+        if failure.find(text) is not None:
+            return error  # It says itself in which step it was.
         if self.spec.function:
             return failure.report(error, self.name)
         summary = self._redaction("\n".join(text.splitlines()[:3]))

@@ -126,7 +126,7 @@ class TickReader(DataSourceStreamReader):
         seen = feedback.seen if feedback is not None else {}
         return {
             str(clock.tag): clock.watermark(
-                position.watermarks[str(clock.tag)], seen.get(str(clock.tag)), time_now
+                position.watermarks.get(str(clock.tag), MIN_MICROS), seen.get(str(clock.tag)), time_now
             )
             for clock in self._spec.clocks
         }

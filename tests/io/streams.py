@@ -1,6 +1,7 @@
 """Streaming pipelines for tests: run for a while, over a checkpoint."""
 
 import json
+import os
 import time
 import typing
 from collections.abc import Callable
@@ -53,11 +54,13 @@ def notes(folder: Path) -> dict[str, list[Any]]:
     }
 
 
-def write_json(path: Path, rows: list[dict[str, Any]]) -> None:
-    """A file of a Spark source, there as a whole at once."""
+def write_json(path: Path, rows: list[dict[str, Any]], age_seconds: int = 0) -> None:
+    """A file of a Spark source, there as a whole at once; Spark takes older ones first."""
     path.parent.mkdir(exist_ok=True)
     hidden = path.with_name(f".{path.name}")
     hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    modified = time.time() - age_seconds
+    os.utime(hidden, (modified, modified))
     hidden.rename(path)
 
 

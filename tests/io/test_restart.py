@@ -33,7 +33,7 @@ def test_a_micro_batch_that_runs_again_is_not_written_twice(spark: Any, tmp_path
         return sorted(row.id for row in spark.read.parquet(str(target)).collect())
 
     for number in range(2):
-        streams.write_json(source / f"{number}.json", [{"id": number, "name": "n"}])
+        streams.write_json(source / f"{number}.json", [{"id": number, "name": "n"}], 9 - number)
     streams.run_until(spark, checkpoint, build, lambda: written() == [0, 1])
     first = streams.notes(batches)
     assert list(first.values()) == [[[0]], [[1]]], "one file in each micro-batch"
