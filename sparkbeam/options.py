@@ -1,10 +1,16 @@
 """The pipeline options of the runner."""
 
 import argparse
+import re
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam.errors import ConfigurationError
+
+AVAILABLE_NOW = "available-now"
+"""The value of ``--trigger`` with which a query ends when it has done what is there."""
+
+_INTERVAL = re.compile(r"\d+ *(milliseconds?|seconds?|minutes?|hours?)")
 
 
 class SparkBeamOptions(PipelineOptions):
@@ -59,6 +65,21 @@ class SparkBeamOptions(PipelineOptions):
             "that stopped. Default: a temporary folder, for one run only.",
         )
         parser.add_argument(
+            "--trigger",
+            default=None,
+            metavar="WHEN",
+            help="Streaming: an interval such as '10 seconds' at which micro-batches start, or "
+            "available-now to process what is there and stop. Default: a micro-batch as soon as "
+            "there is something to do.",
+        )
+        parser.add_argument(
+            "--max_batch_elements",
+            type=int,
+            default=None,
+            help="Streaming: about how many elements a micro-batch reads from Beam's unbounded "
+            "sources, at least 1. Default: 100000 for each shard.",
+        )
+        parser.add_argument(
             "--shards",
             type=int,
             default=None,
@@ -97,8 +118,15 @@ def problems(options: SparkBeamOptions) -> list[str]:
         )
     if options.spark_parallelism is not None and options.spark_parallelism < 1:
         found.append(f"--spark_parallelism={options.spark_parallelism} must be at least 1.")
-    if options.shards is not None and options.shards < 1:
-        found.append(f"--shards={options.shards} must be at least 1.")
+    for option in ("shards", "max_batch_elements"):
+        value = getattr(options, option)
+        if value is not None and value < 1:
+            found.append(f"--{option}={value} must be at least 1.")
+    if options.trigger not in (None, AVAILABLE_NOW) and not _INTERVAL.fullmatch(options.trigger):
+        found.append(
+            f"--trigger={options.trigger} is neither {AVAILABLE_NOW} nor an interval "
+            "such as '10 seconds'."
+        )
     for setting in options.spark_conf or ():
         key, separator, _ = setting.partition("=")
         if not separator or not key.startswith("spark."):

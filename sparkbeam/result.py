@@ -106,10 +106,16 @@ class SparkPipelineResult(PipelineResult):
         """The committed metrics in Beam's portable form."""
         return consolidate(self._committed)
 
+    def commit(self, committed: Infos) -> None:
+        """Called by the runner while the pipeline runs, with all that is committed so far."""
+        with self._lock:
+            self._committed = committed
+
     def finish(self, committed: Infos, error: BaseException | None) -> None:
         """Called once by the runner when the run has ended."""
         with self._lock:
-            self._committed = committed
+            # A query that fails has still committed what it told of while it ran.
+            self._committed = committed or self._committed
             self._error = error
             if error is None:
                 self._state = PipelineState.DONE

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -30,6 +31,7 @@ from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
+from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.metrics import TaskReport
 
 
@@ -154,7 +156,10 @@ class SparkRunner(PipelineRunner):
                     plan,
                     options.checkpoint_location,
                     shards=options.shards,
+                    trigger=options.trigger,
+                    max_batch_elements=options.max_batch_elements,
                     proceed=cancellation.check,
+                    committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
                 ).run()
             return BatchExecution(
                 session,
@@ -174,10 +179,14 @@ class SparkRunner(PipelineRunner):
                 error = explained(raised, Redaction.of(plan))
             monitor.close(reports if error is None else None)
             _warn(reports)
-            result.finish([info for report in reports for info in report.infos], error)
+            result.finish(_infos(reports), error)
 
         threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
         return result
+
+
+def _infos(reports: Iterable[TaskReport]) -> Infos:
+    return [info for report in reports for info in report.infos]
 
 
 def _is_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:

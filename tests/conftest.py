@@ -11,6 +11,14 @@ from sparkbeam import session as sessions
 from sparkbeam.options import SparkBeamOptions
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole",
+        action="store_true",
+        help="run Beam's streaming tests on Spark as a whole, not a part of them",
+    )
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session on two local cores."""

@@ -6,7 +6,7 @@ command runs, so that ``--help`` answers at once and without them.
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import click
 from sparkbeam.errors import SparkBeamError
 
 if TYPE_CHECKING:
+    from sparkbeam.nexmark.configuration import Configuration
     from sparkbeam.nexmark.queries import Query
     from sparkbeam.nexmark.record import Run
 
@@ -28,6 +29,17 @@ _HISTORY = click.option(
     type=_OUTPUT,
     help="The SQLite file with all runs.  [default: nexmark.db in your data folder]",
 )
+_EVENTS = click.option(
+    "--events", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many."
+)
+_SETTINGS = click.option(
+    "--set",
+    "settings",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="A setting of the generator or of a query, such as window_size=20; repeatable. "
+    "A wrong name lists all.",
+)
 
 
 class _Nexmark(click.Group):
@@ -37,6 +49,13 @@ class _Nexmark(click.Group):
         if not arguments or arguments[0] not in {*self.commands, "-h", "--help"}:
             arguments = ["run", *arguments]
         return super().parse_args(context, arguments)
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except click.UsageError as error:
+            # Without its context it is one line, not three more about the usage.
+            raise click.UsageError(error.format_message()) from error
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         run.format_options(context, formatter)
@@ -90,9 +109,8 @@ def nexmark() -> None:
 @click.option(
     "--query", "queries", default="all", show_default=True, help="Numbers such as 0,3,11, or all."
 )
-@click.option(
-    "--events", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many."
-)
+@_EVENTS
+@_SETTINGS
 @click.option(
     "--runner",
     default="SparkRunner",
@@ -119,6 +137,7 @@ def nexmark() -> None:
 def run(
     queries: str,
     events: int,
+    settings: tuple[str, ...],
     runner: str,
     mode: str,
     repeat: int,
@@ -132,21 +151,19 @@ def run(
 
     Options that are not listed below go to the runner: --spark_master=local[4].
     """
-    if mode == "streaming":
-        raise click.ClickException("--mode streaming is not there yet: use --mode batch.")
+    configuration = _configured(events, settings)
     for option, file in (("--json", json_file), ("--report", page)):
         _check_target(option, file)
     from sparkbeam.nexmark import display, record
     from sparkbeam.nexmark import history as past
-    from sparkbeam.nexmark.configuration import Configuration
     from sparkbeam.nexmark.engine import prepared
     from sparkbeam.nexmark.measure import Measurement
 
     selected = _selected(queries)
     file = history or past.default_path()
     past.append([], file)
-    configuration = Configuration(events=events)
-    measurement = Measurement(prepared(runner, options), configuration, check=check_results)
+    engine = prepared(runner, options, streaming=mode == "streaming")
+    measurement = Measurement(engine, configuration, check=check_results)
     runs: list[Run] = []
     with display.Progress(len(selected) * repeat) as progress:
         measurement.warm_up()
@@ -213,21 +230,22 @@ def compare(old: Path, new: Path, tolerance: float) -> None:
 
 
 @nexmark.command(short_help="Write the events to a file.")
-@click.option("--events", type=click.IntRange(min=1), default=100_000, show_default=True)
+@_EVENTS
+@_SETTINGS
 @click.option(
     "--format", "form", type=click.Choice(["json", "parquet"]), default="json", show_default=True
 )
 @click.argument("output", type=_OUTPUT)
 @_guarded
-def generate(events: int, form: str, output: Path) -> None:
+def generate(events: int, settings: tuple[str, ...], form: str, output: Path) -> None:
     """Write the events to OUTPUT: JSON lines as Beam reads them, or Parquet."""
+    configuration = _configured(events, settings)
     from sparkbeam.nexmark import files
-    from sparkbeam.nexmark.configuration import Configuration
 
     _check_target("OUTPUT", output)
     write = files.write_json if form == "json" else files.write_parquet
     try:
-        write(Configuration(events=events), output)
+        write(configuration, output)
     except OSError as error:
         raise click.ClickException(f"Cannot write '{output}': {error.strerror}.") from error
 
@@ -253,10 +271,41 @@ def _selected(text: str) -> "list[Query]":
     return [QUERIES[number] for number in dict.fromkeys(map(int, names))]
 
 
+def _configured(events: int, settings: Iterable[str]) -> "Configuration":
+    """The configuration of ``--events`` and ``--set``.
+
+    Raises:
+        BadParameter: a setting has another form.
+        ConfigurationError: it has another name, or a value that cannot work.
+    """
+    from sparkbeam.nexmark.configuration import Configuration
+
+    pairs = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise click.BadParameter(f"'{setting}' is not NAME=NUMBER.", param_hint="--set")
+        if name == "events":
+            raise click.BadParameter("Use --events for the events.", param_hint="--set")
+        pairs[name] = value
+    return Configuration.parsed({**pairs, "events": str(events)})
+
+
 def _check_target(option: str, file: Path | None) -> None:
     """Refuses what could not be written, before any work is done."""
-    if file and not file.absolute().parent.is_dir():
+    if file is None or (file.exists() and not file.is_file()):
+        return
+    if not file.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint=option)
+    is_new = not file.exists()
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise click.BadParameter(
+            f"Cannot write '{file}': {error.strerror}.", param_hint=option
+        ) from error
+    if is_new:
+        file.unlink()
 
 
 def _write_report(history: Path, output: Path) -> None:
@@ -264,4 +313,4 @@ def _write_report(history: Path, output: Path) -> None:
     from sparkbeam.nexmark.report import render
 
     render(past.read(history), output)
-    click.echo(f"Written: {output}", err=True)
+    click.echo(f"Written: {output} (open it in a browser)", err=True)

@@ -1,7 +1,8 @@
 """What one run of Nexmark generates and asks."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 from sparkbeam.errors import ConfigurationError
 
@@ -80,6 +81,26 @@ class Configuration:
             raise ConfigurationError(
                 f"'event_rate' is {self.event_rate}, but timestamps allow for at most {_MAX_RATE}."
             )
+
+    @classmethod
+    def parsed(cls, settings: Mapping[str, str]) -> Self:
+        """The defaults but for ``settings``, numbers as text by their names.
+
+        Raises:
+            ConfigurationError: there is no such setting, or its value cannot work.
+        """
+        known = [field.name for field in fields(cls) if field.type is int]
+        values: dict[str, Any] = {}
+        for name, text in settings.items():
+            if name not in known:
+                raise ConfigurationError(f"There is no setting '{name}': use {', '.join(known)}.")
+            try:
+                values[name] = int(text)
+            except ValueError as error:
+                raise ConfigurationError(
+                    f"'{name}' is '{text}', but has to be a whole number."
+                ) from error
+        return cls(**values)
 
     @property
     def delay(self) -> int:

@@ -1,9 +1,8 @@
 """The events as a Spark data source; Beam has no part in it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -108,14 +107,7 @@ def _parsed(options: Mapping[str, str]) -> tuple[Generate, Configuration]:
         raise ConfigurationError(
             f"The source 'nexmark' has no kind '{kind}': use one of {', '.join(_KINDS)}."
         )
-    known = {field.name for field in fields(Configuration) if field.type is int}
-    for name, value in given.items():
-        if name not in known:
-            raise ConfigurationError(f"The source 'nexmark' has no option '{name}'.")
-        if not value.isdecimal():
-            raise ConfigurationError(f"The option '{name}' is '{value}', which is no number.")
-    numbers: dict[str, Any] = {name: int(value) for name, value in given.items()}
-    return _KINDS[kind], Configuration(**numbers)
+    return _KINDS[kind], Configuration.parsed(given)
 
 
 def _generated(

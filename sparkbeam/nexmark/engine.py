@@ -30,12 +30,14 @@ class Engine:
         runner: what each pipeline gets.
         options: those of each pipeline.
         cores: how many tasks there is room for at once.
+        streaming: pipelines run as streaming queries.
     """
 
     name: str
     runner: PipelineRunner
     options: PipelineOptions
     cores: int
+    streaming: bool = False
 
     def run(self, build: Callable[[beam.Pipeline], object]) -> PipelineResult:
         """Runs the pipeline that ``build`` makes to its end.
@@ -52,8 +54,13 @@ class Engine:
         return result
 
 
-def prepared(name: str, arguments: Sequence[str]) -> Engine:
+def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) -> Engine:
     """The runner that a user calls ``name``, with the options in ``arguments``.
+
+    Args:
+        name: of a runner.
+        arguments: its options on the command line.
+        streaming: pipelines are to run as streaming queries.
 
     Raises:
         ConfigurationError: there is none, or its options or session cannot work.
@@ -70,11 +77,13 @@ def prepared(name: str, arguments: Sequence[str]) -> Engine:
         )
     if dotted in _ALIASES.values():
         _refuse_unknown(arguments)
-    given = PipelineOptions([f"--runner={dotted}", "--spark_progress=off", *arguments])
+    # The stream ends, so that a summary of all results may wait for that.
+    mode = ["--streaming", "--allow_unsafe_triggers"] if streaming else []
+    given = PipelineOptions([f"--runner={dotted}", "--spark_progress=off", *mode, *arguments])
     if not isinstance(runner, SparkRunner):
-        return Engine(type(runner).__name__, runner, given, os.cpu_count() or 1)
+        return Engine(type(runner).__name__, runner, given, os.cpu_count() or 1, streaming)
     spark = session.obtain(options.checked(given))
-    return Engine(OURS, SparkRunner(spark), given, session.cores(spark))
+    return Engine(OURS, SparkRunner(spark), given, session.cores(spark), streaming)
 
 
 def _refuse_unknown(arguments: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from sparkbeam.nexmark.generator import EventBatch, in_generator_order
 from sparkbeam.nexmark.model import KINDS, Auction, Bid, Person
 
 _BATCH = 50_000
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def _camel_case(name: str) -> str:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.nexmark.record import NAMES, SCHEMA, Run
+from sparkbeam.nexmark.record import NAMES, SCHEMA, Run, restored
 
 _APPLICATION = 0x4E584D4B
 """SQLite's mark of whose file it is: "NXMK"."""
@@ -58,11 +59,21 @@ def read(path: Path) -> Sequence[Run]:
         )
     with _opened(path) as connection:
         rows = connection.execute(f"SELECT {', '.join(NAMES)} FROM runs ORDER BY rowid").fetchall()
-    return [_run(dict(zip(NAMES, row, strict=True))) for row in rows]
+    try:
+        return [_run(dict(zip(NAMES, row, strict=True))) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(_damaged(path, error)) from error
 
 
-def _run(values: dict[str, str]) -> Run:
-    return Run(**{**values, "configuration": json.loads(values["configuration"])})
+def _run(values: dict[str, Any]) -> Run:
+    return restored({**values, "configuration": json.loads(values["configuration"])})
+
+
+def _damaged(path: Path, reason: Exception) -> str:
+    return (
+        f"'{path}' is no history of 'sparkbeam nexmark', or damaged ({reason}): "
+        "move it away, or name another with --history."
+    )
 
 
 @contextmanager
@@ -75,10 +86,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.OperationalError as error:
         raise ConfigurationError(f"Cannot use the history '{path}': {error}.") from error
     except sqlite3.DatabaseError as error:
-        raise ConfigurationError(
-            f"'{path}' is no history of 'sparkbeam nexmark', or damaged ({error}): "
-            "move it away, or name another with --history."
-        ) from error
+        raise ConfigurationError(_damaged(path, error)) from error
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -23,6 +23,7 @@ from sparkbeam.nexmark.queries import QUERIES, Query
 from sparkbeam.nexmark.record import Run
 from sparkbeam.nexmark.results import Summarize, canonical
 from sparkbeam.nexmark.source import NexmarkEvents
+from sparkbeam.nexmark.stream import NexmarkStream
 
 _REASON_CHARACTERS = 300
 
@@ -46,7 +47,11 @@ class Measurement:
     def warm_up(self) -> None:
         """Starts what a runner starts only once, so that no query pays for it."""
         small = Configuration(events=1000)
-        self.engine.run(lambda pipeline: _summarized(pipeline, QUERIES[0], small))
+        self.engine.run(
+            lambda pipeline: _summarized(
+                pipeline, QUERIES[0], small, streaming=self.engine.streaming
+            )
+        )
 
     def run(self, query: Query, repeat: int = 1) -> Run:
         """The run of ``query`` with the number ``repeat``; its failure is told in it."""
@@ -57,7 +62,9 @@ class Measurement:
             start = time.perf_counter()
             try:
                 result = self.engine.run(
-                    lambda pipeline: _summarized(pipeline, query, configuration)
+                    lambda pipeline: _summarized(
+                        pipeline, query, configuration, streaming=self.engine.streaming
+                    )
                 )
             except Exception as error:
                 return replace(run, failure=reason(error))
@@ -78,7 +85,7 @@ class Measurement:
         with TemporaryDirectory(prefix="sparkbeam-nexmark-") as folder:
             self.engine.run(
                 lambda pipeline: (
-                    _answered(pipeline, query, self.configuration)
+                    _answered(pipeline, query, self.configuration, streaming=self.engine.streaming)
                     | "Weigh" >> beam.Map(query.weigh)
                     | "Canonical" >> beam.Map(canonical)
                     | "All windows" >> beam.WindowInto(GlobalWindows())
@@ -96,7 +103,7 @@ class Measurement:
             query=query.number,
             name=query.name,
             runner=self.engine.name,
-            mode="batch",
+            mode="streaming" if self.engine.streaming else "batch",
             events=self.configuration.events,
             configuration=self.configuration.as_dict(),
             cores=self.engine.cores,
@@ -116,11 +123,15 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {gist}".removesuffix(": ")[:_REASON_CHARACTERS]
 
 
-def _answered(pipeline: beam.Pipeline, query: Query, configuration: Configuration) -> Any:
-    events = pipeline | NexmarkEvents(configuration)
-    return query.build(events, configuration)
+def _answered(
+    pipeline: beam.Pipeline, query: Query, configuration: Configuration, *, streaming: bool
+) -> Any:
+    source = NexmarkStream(configuration) if streaming else NexmarkEvents(configuration)
+    return query.build(pipeline | source, configuration)
 
 
-def _summarized(pipeline: beam.Pipeline, query: Query, configuration: Configuration) -> Any:
-    answers = _answered(pipeline, query, configuration)
+def _summarized(
+    pipeline: beam.Pipeline, query: Query, configuration: Configuration, *, streaming: bool
+) -> Any:
+    answers = _answered(pipeline, query, configuration, streaming=streaming)
     return answers | Summarize(query.weigh) | "Publish" >> beam.ParDo(Publish())

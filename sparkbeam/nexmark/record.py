@@ -126,10 +126,23 @@ def _parsed(line: str, path: Path, number: int) -> Run:
             f"'{path}' has runs in form {schema}, this version of sparkbeam reads form {SCHEMA}: "
             "repeat the measurement, or read it with the version that wrote it."
         )
-    if values.keys() != _TYPES.keys() or not all(
-        isinstance(values[name], kind) for name, kind in _TYPES.items()
-    ):
-        raise ConfigurationError(_foreign(path, number))
+    try:
+        return restored(values)
+    except ValueError as error:
+        raise ConfigurationError(_foreign(path, number)) from error
+
+
+def restored(values: dict[str, Any]) -> Run:
+    """The run with these values.
+
+    Raises:
+        ValueError: there is one missing or too many, or of another type.
+    """
+    if values.keys() != _TYPES.keys():
+        raise ValueError("the names of the values are others")
+    for name, kind in _TYPES.items():
+        if not isinstance(values[name], kind):
+            raise ValueError(f"'{name}' cannot be {values[name]!r}")
     return Run(**values)
 
 

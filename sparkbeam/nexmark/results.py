@@ -16,7 +16,7 @@ import apache_beam as beam
 from sparkbeam.nexmark.queries.query import once
 
 _MODULUS = 1 << 128
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class Summary(NamedTuple):

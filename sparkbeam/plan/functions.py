@@ -29,9 +29,14 @@ def mark_blocks(transforms: dict[str, beam_runner_api_pb2.PTransform]) -> None:
 
 
 def _is_plain_function(transform: beam_runner_api_pb2.PTransform) -> bool:
-    """Whether a ParDo is a function of the element alone, with one output."""
+    """Whether a ParDo is a function of the element alone, with one output.
+
+    Such is also the DoFn with which each global combine begins.
+    """
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    return len(transform.outputs) == 1 and plain_function(payload) is not None
+    return len(transform.outputs) == 1 and (
+        payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN or plain_function(payload) is not None
+    )
 
 
 def plain_function(payload: beam_runner_api_pb2.ParDoPayload) -> core.CallableWrapperDoFn | None:

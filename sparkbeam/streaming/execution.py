@@ -11,10 +11,12 @@ from pyspark.sql import functions as sf
 
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import differences, fingerprint
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
+from sparkbeam.streaming.committed import Committed
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.streaming.source import SourceSpec, TickSource
@@ -38,7 +40,13 @@ class StreamingExecution:
         plan: what to run.
         checkpoint: where offsets, state and feedback are kept; None for a temporary folder.
         shards: into how many shards the keys are divided; None for the number of cores.
+        trigger: when micro-batches start, as ``--trigger`` says.
+        max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
         proceed: called now and then; the run ends with what it raises.
+        committed: called with all reports so far when a micro-batch has done its work.
+
+    Raises:
+        ConfigurationError: there is no checkpoint location where one is needed.
     """
 
     def __init__(
@@ -48,8 +56,16 @@ class StreamingExecution:
         checkpoint: str | None,
         *,
         shards: int | None = None,
+        trigger: str | None = None,
+        max_batch_elements: int | None = None,
         proceed: Callable[[], None] = lambda: None,
+        committed: Callable[[list[bytes]], None] = lambda _: None,
     ) -> None:
+        if checkpoint is None and not sessions.is_local(session):
+            raise ConfigurationError(
+                "A streaming pipeline on a cluster needs --checkpoint_location: "
+                "a folder on storage that the driver and all executors share."
+            )
         count = shards or sessions.cores(session)
         self._session = sessions.for_streaming(session, count)
         self._topology = topology(plan)
@@ -59,8 +75,12 @@ class StreamingExecution:
         self._feedback = FeedbackFiles(self._checkpoint)
         self._shards = _shards(self._session, count)
         self._sinks = SparkSinks(plan, self._files)
+        self._trigger = trigger
+        self._max_batch_elements = max_batch_elements
         self._proceed = proceed
-        self._reports: list[bytes] = []
+        self._tell = committed
+        self._committed = Committed()
+        self._number = 0
         self._finished_batch: int | None = None
 
     def run(self) -> list[bytes]:
@@ -74,6 +94,7 @@ class StreamingExecution:
             self._rows()
             .writeStream.foreachBatch(self._sink)
             .option("checkpointLocation", self._checkpoint)
+            .trigger(**self._trigger_arguments())
             .start()
         )
         try:
@@ -87,7 +108,14 @@ class StreamingExecution:
         error = query.exception()
         if error is not None:
             raise error
-        return self._reports
+        return self._committed.reports()
+
+    def _trigger_arguments(self) -> dict[str, Any]:
+        if self._trigger is None:
+            return {"processingTime": "0 seconds"}
+        if self._trigger == AVAILABLE_NOW:
+            return {"availableNow": True}
+        return {"processingTime": self._trigger}
 
     def _check_checkpoint(self) -> None:
         """Sees to it that the checkpoint, if there is one, is of this pipeline.
@@ -122,7 +150,9 @@ class StreamingExecution:
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
-        first, *later = layer_tasks(uuid.uuid4().hex, self._topology, self._shards)
+        first, *later = layer_tasks(
+            uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements
+        )
         plan = self._topology.plan
         for source in spark_sources(plan):
             rows = rows.unionAll(
@@ -158,9 +188,10 @@ class StreamingExecution:
         tick = None
         statuses = []
         seen = []
+        reports = []
         for tag, value in zip(*table.to_pydict().values(), strict=True):
             if tag == REPORT_TAG:
-                self._reports.append(value)
+                reports.append(value)
             elif tag == TICK_TAG:
                 tick = load(value)
             elif tag == STATUS_TAG:
@@ -175,9 +206,20 @@ class StreamingExecution:
             stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
-        self._feedback.write(Feedback(tick.number, finished, due, seen=newest_seen(seen)))
+        self._commit(tick.number, reports)
+        feedback = Feedback(tick.number, finished, due, self._committed.store(), newest_seen(seen))
+        self._feedback.write(feedback)
         if finished:
             self._finished_batch = batch_id
+
+    def _commit(self, number: int, reports: list[bytes]) -> None:
+        """Adds the reports of a micro-batch to those of all before, also of earlier runs."""
+        if number != self._number + 1:
+            before = self._feedback.read(number - 1)
+            self._committed = Committed(before.reports if before is not None else "")
+        self._number = number
+        self._committed = self._committed.plus(reports)
+        self._tell(self._committed.reports())
 
 
 def _is_idle(query: Any) -> bool:

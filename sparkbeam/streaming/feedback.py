@@ -22,15 +22,15 @@ class Feedback:
         number: of the tick of the micro-batch.
         finished: nothing is left to do, whatever the clock says.
         due: when the clock has something to do, in microseconds since the epoch.
+        reports: all that has been committed so far; see :class:`.committed.Committed`.
         seen: the latest timestamp of the rows of each of Spark's sources, by its tag, in
             microseconds; only of those that had rows.
-        metrics: all that has been committed so far, as Beam's protos in base64.
     """
 
     number: int
     finished: bool
     due: int | None
-    metrics: str = ""
+    reports: str = ""
     seen: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
@@ -84,7 +85,7 @@ class Position:
         return asdict(self)
 
 
-class TickReader(DataSourceStreamReader):
+class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the micro-batches of a query and makes their ticks."""
 
     def __init__(self, spec: SourceSpec) -> None:
@@ -92,6 +93,11 @@ class TickReader(DataSourceStreamReader):
         self._events = events.unpacked(spec.events) if spec.events is not None else []
         self._tags = dict(spec.outputs)
         self._feedback = FeedbackFiles(spec.checkpoint)
+        self._until: int | None = None
+        self._first: int | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._until = _now()
 
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
@@ -102,6 +108,8 @@ class TickReader(DataSourceStreamReader):
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
         position = Position(**(start or self.initialOffset()))
+        if self._first is None:
+            self._first = position.number
         if position.number and not self._is_due(position):
             return position.offset()
         self._pace(position)
@@ -115,10 +123,14 @@ class TickReader(DataSourceStreamReader):
 
     def _pace(self, position: Position) -> None:
         """Waits a little while Spark's sources have nothing, which nobody else tells."""
-        if self._spec.clocks and position.number:
-            feedback = self._feedback.read(position.number)
-            if feedback is not None and not feedback.seen:
-                time.sleep(max(0, min(_IDLE_MICROS, position.time + _IDLE_MICROS - _now())) / 1e6)
+        if self._spec.clocks and position.number and not self._had_rows(position):
+            left = position.time + _IDLE_MICROS - _now()
+            time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
+
+    def _had_rows(self, position: Position) -> bool:
+        """Whether the micro-batch that ended at a position had rows of Spark's sources."""
+        feedback = self._feedback.read(position.number)
+        return feedback is None or bool(feedback.seen)
 
     def _spark_marks(self, position: Position, time_now: int) -> dict[str, int]:
         """The watermarks of Spark's sources after the micro-batch of a position."""
@@ -126,7 +138,9 @@ class TickReader(DataSourceStreamReader):
         seen = feedback.seen if feedback is not None else {}
         return {
             str(clock.tag): clock.watermark(
-                position.watermarks.get(str(clock.tag), MIN_MICROS), seen.get(str(clock.tag)), time_now
+                position.watermarks.get(str(clock.tag), MIN_MICROS),
+                seen.get(str(clock.tag)),
+                time_now,
             )
             for clock in self._spec.clocks
         }
@@ -135,7 +149,7 @@ class TickReader(DataSourceStreamReader):
         """Whether there is a reason for another micro-batch."""
         if self._spec.clocks:
             # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
-            return True
+            return self._until is None or position.number == self._first or self._had_rows(position)
         if self._spec.events is not None and position.event <= len(self._events):
             return True
         feedback = self._feedback.read(position.number)
@@ -143,7 +157,8 @@ class TickReader(DataSourceStreamReader):
             return True
         if feedback.finished or feedback.due is None:
             return False
-        return self._spec.events is not None or feedback.due <= _now()
+        now = _now() if self._until is None else self._until
+        return self._spec.events is not None or feedback.due <= now
 
     def _steps(self, position: Position) -> Iterator[tuple[list[Message], Position]]:
         """The events from a position on, each with its rows and the position after it."""

@@ -190,6 +190,11 @@ def _mapped(function: Any) -> Callable[[Any], Any] | None:
     return inner
 
 
+def _with_none(element: Any) -> tuple[None, Any]:
+    """The one result of Beam's ``_KeyWithNone``."""
+    return None, element
+
+
 def _operation(
     kind: type[FunctionOperation],
     factory: bundle_processor.BeamTransformFactory,
@@ -209,8 +214,9 @@ def _operation(
         operation_cls=kind,
     )
     (operation.readers,) = consumers.values()
-    operation.function = pickler.loads(data)[0].process
-    operation.one_to_one = _mapped(operation.function)
+    fn = pickler.loads(data)[0]
+    operation.function = fn.process
+    operation.one_to_one = _with_none if isinstance(fn, core._KeyWithNone) else _mapped(fn.process)
     operation.window_fn = factory.get_input_windowing(transform).windowfn
     return operation
 

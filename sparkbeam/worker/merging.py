@@ -29,10 +29,11 @@ def last_millisecond(window: BoundedWindow) -> Timestamp:
 
     Encoded timestamps are in ms; that of a group is the same before it is encoded.
     """
-    return _in_milliseconds(window.max_timestamp())
+    return in_milliseconds(window.max_timestamp())
 
 
-def _in_milliseconds(timestamp: Timestamp) -> Timestamp:
+def in_milliseconds(timestamp: Timestamp) -> Timestamp:
+    """The timestamp as Beam's coders would leave it; panes have such everywhere in Beam."""
     return Timestamp(micros=timestamp.micros // 1000 * 1000)
 
 
@@ -83,4 +84,4 @@ class MergingGroups:
 
     def _stamp(self, window: BoundedWindow, members: list[WindowedValue]) -> Timestamp:
         assigned = (self._stamps.assign_output_time(window, member.timestamp) for member in members)
-        return _in_milliseconds(self._stamps.merge(window, assigned))
+        return in_milliseconds(self._stamps.merge(window, assigned))

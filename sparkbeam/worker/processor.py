@@ -19,6 +19,7 @@ from sparkbeam.plan.model import Stage
 from sparkbeam.worker import precombine, windows  # noqa: F401 - they register operations.
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
+from sparkbeam.worker.sideinputs import remember_windows
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.timers import KeyTimers, Timers
 
@@ -81,6 +82,7 @@ class StageProcessor:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+        remember_windows(parsed)
         self.timers = timers(parsed)
         if self.timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"

@@ -7,11 +7,16 @@ worker reads what a DoFn asks for and keeps no more than a page cache.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.coders import coder_impl
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.transforms import sideinputs
+from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.worker.sinks import side_key
 from sparkbeam.worker.values import RunCoder
@@ -29,6 +34,37 @@ class SideInputData:
 
     runs: dict[bytes, list[bytes]] = field(default_factory=dict)
     path: str | None = None
+
+
+class RememberedMapping:
+    """A window mapping that is asked once for elements in a row that share their window.
+
+    Args:
+        mapping: from a window of the main input to that of the side input.
+    """
+
+    def __init__(self, mapping: Callable[[BoundedWindow], BoundedWindow]) -> None:
+        self._mapping = mapping
+        self._last: tuple[BoundedWindow, BoundedWindow] | None = None
+
+    def __call__(self, window: BoundedWindow) -> BoundedWindow:
+        last = self._last
+        if last is None or last[0] is not window:
+            last = self._last = (window, self._mapping(window))
+        return last[1]
+
+
+def remember_windows(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+    """Makes the mappings of all side inputs remembered ones, in place."""
+    for transform in descriptor.transforms.values():
+        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+            for side_input in payload.side_inputs.values():
+                mapping = pickler.loads(side_input.window_mapping_fn.payload)
+                if mapping is not sideinputs._global_window_mapping_fn:
+                    remembered = pickler.dumps(RememberedMapping(mapping))
+                    side_input.window_mapping_fn.payload = remembered
+            transform.spec.payload = payload.SerializeToString()
 
 
 class SideInputs:

@@ -4,10 +4,8 @@ Rows of an exchange by key come sorted, so a group is a run of rows with equal
 keys, and every function here is one linear pass that holds one group at a time.
 """
 
-import math
-import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial, reduce
+from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -21,10 +19,11 @@ from apache_beam.transforms.window import (
     IntervalWindow,
     TimestampCombiner,
 )
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.merging import ON_TIME, MergingGroups, last_millisecond
+from sparkbeam.worker.panes import Panes
 from sparkbeam.worker.rows import BLOCK_CELL, Row
 from sparkbeam.worker.sinks import (
     SESSION_HEADER,
@@ -218,30 +217,13 @@ def triggered(
     """``Layout.TRIGGERED``: the windowing decides which panes there are, key by key."""
     decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
     runs = RunCoder(stripped_coder(coder).get_impl())
-    panes: Callable[[list[WindowedValue]], Iterator[WindowedValue]]
-    if isinstance(windowing.triggerfn, trigger.DefaultTrigger):
-        panes = MergingGroups(windowing).of
-    else:
-        driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
-        panes = partial(_panes, driver)
+    is_default = isinstance(windowing.triggerfn, trigger.DefaultTrigger)
+    panes = MergingGroups(windowing) if is_default else Panes(windowing)
     for encoded_key, group in groupby(rows, _KEY):
         elements = [element for _, _, run in group for element in runs.decode(run)]
         key = decode_key(encoded_key)
-        for pane in panes(elements):
+        for pane in panes.of(elements):
             yield pane.with_value((key, pane.value))
-
-
-def _panes(driver: trigger.TriggerDriver, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-    """The panes that Beam's trigger driver puts out when both times go to their end.
-
-    As the driver's own ``process_entire_key``, which cannot fire in processing time.
-    """
-    state = trigger.InMemoryUnmergedState()
-    yield from driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP)
-    while state.timers:
-        due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
-        for window, (name, domain, fire_time, _) in due:
-            yield from driver.process_timer(window, name, domain, fire_time, state)
 
 
 def keyed(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Iterator[Block]]:

@@ -39,6 +39,15 @@ def run_until(
             result.cancel()
 
 
+def run_available(spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None]) -> None:
+    """Runs a pipeline until it has done what is there."""
+    arguments = ["--streaming", "--trigger=available-now", "--shards=2"]
+    options = PipelineOptions([*arguments, f"--checkpoint_location={checkpoint}"])
+    pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
+    build(pipeline)
+    pipeline.run().wait_until_finish()
+
+
 def note(folder: Path, name: str, content: Any) -> None:
     """Adds a line to a file, as what runs in Spark's processes can."""
     folder.mkdir(exist_ok=True)
@@ -64,17 +73,13 @@ def write_json(path: Path, rows: list[dict[str, Any]], age_seconds: int = 0) -> 
     hidden.rename(path)
 
 
-def forget_last_commit(checkpoint: Path) -> int:
-    """Makes Spark run the last micro-batch again; gives its number."""
-    last = max(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
-    (checkpoint / "commits" / str(last)).unlink()
-    (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
-    for log in ("offsets",):
+def rewind(checkpoint: Path, number: int) -> None:
+    """Leaves a checkpoint as a failure at the end of a micro-batch leaves it."""
+    for log, first in (("commits", number), ("offsets", number + 1)):
         for path in (checkpoint / log).glob("[0-9]*"):
-            if int(path.name) > last:
+            if int(path.name) >= first:
                 path.unlink()
-                (checkpoint / log / f".{path.name}.crc").unlink(missing_ok=True)
-    return last
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 class Thing(typing.NamedTuple):

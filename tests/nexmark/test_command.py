@@ -1,6 +1,7 @@
 """The command ``sparkbeam nexmark`` from its arguments to its files and exit code."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from runs import a_run, runs_of
 
 from sparkbeam.cli import main
 from sparkbeam.nexmark import command, history
+from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
 
@@ -34,12 +36,12 @@ def run(*arguments: Any) -> Result:
 
 
 def problem(result: Result) -> str:
-    """The last line of what went wrong; there is no traceback."""
+    """The one line that tells what went wrong."""
     assert result.exit_code != 0
     assert isinstance(result.exception, SystemExit), result.exception
-    last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("Error: ")
-    return last
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("Error: ")
+    return line
 
 
 class TestRun:
@@ -81,6 +83,15 @@ class TestRun:
         run("--query", 2, "--report", page, *ORACLE)
         assert QUERIES[1].name in page.read_text()
         assert QUERIES[2].name in page.read_text()
+
+    def test_settings_reach_the_generator_and_the_query(self, tmp_path: Path) -> None:
+        settings = ("--set", "auction_skip=10", "--set", "generators=7")
+        result = run("--query", 2, "--check", "--json", "runs.json", *settings, *ORACLE)
+        assert result.exit_code == 0, result.output
+        (one,) = read_json(tmp_path / "runs.json")
+        assert one.configuration["auction_skip"] == 10
+        assert one.configuration["generators"] == 7
+        assert one.results
 
     def test_a_query_that_fails_does_not_stop_the_others(
         self, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +149,21 @@ class TestBadInput:
             (["generate", "--events", "0", "out"], "'--events'"),
             (["generate", "--format", "csv", "out"], "'--format'"),
             (["generate", "none/out"], "There is no folder 'none'"),
+            (["--json", "/proc/runs.json"], "Cannot write '/proc/runs.json'"),
+            (["--report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
+            (["report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
+            (["generate", "/proc/events.json"], "Cannot write '/proc/events.json'"),
+            (["--history", "/proc/history.db"], "Cannot use the history"),
+            (["--history", "."], "'--history'"),
+            (["--set", "window_size"], "'window_size' is not NAME=NUMBER"),
+            (["--set", "windowsize=20"], "There is no setting 'windowsize': use events, "),
+            (["--set", "log_folder=/tmp"], "There is no setting 'log_folder'"),
+            (["--set", "window_size="], "'window_size' is '', but has to be a whole number"),
+            (["--set", "window_size=1.5"], "'window_size' is '1.5', but has to be a whole number"),
+            (["--set", "window_size=0"], "'window_size' is 0, but has to be a whole number from 1"),
+            (["--set", "event_rate=9999999"], "'event_rate' is 9999999"),
+            (["--set", "events=5"], "Use --events"),
+            (["generate", "--set", "generators=-1", "out"], "'generators' is -1"),
         ],
     )
     def test_it_is_told_on_one_line(
@@ -145,6 +171,27 @@ class TestBadInput:
     ) -> None:
         (tmp_path / "text").write_text("This is a text. " * 100)
         assert message in problem(run(*arguments))
+
+    def test_a_place_that_can_be_written_is_left_as_it_was(self, tmp_path: Path) -> None:
+        (tmp_path / "old.json").write_text("old")
+        assert "no runner" in problem(
+            run("--runner", "No", "--json", "old.json", "--report", "new.html")
+        )
+        assert (tmp_path / "old.json").read_text() == "old"
+        assert not (tmp_path / "new.html").exists()
+
+    def test_a_damaged_history_is_told(self, tmp_path: Path) -> None:
+        history.append(runs_of(*range(1, 200)), tmp_path / "history.db")
+        whole = (tmp_path / "history.db").read_bytes()
+        (tmp_path / "history.db").write_bytes(whole[:5000])
+        assert "or damaged" in problem(run("report", "--history", "history.db"))
+
+    def test_a_history_of_another_version_is_told(self, tmp_path: Path) -> None:
+        history.append([a_run()], tmp_path / "history.db")
+        with sqlite3.connect(tmp_path / "history.db") as connection:
+            connection.execute("PRAGMA user_version = 9")
+        assert "has form 9" in problem(run("--history", "history.db"))
+        assert "has form 9" in problem(run("report", "--history", "history.db"))
 
     def test_runs_of_another_version_are_told(self, tmp_path: Path) -> None:
         write_json([a_run()], tmp_path / "old.json")
@@ -203,6 +250,10 @@ class TestGenerate:
         assert len(lines) == 200
         assert list(json.loads(lines[0]))[:3] == ["id", "name", "emailAddress"]
 
+    def test_settings(self, tmp_path: Path) -> None:
+        run("generate", "--events", 200, "--set", "base_time=0", "events.json")
+        assert json.loads((tmp_path / "events.json").read_text().splitlines()[0])["dateTime"] == 0
+
     def test_parquet(self, tmp_path: Path) -> None:
         result = run("generate", "--events", 200, "--format", "parquet", "events.parquet")
         assert result.exit_code == 0, result.output
@@ -227,6 +278,13 @@ def test_the_documented_queries_are_those_of_the_code() -> None:
     table = "\n".join(["| query | name | question |", "|---|---|---|", *rows])
     documented = Path(__file__).parents[2] / "docs" / "nexmark.md"
     assert table in documented.read_text(), f"docs/nexmark.md needs this table:\n{table}"
+
+
+def test_the_documented_settings_are_those_of_the_code() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "nexmark.md").read_text()
+    for name, value in Configuration().as_dict().items():
+        if name != "events":
+            assert f"| `{name}` | {value} |" in documented
 
 
 def test_json_of_the_command_can_be_compared(tmp_path: Path) -> None:

@@ -44,6 +44,17 @@ class TestHistory:
         with pytest.raises(ConfigurationError, match="damaged"):
             history.read(file)
 
+    @pytest.mark.parametrize("value", ["seconds = 'one'", "configuration = '{'", "query = NULL"])
+    def test_a_run_with_a_value_that_is_none_of_its_type_is_told(
+        self, tmp_path: Path, value: str
+    ) -> None:
+        file = tmp_path / "history.db"
+        history.append([a_run()], file)
+        with sqlite3.connect(file) as connection:
+            connection.execute(f"UPDATE runs SET {value}")
+        with pytest.raises(ConfigurationError, match="damaged"):
+            history.read(file)
+
     def test_a_database_of_another_program_is_told_and_left_alone(self, tmp_path: Path) -> None:
         file = tmp_path / "history.db"
         with sqlite3.connect(file) as connection:

@@ -16,7 +16,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.record import PASSED, Run
-from sparkbeam.nexmark.report import render
+from sparkbeam.nexmark.report import charts, render
 
 FLAGS = (
     "--headless=new",
@@ -88,6 +88,15 @@ class TestPage:
         page = text_of([usual, a_run(configuration=special)], tmp_path)
         assert "<h2>1,000 events, batch</h2>" in page
         assert "<h2>1,000 events, batch, generators 7</h2>" in page
+
+    def test_lines_that_end_close_to_each_other_share_a_label(self) -> None:
+        sizes = {0: 1000, 1: 920, 3: 5, 12: 920}
+        old = "2025-01-01T00:00:00+00:00"
+        runs = [a_run(query=query, results=size) for query, size in sizes.items()]
+        runs.append(a_run(query=16, results=1000, started=old))
+        picture = charts.result_sizes(runs)
+        labels = picture["datasets"][picture["layer"][1]["data"]["name"]]
+        assert [label["names"] for label in labels] == ["q3", "q0, q1, q12, q16"]
 
     def test_a_history_of_failures_alone_has_no_pictures(self, tmp_path: Path) -> None:
         page = text_of([a_run(failure="ValueError: no", seconds=None)], tmp_path)

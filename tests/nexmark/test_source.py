@@ -104,8 +104,8 @@ class TestSparkDataSource:
         ("option", "value", "message"),
         [
             ("kind", "sale", "no kind 'sale'"),
-            ("evnets", "1", "no option 'evnets'"),
-            ("events", "many", "'many', which is no number"),
+            ("evnets", "1", "no setting 'evnets'"),
+            ("events", "many", "'events' is 'many'"),
             ("events", "0", "'events' is 0"),
         ],
     )

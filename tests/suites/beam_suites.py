@@ -29,9 +29,9 @@ from unittest import TestCase
 import apache_beam
 import expected_failures
 import pytest
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.test_pipeline import TestPipeline
-
-from sparkbeam import SparkRunner
+from expected_failures import EXPECTED_FAILURES, Failures
 
 VALIDATES_RUNNER = "it_validatesrunner"
 """The mark of the tests that Beam itself means for every runner."""
@@ -40,24 +40,25 @@ _CLOUD = "apache_beam.runners.dataflow."
 """Modules whose tests start jobs in a cloud."""
 
 
-def suite(module_name: str) -> dict[str, type[TestCase]]:
+def suite(module_name: str, failures: Failures = EXPECTED_FAILURES) -> dict[str, type[TestCase]]:
     """The test classes of a module, ready to be collected.
 
     Args:
         module_name: where in Beam's package the classes are.
+        failures: the tests that fail, with the reasons.
 
     Returns:
         The classes by the name that they have in pytest's ids.
     """
-    return _suite(module_name, validates_runner=False)
+    return _suite(module_name, failures, validates_runner=False)
 
 
-def validates_runner_suite() -> dict[str, type[TestCase]]:
+def validates_runner_suite(failures: Failures = EXPECTED_FAILURES) -> dict[str, type[TestCase]]:
     """The tests in all of Beam's modules that carry its mark for tests of runners."""
     cases = {}
     for module_name in _modules_with_mark():
         if not module_name.startswith(_CLOUD):
-            cases.update(_suite(module_name, validates_runner=True))
+            cases.update(_suite(module_name, failures, validates_runner=True))
     return cases
 
 
@@ -69,14 +70,16 @@ def _modules_with_mark() -> Iterator[str]:
             yield ".".join(path.relative_to(root.parent).with_suffix("").parts)
 
 
-def _suite(module_name: str, *, validates_runner: bool) -> dict[str, type[TestCase]]:
+def _suite(
+    module_name: str, failures: Failures, *, validates_runner: bool
+) -> dict[str, type[TestCase]]:
     module = importlib.import_module(module_name)
     cases = {}
     for case in _cases(module):
         wanted = [test for test in _tests(case) if _is_marked(case, test) == validates_runner]
         if wanted:
             name = f"{module_name.rpartition('.')[2]}.{case.__name__}"
-            cases[name] = _subclass(case, name, wanted)
+            cases[name] = _subclass(case, name, wanted, failures)
     return cases
 
 
@@ -97,19 +100,26 @@ def _is_marked(case: type[TestCase], test: str) -> bool:
     return any(mark.name == VALIDATES_RUNNER for mark in marks)
 
 
-def _subclass(case: type[TestCase], name: str, wanted: list[str]) -> type[TestCase]:
+def _subclass(
+    case: type[TestCase], name: str, wanted: list[str], failures: Failures
+) -> type[TestCase]:
     namespace: dict[str, Any] = {"__doc__": case.__doc__, "__module__": case.__module__}
     if hasattr(case, "create_pipeline"):
         namespace["create_pipeline"] = lambda _, is_drain=False: TestPipeline(
-            runner=SparkRunner(drain=is_drain)
+            runner=_default_runner(drain=is_drain)
         )
     for test in _tests(case):
-        reason = expected_failures.reason(f"{case.__module__}.{case.__name__}.{test}")
+        reason = expected_failures.reason(f"{case.__module__}.{case.__name__}.{test}", failures)
         if test not in wanted:
             namespace[test] = None  # Which hides it from the loader.
         elif reason is not None:
             namespace[test] = _expected_to_fail(getattr(case, test), reason)
     return type(name, (case,), namespace)
+
+
+def _default_runner(*, drain: bool) -> Any:
+    module, _, name = StandardOptions.DEFAULT_RUNNER.rpartition(".")
+    return getattr(importlib.import_module(module), name)(drain=drain)
 
 
 def _expected_to_fail(test: Callable[..., None], reason: str) -> Callable[..., None]:

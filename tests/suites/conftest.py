@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import StandardOptions
@@ -12,7 +11,12 @@ from apache_beam.testing.test_pipeline import TestPipeline
 # They are about the SDK more than about its runner, and take minutes; name a file to run it.
 collect_ignore = ["test_dataframes.py", "test_yaml.py"]
 
-RUNNER = "sparkbeam.SparkRunner"
+RUNNER = "runners.BatchOnSpark"
+
+ON_SPARK = "test_streaming_on_spark"
+PART = 4
+"""Of the streaming tests on Spark, one in so many runs unless all are asked for."""
+
 
 BEAM_MARKS = (
     "it_postcommit",
@@ -31,13 +35,26 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{mark}: a mark of Beam's own tests")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("whole"):
+        return
+    on_spark = [item for item in items if item.path.stem == ON_SPARK]
+    left_out = set(on_spark) - set(on_spark[::PART])
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(scope="module", autouse=True)
-def default_runner(spark: Any) -> Iterator[None]:
-    """Runs each pipeline that names no runner over this one, in the tests of this folder."""
+def default_runner(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs each pipeline that names no runner over the one that its module names."""
+    runner = getattr(request.module, "RUNNER", RUNNER)
+    if runner != "in_process.StreamingRunner":
+        request.getfixturevalue("spark")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StandardOptions, "DEFAULT_RUNNER", RUNNER)
+        patch.setattr(StandardOptions, "DEFAULT_RUNNER", runner)
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
-        patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={RUNNER}")
+        patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={runner}")
         yield
 
 

@@ -1,6 +1,6 @@
 """The report: one HTML page that is complete in itself and asks nothing of the network."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -143,14 +143,21 @@ def _title(run: Run) -> str:
 
 
 def _place(run: Run) -> str:
-    return f"{run.runner}, {run.mode}"
+    return f"{run.runner.split('.')[-1]}, {run.mode}"
 
 
 def _grouped(runs: Iterable[Run], *by: Any) -> list[tuple[tuple[str, ...], list[Run]]]:
-    """Runs with the same values, in order of query and time; the query's number sorts first."""
+    """Runs with the same values, in order of query and time; the query's number sorts first.
+
+    Our own runner stands before others.
+    """
+    rank: dict[Callable[[Run], str], Callable[[Run], int]] = {
+        charts.label: lambda run: run.query,
+        charts.contestant: lambda run: run.runner != OURS,
+    }
 
     def order(run: Run) -> tuple[Any, ...]:
-        return tuple((run.query, key(run)) if key is charts.label else key(run) for key in by)
+        return tuple((rank[key](run), key(run)) if key in rank else key(run) for key in by)
 
     ordered = sorted(sorted(runs, key=lambda run: (run.query, run.started)), key=order)
     return [

@@ -4,6 +4,7 @@ All are as wide as their container, so that they fit a screen and a phone.
 """
 
 from collections.abc import Iterable, Sequence
+from math import log1p
 from typing import Any
 
 import altair as alt
@@ -11,6 +12,8 @@ import altair as alt
 from sparkbeam.nexmark.record import OURS, Run
 
 _ROW = 13
+_SIZES_HEIGHT = 300
+_LABEL_HEIGHT = 12
 _POWERS = [0, *(10**power for power in range(9))]
 _UNITS = {"seconds": "seconds", "throughput": "events/s"}
 _INK = "#1f2328"
@@ -31,7 +34,6 @@ def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
     """Result counts over time: a flat line for each query unless something broke."""
     rows = _rows(runs)
     queries = list(dict.fromkeys(row["query"] for row in rows))
-    last = max(row["started"] for row in rows)
     lines = (
         alt.Chart(_data(rows))
         .mark_line(point={"size": 40, "filled": True}, strokeWidth=1.5, opacity=0.8)
@@ -55,15 +57,15 @@ def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
         )
     )
     names = (
-        alt.Chart(_data(_names_by_size(rows, last)))
-        .mark_text(align="left", dx=8, fontSize=10)
+        alt.Chart(_data(_labels(rows)))
+        .mark_text(align="right", dx=-8, dy=-8, fontSize=10)
         .encode(
             x=alt.X("started:T"),
             y=alt.Y("results:Q"),
             text="names:N",
         )
     )
-    return _specification((lines + names).properties(height=300))
+    return _specification((lines + names).properties(height=_SIZES_HEIGHT))
 
 
 def contestant(run: Run) -> str:
@@ -82,14 +84,8 @@ def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]
     contestants = sorted({row["contestant"] for row in rows}, reverse=True)
     contestants.sort(key=lambda name: not name.startswith("sparkbeam "))
     queries = list(dict.fromkeys(row["query"] for row in rows))
-    chart = (
+    base = (
         alt.Chart(_data(rows))
-        .mark_boxplot(
-            extent="min-max",
-            size=_ROW - 4,
-            median={"color": _INK, "thickness": 2},
-            ticks=True,
-        )
         .encode(
             x=alt.X(f"{figure}:Q")
             .title(f"{_UNITS[figure]}, logarithmic")
@@ -107,7 +103,15 @@ def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]
         )
         .properties(height=alt.Step(_ROW, **{"for": "offset"}))
     )
-    return _specification(chart)
+    boxes = base.mark_boxplot(
+        extent="min-max",
+        size=_ROW - 4,
+        median={"color": _INK, "thickness": 2},
+        ticks=True,
+    )
+    # The box of a single run is hardly to be seen.
+    runs = base.mark_circle(size=45, opacity=1)
+    return _specification(runs + boxes)
 
 
 def _specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
@@ -144,16 +148,17 @@ def _rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     ]
 
 
-def _names_by_size(rows: Iterable[dict[str, Any]], last: str) -> list[dict[str, Any]]:
-    """One label for all lines that end at the same height."""
-    sizes: dict[int, list[str]] = {}
-    for row in rows:
-        name = row["query"].split(" ")[0]
-        names = sizes.setdefault(row["results"], [])
-        if row["started"] == last and name not in names:
-            names.append(name)
+def _labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The names of the queries where their lines end; one label for those that are close."""
+    ends = {int(row["query"].split(" ")[0][1:]): row["results"] for row in rows}
+    close = log1p(max(ends.values())) * _LABEL_HEIGHT / _SIZES_HEIGHT
+    last = max(row["started"] for row in rows)
+    labels: list[tuple[int, list[int]]] = []
+    for query, size in sorted(ends.items(), key=lambda end: end[1]):
+        if not labels or log1p(size) - log1p(labels[-1][0]) > close:
+            labels.append((size, []))
+        labels[-1][1].append(query)
     return [
-        {"results": size, "started": last, "names": ", ".join(names)}
-        for size, names in sizes.items()
-        if names
+        {"results": size, "started": last, "names": ", ".join(f"q{one}" for one in sorted(queries))}
+        for size, queries in labels
     ]

@@ -17,6 +17,7 @@ from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
@@ -130,7 +131,12 @@ class Grouping:
         for pane in work(state):
             if not decoded:
                 key, decoded = self._decode_key(encoded_key), True
-            yield pane.with_value((key, self._values(pane.value)))
+            yield WindowedValue(
+                (key, self._values(pane.value)),
+                in_milliseconds(pane.timestamp),
+                pane.windows,
+                pane.pane_info,
+            )
         state.save(self._expires)
 
     def _values(self, stored: list[list[bytes]]) -> Any:
@@ -282,6 +288,7 @@ class TriggerState(trigger.UnmergedState):
                 held = self._values.get(at)
                 if held is not None:
                     value = tag.timestamp_combiner_impl.combine(Timestamp(micros=held), value)
+                value = in_milliseconds(value)
                 self._values[at] = value.micros
                 self.record.set_hold(_cell(window), value.micros)
             case _:

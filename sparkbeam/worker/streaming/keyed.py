@@ -51,6 +51,9 @@ class GroupingRun(StageRun):
         self._grouping.close()
         return super().close()
 
+    def _dropped(self) -> int:
+        return self._grouping.dropped
+
     def _put_out(self, panes: Iterator[WindowedValue]) -> None:
         self._bundle(self._gated(b"", sources.blocks(panes)))
 
@@ -88,6 +91,9 @@ class StatefulRun(StageRun):
     def _receive(self, rows: list[Row]) -> None:
         arrived = self._input.arrived(rows, self.moment.input_watermark)
         self._bundles_of((key, self._gated(key, blocks)) for key, blocks in arrived)
+
+    def _dropped(self) -> int:
+        return self._input.dropped
 
     def _release(self) -> None:
         if self._gate is not None and self._gate.waiting:

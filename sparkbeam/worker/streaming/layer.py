@@ -16,6 +16,7 @@ from sparkbeam.worker.rows import Row
 from sparkbeam.worker.stage import settle
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.reading import READ_ELEMENTS
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.rows import (
     REPORT_TAG,
@@ -47,6 +48,7 @@ class LayerTask:
         hops: the ways out of each port of the layer, by its tag.
         source_hops: for the first layer, the ways of each source's rows past it.
         roots: for each port of the first layer, the sources on which its watermark depends.
+        max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
         readers: for each later layer, the tags of this one whose watermarks it needs.
     """
 
@@ -59,10 +61,19 @@ class LayerTask:
     source_hops: Mapping[int, tuple[Hop, ...]]
     roots: Mapping[int, frozenset[int]]
     readers: Mapping[int, frozenset[int]]
+    max_elements: int = READ_ELEMENTS
 
 
-def layer_tasks(run_id: str, topology: Topology, shards: tuple[int, ...]) -> list[LayerTask]:
+def layer_tasks(
+    run_id: str,
+    topology: Topology,
+    shards: tuple[int, ...],
+    max_batch_elements: int | None = None,
+) -> list[LayerTask]:
     """The tasks of all layers."""
+    max_elements = READ_ELEMENTS
+    if max_batch_elements is not None:
+        max_elements = max(1, max_batch_elements // len(shards))
     first = [port.tag for stage in topology.layers[0] for port in stage.ports]
     sources = [tag for source in topology.plan.sources for _, tag in source.outputs]
     roots = {tag: topology.roots(tag) for tag in (*first, *sources)}
@@ -87,6 +98,7 @@ def layer_tasks(run_id: str, topology: Topology, shards: tuple[int, ...]) -> lis
                     for tag in (sources if number == 0 else ())
                 },
                 roots=roots,
+                max_elements=max_elements,
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
             )
         )
@@ -133,7 +145,7 @@ class Turn(ABC):
         try:
             for stage in self._task.stages:
                 label = stage.labels[-1]
-                self._runs.append(stage_run(self._task.run_id, stage, self._state, self._router))
+                self._runs.append(stage_run(self._task, stage, self._state, self._router))
             count = len(self._tick.rounds) if self._tick is not None else 0
             for number in range(max([1, count, *(late + 1 for late in self._data)])):
                 if number:

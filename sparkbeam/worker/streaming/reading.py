@@ -34,7 +34,10 @@ _Read = tuple[int, list[tuple[int, list[Row]]]]
 class ReadingRun(PlainRun):
     """A stage that processes the restrictions of an unbounded splittable DoFn."""
 
-    def __init__(self, run_id: str, stage: Stage, shard: ShardState, router: Router) -> None:
+    def __init__(
+        self, run_id: str, stage: Stage, shard: ShardState, router: Router, max_elements: int
+    ) -> None:
+        self._max_elements = max_elements
         self._handed_on = router
         self._read = Reading()
         super().__init__(run_id, stage, shard, self._read)
@@ -73,7 +76,7 @@ class ReadingRun(PlainRun):
             self._deferred = (*self._deferred, deferred)
 
     def _bundle(self, elements: Iterator[Block]) -> None:
-        watch = _Watch(self._processor)
+        watch = _Watch(self._processor, self._max_elements)
         with watch:
             super()._bundle(self._until(watch, elements))
         self._defer(watch.residuals)
@@ -110,8 +113,9 @@ class Reading(Router):
 class _Watch:
     """Splits the restriction that is being processed when enough has been read."""
 
-    def __init__(self, processor: StageProcessor) -> None:
+    def __init__(self, processor: StageProcessor, max_elements: int) -> None:
         self._processor = processor
+        self._max_elements = max_elements
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, name="sparkbeam-split", daemon=True)
         self.is_over = False
@@ -129,6 +133,6 @@ class _Watch:
         while not self._ended.wait(_LOOK_SECONDS):
             waited += _LOOK_SECONDS
             counts = metrics.Bundle(self._processor.entry, list).counts()
-            if waited >= READ_SECONDS or counts.busiest >= READ_ELEMENTS:
+            if waited >= READ_SECONDS or counts.busiest >= self._max_elements:
                 self.is_over = True
                 self.residuals += self._processor.split()

@@ -8,7 +8,9 @@ import itertools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 
 from sparkbeam.plan.model import Stage
@@ -96,7 +98,10 @@ class StageRun(ABC):
     def close(self) -> bytes | None:
         """Ends the stage's part in the micro-batch; gives its report, if it has one."""
         KEPT.give_back(self._key, self._processor)
-        return self._tally.finished(self._warnings) if self._bundles else None
+        dropped = self._dropped()
+        if dropped:
+            self._tally.add([_dropped_info(self.stage, dropped)])
+        return self._tally.finished(self._warnings) if self._bundles or dropped else None
 
     def receive(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> None:
         """Processes the data of a round.
@@ -151,6 +156,10 @@ class StageRun(ABC):
         """When the clock lets the stage go on."""
         return None
 
+    def _dropped(self) -> int:
+        """How many elements came too late in this micro-batch."""
+        return 0
+
     def _release(self) -> None:
         """Processes what no longer has to wait for side inputs."""
         if self._gate is not None and self._gate.waiting:
@@ -180,3 +189,17 @@ class StageRun(ABC):
     def _defer(self, residuals: list[Residual]) -> None:
         """Keeps what splittable DoFns have left for later."""
         assert not residuals
+
+
+def _dropped_info(stage: Stage, count: int) -> Any:
+    """The counter of what a stage has dropped, with the label of its first step."""
+    return monitoring_infos.int64_user_counter(
+        NAMESPACE, DROPPED_DUE_TO_LATENESS, count, ptransform=stage.labels[0]
+    )
+
+
+NAMESPACE = "sparkbeam"
+"""The namespace of the counters that the runner itself adds."""
+
+DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
+"""The counter of elements whose window was past the watermark and the allowed lateness."""

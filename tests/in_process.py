@@ -1,0 +1,322 @@
+"""As much of Spark as a streaming pipeline asks for, in this process and without a JVM.
+
+:class:`Spark` stands in for a session: a query over one Python data source, ``mapInArrow``,
+``transformWithState`` and ``foreachBatch``, micro-batch by micro-batch, with logs of offsets and
+commits, and state by micro-batch. So a whole run takes milliseconds, and can be made to
+crash wherever Spark can. :class:`StreamingRunner` runs each pipeline as such a query.
+"""
+
+import json
+import pickle
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.pipeline import Pipeline
+
+from sparkbeam import SparkRunner
+from sparkbeam.result import SparkPipelineResult
+from sparkbeam.worker.streaming.rows import SCHEMA
+
+CORES = 2
+
+Point = tuple[int, str]
+"""A place in a query: the number of a micro-batch, and what of it has just been done."""
+
+
+class Crash(Exception):
+    """What a query ends with where a test wants it to."""
+
+
+@dataclass
+class Checkpoint:
+    """What Spark keeps under a checkpoint location.
+
+    Attributes:
+        offsets: the end of each micro-batch that was planned.
+        commits: how many of them have been committed.
+        state: of each operator's keys, as of the last commit.
+    """
+
+    offsets: list[str] = field(default_factory=list)
+    commits: int = 0
+    state: dict[tuple[int, Any], dict[bytes, bytes]] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the whole state has."""
+        return sum(map(len, self.state.values()))
+
+
+class Conf(dict[str, str]):
+    """Settings."""
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value
+
+
+class Spark:
+    """A session.
+
+    Args:
+        crash: told of each point; raises :class:`Crash` where a query is to end.
+
+    Attributes:
+        checkpoints: by their location.
+        points: where the queries have been, in order.
+    """
+
+    def __init__(self, crash: Callable[[Point], None] = lambda point: None) -> None:
+        self.crash = crash
+        self.checkpoints: dict[str, Checkpoint] = defaultdict(Checkpoint)
+        self.points: list[Point] = []
+        self.conf = Conf({"spark.master": f"local[{CORES}]"})
+        self.sparkContext = SimpleNamespace(addJobTag=_ignore, cancelJobsWithTag=_ignore)
+        self._sources: dict[str, Any] = {}
+        self.dataSource = SimpleNamespace(register=self._register)
+
+    def _register(self, source: Any) -> None:
+        self._sources[source.name()] = source
+
+    def newSession(self) -> "Spark":
+        return self
+
+    def sql(self, query: str) -> Any:
+        """Answers how many cores there are, and where Spark's hash sends numbers."""
+        if query.startswith("EXPLAIN"):
+            return SimpleNamespace(collect=lambda: [[f"splits=Some({CORES})"]])
+        return SimpleNamespace(collect=lambda: [[[number % CORES for number in range(64)]]])
+
+    @property
+    def readStream(self) -> "Reader":
+        return Reader(self, self._sources)
+
+    def reach(self, point: Point) -> None:
+        """Called by a query where it may crash."""
+        self.points.append(point)
+        self.crash(point)
+
+
+class Reader:
+    """``session.readStream``."""
+
+    def __init__(self, spark: Spark, sources: dict[str, Any]) -> None:
+        self._spark = spark
+        self._sources = sources
+        self._options: dict[str, str] = {}
+
+    def format(self, name: str) -> "Reader":
+        self._source = self._sources[name]
+        return self
+
+    def option(self, name: str, value: str) -> "Reader":
+        self._options[name] = value
+        return self
+
+    def load(self) -> "Stream":
+        source = self._source(self._options)
+        return Stream(self._spark, source.streamReader(source.schema()), ())
+
+
+class Stream:
+    """A streaming DataFrame: a source and operators."""
+
+    def __init__(self, spark: Spark, reader: Any, operators: tuple[Any, ...]) -> None:
+        self._spark = spark
+        self._reader = reader
+        self._operators = operators
+
+    def mapInArrow(self, function: Any, schema: Any) -> "Stream":
+        return self._with(Stateless(function))
+
+    def groupBy(self, column: str) -> Any:
+        def apply(processor: Any, *modes: Any) -> Stream:
+            return self._with(Stateful(column, processor))
+
+        return SimpleNamespace(transformWithState=apply)
+
+    def _with(self, operator: Any) -> "Stream":
+        return Stream(self._spark, self._reader, (*self._operators, operator))
+
+    @property
+    def writeStream(self) -> "Writer":
+        return Writer(self._spark, self._reader, self._operators)
+
+
+class Stateless:
+    """``mapInArrow``, in one task."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = pickle.dumps(function)
+
+    def run(self, table: pa.Table, state: Callable[[Any], dict[bytes, bytes]]) -> pa.Table:
+        batches = pickle.loads(self._function)(iter(table.to_batches()))
+        return pa.Table.from_batches(batches, SCHEMA)
+
+
+class Stateful:
+    """``transformWithState``, grouped by a column."""
+
+    def __init__(self, column: str, processor: Any) -> None:
+        self._column = column
+        self._processor = pickle.dumps(processor)
+
+    def run(self, table: pa.Table, state: Callable[[Any], dict[bytes, bytes]]) -> pa.Table:
+        groups = defaultdict(list)
+        for row in table.to_pylist():
+            groups[row[self._column]].append(tuple(row.values()))
+        output: list[Any] = []
+        for key, rows in sorted(groups.items()):
+            processor = pickle.loads(self._processor)
+            kept = MapState(state(key))
+            processor.init(SimpleNamespace(getMapState=lambda *_, kept=kept: kept))
+            output += processor.handleInputRows((key,), iter(rows), None)
+            processor.close()
+        columns = zip(*output, strict=True) if output else [()] * len(SCHEMA)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+        return pa.table(arrays, schema=SCHEMA)
+
+
+class MapState:
+    """A map state of one binary column for the key and one for the value."""
+
+    def __init__(self, entries: dict[bytes, bytes]) -> None:
+        self._entries = entries
+
+    def getValue(self, key: tuple[bytes]) -> tuple[bytes] | None:
+        value = self._entries.get(key[0])
+        return None if value is None else (value,)
+
+    def updateValue(self, key: tuple[bytes], value: tuple[bytes]) -> None:
+        self._entries[key[0]] = value[0]
+
+    def removeKey(self, key: tuple[bytes]) -> None:
+        self._entries.pop(key[0], None)
+
+
+class Writer:
+    """``stream.writeStream``."""
+
+    def __init__(self, spark: Spark, reader: Any, operators: tuple[Any, ...]) -> None:
+        self._parts = (spark, reader, operators)
+
+    def foreachBatch(self, sink: Callable[[Any, int], None]) -> "Writer":
+        self._sink = sink
+        return self
+
+    def option(self, name: str, value: str) -> "Writer":
+        self._location = value
+        return self
+
+    def start(self) -> "Query":
+        return Query(*self._parts, self._sink, self._location)
+
+
+class Batch:
+    """The DataFrame that ``foreachBatch`` gets."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def select(self, *columns: str) -> "Batch":
+        return Batch(self._table.select(list(columns)))
+
+    def toArrow(self) -> pa.Table:
+        return self._table
+
+
+class Query:
+    """A query. Whoever waits for its end runs its micro-batches."""
+
+    def __init__(
+        self, spark: Spark, reader: Any, operators: tuple[Any, ...], sink: Any, location: str
+    ) -> None:
+        self._spark = spark
+        self._reader = reader
+        self._operators = operators
+        self._sink = sink
+        self._checkpoint = spark.checkpoints[location]
+        self._error: Exception | None = None
+        self.isActive = True
+        self.lastProgress: dict[str, int] | None = None
+        self.status = {"message": "Initializing sources"}
+
+    def awaitTermination(self, timeout: float) -> None:
+        """Runs a micro-batch, or waits where there is none to run."""
+        try:
+            if not self._run():
+                time.sleep(timeout)
+        except Exception as error:
+            self._error = error
+            self.isActive = False
+
+    def stop(self) -> None:
+        self.isActive = False
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def _run(self) -> bool:
+        log, batch = self._checkpoint, self._checkpoint.commits
+        before = log.offsets[batch - 1] if batch else json.dumps(self._reader.initialOffset())
+        if len(log.offsets) == batch:
+            end = json.dumps(self._reader.latestOffset(json.loads(before), None))
+            if end == before:
+                self.status = {"message": "Waiting for data to arrive"}
+                return False
+            log.offsets.append(end)
+            self._spark.reach((batch, "planned"))
+        after = log.offsets[batch]
+        state = {key: dict(entries) for key, entries in log.state.items()}
+        rows = list(self._read(json.loads(before), json.loads(after)))
+        columns = zip(*rows, strict=True)
+        table = pa.table(
+            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+        for number, operator in enumerate(self._operators):
+            table = operator.run(table, partial(_of_key, state, number))
+            self._spark.reach((batch, f"operator {number}"))
+        self._sink(Batch(table), batch)
+        self._spark.reach((batch, "sink"))
+        log.state = state
+        log.commits = batch + 1
+        self._spark.reach((batch, "committed"))
+        self._reader.commit(json.loads(after))
+        self.lastProgress = {"batchId": batch}
+        return True
+
+    def _read(self, before: Any, after: Any) -> Iterator[Any]:
+        for partition in self._reader.partitions(before, after):
+            yield from self._reader.read(pickle.loads(pickle.dumps(partition)))
+
+
+class StreamingRunner(SparkRunner):
+    """Runs each pipeline as a streaming query, in process.
+
+    Args:
+        spark: the session; None for a new one.
+        drain: as of :class:`SparkRunner`.
+    """
+
+    def __init__(self, spark: Spark | None = None, *, drain: bool = False) -> None:
+        super().__init__(spark or Spark(), drain=drain)
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        options.view_as(StandardOptions).streaming = True
+        return super().run_pipeline(pipeline, options)
+
+
+def _of_key(
+    state: dict[tuple[int, Any], dict[bytes, bytes]], operator: int, key: Any
+) -> dict[bytes, bytes]:
+    return state.setdefault((operator, key), {})
+
+
+def _ignore(*_: Any) -> None:
+    """Nothing to do."""

@@ -1,0 +1,31 @@
+"""Beam's own tests with all pipelines as streaming queries, in process."""
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import fn_runner_test
+from beam_suites import suite, validates_runner_suite
+from expected_failures import STREAMING_FAILURES
+from in_process import StreamingRunner
+
+RUNNER = "in_process.StreamingRunner"
+
+
+class TestFnApiSuite(fn_runner_test.FnApiRunnerTest):
+    def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
+        return beam.Pipeline(
+            runner=StreamingRunner(drain=is_drain), options=PipelineOptions(streaming=True)
+        )
+
+
+globals().update(validates_runner_suite(STREAMING_FAILURES))
+for module in (
+    "combiners_test",
+    "create_test",
+    "deduplicate_test",
+    "sideinputs_test",
+    "trigger_test",
+    "userstate_test",
+    "util_test",
+    "window_test",
+):
+    globals().update(suite(f"apache_beam.transforms.{module}", STREAMING_FAILURES))

@@ -1,0 +1,35 @@
+"""Beam's own streaming tests on Spark; the part of them that ``conftest.PART`` names.
+
+``--whole`` runs all.
+"""
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import fn_runner_test
+from beam_suites import suite, validates_runner_suite
+
+from sparkbeam import SparkRunner
+
+RUNNER = "sparkbeam.SparkRunner"
+
+
+@pytest.mark.usefixtures("spark")
+class TestFnApiSuite(fn_runner_test.FnApiRunnerTest):
+    def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
+        return beam.Pipeline(
+            runner=SparkRunner(drain=is_drain), options=PipelineOptions(streaming=True)
+        )
+
+
+STREAMING = (
+    "combiners_test.TimestampCombinerTest",
+    "deduplicate_test.",
+    "trigger_test.T",
+    "trigger_test.W",
+    "userstate_test.StatefulDoFnOnDirectRunnerTest",
+)
+found = validates_runner_suite()
+for module in ("combiners_test", "deduplicate_test", "trigger_test", "userstate_test"):
+    found |= suite(f"apache_beam.transforms.{module}")
+globals().update({name: case for name, case in found.items() if name.startswith(STREAMING)})

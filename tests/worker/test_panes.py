@@ -1,0 +1,89 @@
+"""Panes made of all elements of a window at once, beside Beam's driver element by element."""
+
+import math
+import time
+from typing import Any
+
+import pytest
+from apache_beam.transforms import trigger
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Repeatedly,
+)
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    WindowFn,
+)
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.worker.panes import Panes
+
+TRIGGERS = [
+    AfterCount(1),
+    AfterCount(7),
+    AfterCount(1_000),
+    trigger.Always(),
+    Repeatedly(AfterCount(3)),
+    Repeatedly(AfterProcessingTime(5)),
+    Repeatedly(AfterAny(AfterCount(5), AfterProcessingTime(3))),
+    AfterAll(AfterCount(20), AfterProcessingTime(1)),
+    AfterEach(AfterCount(2), Repeatedly(AfterCount(10))),
+    AfterWatermark(early=AfterCount(10)),
+    AfterWatermark(early=AfterCount(9), late=AfterAny(AfterCount(9), AfterProcessingTime(1))),
+]
+WINDOW_FNS = [FixedWindows(10), SlidingWindows(10, 5), Sessions(3), GlobalWindows()]
+STAMPS = [
+    TimestampCombiner.OUTPUT_AT_EOW,
+    TimestampCombiner.OUTPUT_AT_EARLIEST,
+    TimestampCombiner.OUTPUT_AT_LATEST,
+]
+
+
+def one_by_one(windowing: Windowing, elements: list[WindowedValue]) -> list[WindowedValue]:
+    driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
+    state = trigger.InMemoryUnmergedState()
+    panes = list(driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP))
+    while state.timers:
+        due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
+        for window, (name, domain, fire_time, _) in due:
+            panes += driver.process_timer(window, name, domain, fire_time, state)
+    return panes
+
+
+def described(panes: Any) -> list[Any]:
+    return sorted(
+        (str(pane.windows), str(pane.pane_info), pane.timestamp.micros, sorted(pane.value))
+        for pane in panes
+    )
+
+
+@pytest.mark.parametrize("count", [1, 5, 200])
+@pytest.mark.parametrize("trigger_fn", TRIGGERS, ids=str)
+@pytest.mark.parametrize("window_fn", WINDOW_FNS, ids=lambda fn: type(fn).__name__)
+@pytest.mark.parametrize(
+    "mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING], ids=["disc", "acc"]
+)
+def test_panes_are_those_of_beams_driver(
+    window_fn: WindowFn, trigger_fn: Any, mode: Any, count: int
+) -> None:
+    for stamp in STAMPS:
+        windowing = Windowing(window_fn, trigger_fn, mode, stamp, allowed_lateness=100)
+        elements = []
+        for number in range(count):
+            time = Timestamp(number * 7919 % 60)
+            windows = tuple(window_fn.assign(WindowFn.AssignContext(time, element=number)))
+            elements.append(WindowedValue(number, time, windows))
+        expected = described(one_by_one(windowing, elements))
+        assert described(Panes(windowing).of(elements)) == expected
