@@ -214,6 +214,9 @@ class Writer:
         self._location = value
         return self
 
+    def trigger(self, **when: Any) -> "Writer":
+        return self
+
     def start(self) -> "Query":
         return Query(*self._parts, self._sink, self._location)
 

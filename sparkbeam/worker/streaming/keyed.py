@@ -19,6 +19,7 @@ from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.stateful import KeyedInput, StoredTimers
 from sparkbeam.worker.streaming.times import MAX_MICROS
+from sparkbeam.worker.streaming.windowed import WindowGrouping
 from sparkbeam.worker.timers import PROCESSING_TIME
 
 _KEYS_PER_BUNDLE = 1000
@@ -33,7 +34,8 @@ class GroupingRun(StageRun):
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
         self._keyed = shard.stage(self.stage.id)
-        self._grouping = Grouping(
+        suits = WindowGrouping.suits(source.grouped_windowing)
+        self._grouping = (WindowGrouping if suits else Grouping)(
             source.grouped_coder,
             source.grouped_windowing,
             _merging(source),
@@ -62,7 +64,7 @@ class GroupingRun(StageRun):
         return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
 
     def _due(self) -> int | None:
-        return self._keyed.next_due(PROCESSING_TIME)
+        return self._grouping.next_due()
 
 
 class StatefulRun(StageRun):

@@ -1,0 +1,245 @@
+"""GroupByKey in streaming where a window fires once at its end, and then for late elements.
+
+That is the default trigger with windows that do not merge, the most frequent case by far. It
+puts out what Beam's trigger driver does, in a tenth of the time: a record has one cell for each
+window, with the number of panes so far, the timestamp of the next one, and an accumulator.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.transforms.core import CombineFn, Windowing
+from apache_beam.transforms.timeutil import TimestampCombinerImpl
+from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
+from apache_beam.transforms.window import BoundedWindow, TimestampCombiner
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+
+from sparkbeam.worker.merging import in_milliseconds
+from sparkbeam.worker.rows import Row
+from sparkbeam.worker.streaming.grouping import expiry_of
+from sparkbeam.worker.streaming.moment import Moment
+from sparkbeam.worker.streaming.pages import KeyedState
+from sparkbeam.worker.streaming.records import Record
+from sparkbeam.worker.streaming.times import MAX_MICROS
+from sparkbeam.worker.timers import EVENT_TIME
+from sparkbeam.worker.values import RunCoder, ValuesBuilder
+
+_CELL = b"window:"
+_EXPIRY = b"expiry:"
+_VALUES = b"values:"
+
+_Cell = tuple[int, int | None, bytes | None]
+"""How many panes there were, the combined timestamp in microseconds, the accumulator."""
+
+
+class WindowGrouping:
+    """As :class:`~sparkbeam.worker.streaming.grouping.Grouping`, for the default trigger.
+
+    Args:
+        coder: of the pairs that are grouped.
+        windowing: theirs; see :meth:`suits`.
+        combine_fn: merges the values, which are its accumulators; None keeps them all.
+        state: the records of the shard's keys.
+        moment: what time it is, kept up by the caller.
+    """
+
+    @staticmethod
+    def suits(windowing: Windowing) -> bool:
+        """Whether a windowing is one of those that this class is for."""
+        return (
+            isinstance(windowing.triggerfn, DefaultTrigger) and not windowing.windowfn.is_merging()
+        )
+
+    def __init__(
+        self,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+        combine_fn: CombineFn | None,
+        state: KeyedState,
+        moment: Moment,
+    ) -> None:
+        pair = coder.wrapped_value_coder
+        self._decode_key = pair.key_coder().get_impl().decode_nested
+        self._runs = RunCoder(
+            coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder).get_impl()
+        )
+        self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
+        self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
+        value = pair.value_coder().get_impl()
+        self._encode, self._decode = value.encode, value.decode
+        self._window_coder = coder.window_coder
+        self._expires = expiry_of(windowing)
+        self._stamps: TimestampCombinerImpl = TimestampCombiner.get_impl(
+            windowing.timestamp_combiner, windowing.windowfn
+        )
+        self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
+        self._combine_fn = combine_fn
+        self._keyed = state
+        self._moment = moment
+        self._windows: dict[BoundedWindow, _Window] = {}
+        self._by_cell: dict[bytes, _Window] = {}
+        self.dropped = 0
+        if combine_fn is not None:
+            combine_fn.setup()
+
+    def close(self) -> None:
+        """Ends the use of the CombineFn."""
+        if self._combine_fn is not None:
+            self._combine_fn.teardown()
+
+    def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
+        """Takes elements in; gives the panes of windows that have ended already."""
+        rows.sort(key=itemgetter(0))
+        self._keyed.prefetch({key for key, _, _ in rows})
+        watermark = self._moment.input_watermark
+        decode = self._runs.decode
+        for key, group in groupby(rows, itemgetter(0)):
+            gathered: dict[BoundedWindow, list[WindowedValue]] = {}
+            for _, _, run in group:
+                for element in decode(run):
+                    for window in element.windows:
+                        gathered.setdefault(window, []).append(element)
+            record: Record | None = None
+            for window, elements in gathered.items():
+                known = self._known(window)
+                if known.expiry <= watermark + 1:
+                    self.dropped += len(elements)
+                    continue
+                record = record or self._keyed.record(key)
+                self._add(record, known, elements)
+                if known.end <= watermark:
+                    yield self._pane(self._decode_key(key), record, known, on_time=False)
+
+    def fire(self) -> Iterator[WindowedValue]:
+        """Fires the windows that have ended; forgets those that have expired."""
+        watermark = self._moment.input_watermark
+        for encoded_key in self._keyed.due_keys(EVENT_TIME, watermark):
+            record = self._keyed.record(encoded_key)
+            key = self._decode_key(encoded_key)
+            while (due := record.pop_due(EVENT_TIME, watermark)) is not None:
+                _, timer_id, _ = due
+                if timer_id.startswith(_EXPIRY):
+                    self._forget(record, timer_id[len(_EXPIRY) :])
+                else:
+                    yield self._pane(key, record, self._of_cell(timer_id), on_time=True)
+
+    def next_due(self) -> int | None:
+        """The clock has nothing to fire here."""
+        return None
+
+    def hold(self) -> int | None:
+        """The oldest timestamp that a later pane may have."""
+        return self._keyed.hold()
+
+    def _add(self, record: Record, window: "_Window", elements: list[WindowedValue]) -> None:
+        cell: _Cell | None = record.get(window.cell)
+        if cell is None:
+            cell = (0, None, None)
+            if window.end > self._moment.input_watermark:
+                record.set_timer(window.cell, EVENT_TIME, min(window.end, MAX_MICROS), None, None)
+        panes, held, accumulator = cell
+        stamp = self._stamp(window.window, held, elements)
+        values = [element.value for element in elements]
+        if self._combine_fn is None:
+            record.bag(_VALUES + window.cell).append(values)
+        elif accumulator is None and len(values) == 1:
+            (accumulator,) = values
+        else:
+            stored = values if accumulator is None else [accumulator, *values]
+            merged = self._combine_fn.merge_accumulators(map(self._decode, stored))
+            accumulator = self._encode(self._combine_fn.compact(merged))
+        record.set(window.cell, (panes, stamp, accumulator))
+        if stamp != held:
+            record.set_hold(window.cell, stamp)
+
+    def _stamp(
+        self, window: BoundedWindow, held: int | None, elements: list[WindowedValue]
+    ) -> int | None:
+        """The combined timestamp, of those elements that are not behind the output watermark."""
+        combiner, output = self._stamps, self._moment.output_watermark
+        stamps = (combiner.assign_output_time(window, element.timestamp) for element in elements)
+        merged = combiner.merge(window, (stamp for stamp in stamps if stamp.micros >= output))
+        if merged is None:
+            return held
+        if held is not None:
+            merged = combiner.combine(Timestamp(micros=held), merged)
+        return int(merged.micros)
+
+    def _pane(self, key: Any, record: Record, window: "_Window", *, on_time: bool) -> WindowedValue:
+        panes, stamp, accumulator = record.get(window.cell)
+        values: Any
+        if self._combine_fn is None:
+            bag = record.bag(_VALUES + window.cell)
+            builder = ValuesBuilder(self._value_runs)
+            builder.append(self._stored_runs.encode(list(bag)))
+            values = builder.values()
+        else:
+            values = [] if accumulator is None else [self._decode(accumulator)]
+        if window.expiry <= self._moment.input_watermark + 1:
+            record.clear_timer(_EXPIRY + window.cell)
+            self._forget(record, window.cell)
+        else:
+            self._keep(record, window, panes + 1, accumulator)
+        timestamp = window.latest if stamp is None else Timestamp(micros=stamp)
+        info = _ON_TIME if on_time and panes == 0 else _late(panes)
+        return WindowedValue((key, values), in_milliseconds(timestamp), (window.window,), info)
+
+    def _keep(
+        self, record: Record, window: "_Window", panes: int, accumulator: bytes | None
+    ) -> None:
+        """Leaves what late elements need."""
+        if not self._accumulates:
+            accumulator = None
+            record.bag(_VALUES + window.cell).clear()
+        record.set(window.cell, (panes, None, accumulator))
+        record.set_hold(window.cell, None)
+        if window.expiry <= MAX_MICROS and record.timer(_EXPIRY + window.cell) is None:
+            record.set_timer(_EXPIRY + window.cell, EVENT_TIME, window.expiry, None, None)
+
+    def _forget(self, record: Record, cell: bytes) -> None:
+        record.pop(cell)
+        record.set_hold(cell, None)
+        if self._combine_fn is None:
+            record.bag(_VALUES + cell).clear()
+
+    def _known(self, window: BoundedWindow) -> "_Window":
+        known = self._windows.get(window)
+        if known is None:
+            known = _Window(
+                window, _CELL + self._window_coder.encode(window), self._expires(window)
+            )
+            self._windows[window] = self._by_cell[known.cell] = known
+        return known
+
+    def _of_cell(self, cell: bytes) -> "_Window":
+        known = self._by_cell.get(cell)
+        return known or self._known(self._window_coder.decode(cell[len(_CELL) :]))
+
+
+class _Window:
+    """What is asked of a window again and again; times are in microseconds."""
+
+    __slots__ = ("cell", "end", "expiry", "latest", "window")
+
+    def __init__(self, window: BoundedWindow, cell: bytes, expiry: int) -> None:
+        self.window = window
+        self.cell = cell
+        self.end: int = window.end.micros
+        self.latest: Timestamp = window.max_timestamp()
+        self.expiry = expiry
+
+
+def _pane_info(panes: int, timing: int) -> PaneInfo:
+    return PaneInfo(panes == 0, False, timing, panes, panes)
+
+
+_ON_TIME = _pane_info(0, PaneInfoTiming.ON_TIME)
+_FIRST_LATE = _pane_info(0, PaneInfoTiming.LATE)
+
+
+def _late(panes: int) -> PaneInfo:
+    return _pane_info(panes, PaneInfoTiming.LATE) if panes else _FIRST_LATE

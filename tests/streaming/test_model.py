@@ -1,0 +1,452 @@
+"""What streaming makes of time, windows, state and timers; in process, and partly on Spark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing.util import TestWindowedValue, assert_that, equal_to
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    ReadModifyWriteStateSpec,
+    TimerSpec,
+    on_timer,
+)
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    IntervalWindow,
+    TimestampCombiner,
+    TimestampedValue,
+)
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
+
+from sparkbeam import SparkRunner
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.streaming import source
+
+ON_TIME = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
+
+
+@pytest.fixture(params=["in process", "on Spark"])
+def anywhere(request: pytest.FixtureRequest) -> SparkRunner:
+    if request.param == "in process":
+        return StreamingRunner()
+    return SparkRunner(request.getfixturevalue("spark"))
+
+
+def pipeline(runner: SparkRunner | None = None, checkpoint: Path | None = None) -> beam.Pipeline:
+    flags = ["--streaming"]
+    if checkpoint is not None:
+        flags.append(f"--checkpoint_location={checkpoint}")
+    return beam.Pipeline(runner=runner or StreamingRunner(), options=PipelineOptions(flags))
+
+
+def at(*stamps: int) -> list[TimestampedValue]:
+    """Numbers, each at the second that it names."""
+    return [TimestampedValue(stamp, stamp) for stamp in stamps]
+
+
+def earliest(size: int) -> beam.WindowInto:
+    return beam.WindowInto(
+        FixedWindows(size), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST
+    )
+
+
+def test_a_result_older_than_the_watermark_is_in_time_downstream(anywhere: SparkRunner) -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements([TimestampedValue(4, 2), TimestampedValue(6, 1)])
+        .advance_watermark_to(3)
+        .advance_watermark_to(100)
+        .advance_watermark_to_infinity()
+    )
+    with pipeline(anywhere) as p:
+        largest = p | events | earliest(3) | beam.CombineGlobally(max).without_defaults()
+        window = IntervalWindow(0, 3)
+        assert_that(
+            largest,
+            equal_to([TestWindowedValue(6, Timestamp(1), [window], ON_TIME)]),
+            label="first",
+            reify_windows=True,
+        )
+        # All that came at second 3 at the earliest: a watermark for the whole pipeline drops it.
+        again = largest | "sum" >> beam.CombineGlobally(sum).without_defaults()
+        assert_that(
+            again,
+            equal_to([TestWindowedValue(6, Timestamp(1), [window], ON_TIME)]),
+            label="second",
+            reify_windows=True,
+        )
+
+
+def test_aggregations_in_a_chain_agree_in_each_window(anywhere: SparkRunner) -> None:
+    events = TestStream(coder=VarIntCoder())
+    for second in range(12):
+        events = events.add_elements(at(second)).advance_watermark_to(second)
+    with pipeline(anywhere) as p:
+        numbers = p | events.advance_watermark_to_infinity() | earliest(4)
+        halves = (
+            numbers
+            | beam.Map(lambda n: (n % 4, n))
+            | "by four" >> beam.CombinePerKey(sum)
+            | beam.MapTuple(lambda k, n: (k % 2, n))
+            | "by two" >> beam.CombinePerKey(sum)
+        )
+        whole = (
+            halves
+            | beam.Values()
+            | "all" >> beam.CombineGlobally(sum).without_defaults()
+            | beam.Map(lambda total: (None, total))
+            | beam.GroupByKey()
+        )
+        assert_that(halves, equal_to([(0, 2), (1, 4), (0, 10), (1, 12), (0, 18), (1, 20)]))
+        assert_that(whole, equal_to([(None, [6]), (None, [22]), (None, [38])]), label="whole")
+
+
+def test_each_grouping_drops_what_is_too_late_for_it() -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements(at(1))
+        .advance_watermark_to(13)
+        .add_elements(at(2))
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        late = p | events
+        for lateness, expected in ((0, [[1]]), (5, [[1], [2]])):
+            counted = (
+                late
+                | f"windows {lateness}"
+                >> beam.WindowInto(
+                    FixedWindows(10),
+                    trigger=AfterWatermark(late=AfterCount(1)),
+                    accumulation_mode=AccumulationMode.DISCARDING,
+                    allowed_lateness=lateness,
+                )
+                | f"keys {lateness}" >> beam.WithKeys("k")
+                | f"group {lateness}" >> beam.GroupByKey()
+                | f"values {lateness}" >> beam.Values()
+            )
+            assert_that(counted, equal_to(expected), label=f"late by {lateness}")
+
+
+def test_a_slow_branch_does_not_hold_another_back() -> None:
+    """An element that waits for a side input holds its own branch, not the other."""
+    events = (
+        TestStream()
+        .add_elements(at(1), tag="numbers")
+        .advance_watermark_to(20, tag="numbers")
+        .add_elements(at(2), tag="numbers")
+        .add_elements([TimestampedValue("s", 3)], tag="side")
+        .advance_watermark_to_infinity(tag="numbers")
+        .advance_watermark_to_infinity(tag="side")
+    )
+    with pipeline() as p:
+        found = p | events
+        side = beam.pvalue.AsList(found["side"] | "side" >> beam.WindowInto(FixedWindows(10)))
+        numbers = found["numbers"] | beam.WindowInto(FixedWindows(10))
+        waiting = numbers | beam.Map(lambda n, seen: (n, seen), seen=side)
+        grouped = {
+            name: branch | f"key {name}" >> beam.WithKeys(0) | f"group {name}" >> beam.GroupByKey()
+            for name, branch in (("quick", numbers), ("slow", waiting))
+        }
+        counts = grouped["slow"] | beam.MapTuple(lambda _, found: len(found))
+        # The second number is late for the quick grouping, at 20; the slow one is still at 1.
+        assert_that(grouped["quick"], equal_to([(0, [1])]), label="quick")
+        assert_that(counts, equal_to([2]), label="slow")
+
+
+def test_an_element_waits_for_the_window_of_its_side_input(anywhere: SparkRunner) -> None:
+    events = (
+        TestStream()
+        .add_elements([TimestampedValue("m", 1)], tag="main")
+        .advance_watermark_to_infinity(tag="main")
+        .add_elements([TimestampedValue("a", 2)], tag="side")
+        .advance_watermark_to(4, tag="side")
+        .add_elements([TimestampedValue("b", 5), TimestampedValue("c", 12)], tag="side")
+        .advance_watermark_to_infinity(tag="side")
+    )
+    with pipeline(anywhere) as p:
+        found = p | events
+        side = found["side"] | "side windows" >> beam.WindowInto(FixedWindows(10))
+        seen = (
+            found["main"]
+            | "main windows" >> beam.WindowInto(FixedWindows(10))
+            | beam.Map(lambda m, side: (m, sorted(side)), side=beam.pvalue.AsIter(side))
+        )
+        assert_that(seen, equal_to([("m", ["a", "b"])]))
+
+
+class Remembering(beam.DoFn):
+    """Keeps each element in the state of its key and window."""
+
+    KEPT = BagStateSpec("kept", StrUtf8Coder())
+
+    def process(
+        self, element: tuple[str, str], kept: Any = beam.DoFn.StateParam(KEPT)
+    ) -> Iterator[None]:
+        kept.add(element[1])
+        yield from ()
+
+
+def state_after_expiry(keys: int, folder: Path) -> list[int]:
+    """How many bytes the state has at the end of each micro-batch.
+
+    The first ends with the windows open, the second when they have expired, and the
+    pipeline goes on.
+    """
+    sizes = []
+
+    def look(point: Point) -> None:
+        if point[1] == "committed":
+            sizes.append(size(spark.checkpoints[str(folder)]))
+
+    spark = Spark(look)
+    events = TestStream(coder=StrUtf8Coder())
+    for number in range(0, keys, 100):
+        some = [f"element {n}" for n in range(number, min(number + 100, keys))]
+        events = events.add_elements([TimestampedValue(each, 5) for each in some])
+    events = events.advance_watermark_to(5)
+    events = events.advance_watermark_to(30)
+    for _ in range(10):
+        events = events.advance_processing_time(1)
+    with pipeline(StreamingRunner(spark), folder) as p:
+        keyed = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.WindowInto(FixedWindows(10), allowed_lateness=10)
+            | beam.WithKeys(lambda element: element)
+        )
+        keyed | beam.GroupByKey()
+        keyed | beam.ParDo(Remembering())
+    return sizes
+
+
+def size(checkpoint: Checkpoint) -> int:
+    return sum(
+        len(key) + len(value)
+        for entries in checkpoint.state.values()
+        for key, value in entries.items()
+    )
+
+
+def test_nothing_is_left_of_expired_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    few = state_after_expiry(1, tmp_path / "few")
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 11)
+    many = state_after_expiry(1000, tmp_path / "many")
+    assert max(many) > 50 * 1000
+    # What is left are the directories of the pages, which are as small as with one key.
+    assert many[-2] < few[-2] + 100
+
+
+class SortedByTime(beam.ParDo):
+    """A ParDo whose elements come in the order of time; the SDK has no word for that."""
+
+    def to_runner_api_parameter(self, context: Any, **extra: Any) -> Any:
+        urn, payload = super().to_runner_api_parameter(context, **extra)
+        payload.requires_time_sorted_input = True
+        return urn, payload
+
+
+class Numbering(beam.DoFn):
+    """Gives each element with those of its key before it."""
+
+    BEFORE = ReadModifyWriteStateSpec("before", StrUtf8Coder())
+
+    def process(
+        self, element: tuple[str, int], before: Any = beam.DoFn.StateParam(BEFORE)
+    ) -> Iterator[str]:
+        found = f"{before.read() or ''}{element[1]} "
+        before.write(found)
+        yield found
+
+
+def test_requires_time_sorted_input_waits_for_the_watermark() -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements(at(7, 3, 5))
+        .advance_watermark_to(4)
+        .add_elements(at(6, 4))
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        keyed = p | events | beam.WithKeys("k")
+        assert_that(
+            keyed | SortedByTime(Numbering()),
+            equal_to(["3 ", "3 4 ", "3 4 5 ", "3 4 5 6 ", "3 4 5 6 7 "]),
+        )
+
+
+class Clock(beam.DoFn):
+    """Gives what it has when the clock is ten seconds on."""
+
+    KEPT = BagStateSpec("kept", VarIntCoder())
+    TIMER = TimerSpec("timer", TimeDomain.REAL_TIME)
+
+    def process(
+        self,
+        element: tuple[str, int],
+        kept: Any = beam.DoFn.StateParam(KEPT),
+        timer: Any = beam.DoFn.TimerParam(TIMER),
+    ) -> None:
+        kept.add(element[1])
+        timer.set(Timestamp(element[1] + 10))
+
+    @on_timer(TIMER)
+    def fire(self, kept: Any = beam.DoFn.StateParam(KEPT)) -> Iterator[list[int]]:
+        yield sorted(kept.read())
+        kept.clear()
+
+
+def test_timers_in_processing_time_follow_the_clock(anywhere: SparkRunner) -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .advance_processing_time(1)
+        .add_elements([1])
+        .add_elements([2])
+        .advance_processing_time(20)
+        .add_elements([15])
+        .advance_processing_time(20)
+        .advance_watermark_to_infinity()
+    )
+    with pipeline(anywhere) as p:
+        fired = p | events | beam.WithKeys("k") | beam.ParDo(Clock())
+        assert_that(fired, equal_to([[1, 2], [15]]))
+
+
+class Tagged(beam.DoFn):
+    """Sets a timer of the element's own name, or clears it."""
+
+    TIMER = TimerSpec("timer", TimeDomain.WATERMARK)
+
+    def process(self, element: tuple[str, str], timer: Any = beam.DoFn.TimerParam(TIMER)) -> None:
+        name, second = element[1].split("@")
+        if second:
+            timer.set(int(second), dynamic_timer_tag=name)
+        else:
+            timer.clear(dynamic_timer_tag=name)
+
+    @on_timer(TIMER)
+    def fire(
+        self, tag: Any = beam.DoFn.DynamicTimerTagParam, time: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[tuple[str, int]]:
+        yield tag, int(time)
+
+
+def test_each_dynamic_timer_fires_for_itself() -> None:
+    events = (
+        TestStream(coder=StrUtf8Coder())
+        .add_elements(["a@10", "b@20", "c@30", "a@12"])
+        .advance_watermark_to(15)
+        .add_elements(["b@"])
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        fired = p | events | beam.WithKeys("k") | beam.ParDo(Tagged())
+        assert_that(fired, equal_to([("a", 12), ("c", 30)]))
+
+
+def test_flatten_joins_bounded_and_unbounded(anywhere: SparkRunner) -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements(at(1, 12))
+        .advance_watermark_to(25)
+        .add_elements(at(28))
+        .advance_watermark_to_infinity()
+    )
+    with pipeline(anywhere) as p:
+        bounded = p | beam.Create([2, 13]) | beam.Map(lambda n: TimestampedValue(n, n))
+        sums = (
+            (bounded, p | events)
+            | beam.Flatten()
+            | beam.WindowInto(FixedWindows(10))
+            | beam.CombineGlobally(sum).without_defaults()
+        )
+        assert_that(sums, equal_to([3, 25, 28]))
+
+
+def build(p: beam.Pipeline) -> None:
+    """A pipeline with panes, state, timers and a side input, of several micro-batches."""
+    events = TestStream(coder=VarIntCoder())
+    for second in range(1, 7):
+        events = events.add_elements(at(second)).advance_watermark_to(second)
+        events = events.advance_processing_time(5)
+    numbers = p | events.advance_watermark_to_infinity()
+    panes = (
+        numbers
+        | "panes"
+        >> beam.WindowInto(
+            GlobalWindows(),
+            trigger=Repeatedly(AfterCount(2)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+        )
+        | "one key" >> beam.WithKeys("k")
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda _, found: sorted(found))
+    )
+    sums = (
+        numbers
+        | earliest(3)
+        | "sums" >> beam.CombineGlobally(sum).without_defaults()
+        | "again" >> beam.CombineGlobally(sum).without_defaults()
+    )
+    clock = numbers | "keys" >> beam.WithKeys("k") | beam.ParDo(Clock())
+    total = (
+        clock
+        | beam.FlatMap(lambda found: found)
+        | "long" >> beam.WindowInto(FixedWindows(100))
+        | "total" >> beam.CombineGlobally(sum).without_defaults()
+    )
+    late = (
+        p
+        | "main" >> beam.Create([TimestampedValue("main", 1)])
+        | "as long" >> beam.WindowInto(FixedWindows(100))
+        | "join" >> beam.Map(lambda m, s: (m, s), beam.pvalue.AsSingleton(total))
+    )
+    assert_that(panes, equal_to([[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6]]), label="panes")
+    assert_that(sums, equal_to([3, 12, 6]), label="sums")
+    assert_that(late, equal_to([("main", 21)]), label="side")
+
+
+def test_crashes_everywhere_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 7)
+    crashes: set[Point] = set()
+
+    def crash(point: Point) -> None:
+        if point not in crashes:
+            crashes.add(point)
+            raise Crash(str(point))
+
+    runner = StreamingRunner(Spark(crash))
+    while True:
+        before = len(crashes)
+        try:
+            with pipeline(runner, tmp_path) as p:
+                build(p)
+        except PipelineFailed:
+            assert len(crashes) == before + 1
+        else:
+            break
+    assert {batch for batch, _ in crashes} >= {0, 1, 2}
+
+
+def test_the_end_of_time_is_not_a_window_of_its_own() -> None:
+    """Timers far away fire, once, when the sources have ended."""
+    events = TestStream(coder=StrUtf8Coder()).add_elements([f"far@{int(MAX_TIMESTAMP) - 10}"])
+    with pipeline() as p:
+        fired = p | events.advance_watermark_to_infinity() | beam.WithKeys("k")
+        assert_that(
+            fired | beam.ParDo(Tagged()) | beam.Map(lambda found: found[0]), equal_to(["far"])
+        )
