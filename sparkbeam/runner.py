@@ -31,6 +31,7 @@ from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
+from sparkbeam.streaming.explain import layers
 from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.metrics import TaskReport
 
@@ -89,19 +90,23 @@ class SparkRunner(PipelineRunner):
         options = pipeline.options if options is None else options
         checked = spark_options.checked(options)
         plan = self._plan(pipeline, options)
-        try:
-            session = self._session or sessions.obtain(checked)
-            rehearsal = Rehearsal(session, plan, parallelism=checked.spark_parallelism)
-            spark_plan = rehearsal.explain()
-        except ConfigurationError as error:
-            # The rest can be told on a machine without Java or far from the cluster.
-            spark_plan = f"There is none without a Spark session. {error}"
         return Explanation(
             plan=plan,
             pipeline=describe.outline(self._proto(pipeline), plan),
             stages=describe.stages(plan),
-            spark=spark_plan,
+            spark=Redaction.of(plan)(self._spark_plan(plan, checked)),
         )
+
+    def _spark_plan(self, plan: Plan, options: spark_options.SparkBeamOptions) -> str:
+        if plan.streaming:
+            return layers(plan)
+        try:
+            session = self._session or sessions.obtain(options)
+            rehearsal = Rehearsal(session, plan, parallelism=options.spark_parallelism)
+            return rehearsal.explain()
+        except ConfigurationError as error:
+            # The rest can be told on a machine without Java or far from the cluster.
+            return f"There is none without a Spark session. {error}"
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         show(self.explain(pipeline, options))

@@ -31,6 +31,7 @@ _ARRIVAL = {
     Layout.GROUPS: ", sorted: one group per key and window",
     Layout.SESSIONS: ", sorted by session start: sessions merge in one pass",
     Layout.TRIGGERED: ", sorted: triggers decide when a window fires",
+    Layout.STORED: ", into state: triggers decide when a window fires",
     Layout.KEYED: ", sorted: state and timers of one key at a time",
     Layout.TIME_SORTED: ", sorted by event time: state and timers of one key at a time",
     Layout.SIDE_ITERABLE: "read whole, window by window",
@@ -86,7 +87,7 @@ def stages(plan: Plan) -> str:
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
         times = plan.reads(stage)
-        if times > 1:
+        if times > 1 and not plan.streaming:
             facts.append(("kept", f"persisted, since it is read {times} times"))
         blocks.append("\n".join([head, *_table(facts, " " * indent)]))
     return "\n\n".join(blocks)
@@ -94,7 +95,7 @@ def stages(plan: Plan) -> str:
 
 def _summary(plan: Plan) -> str:
     shuffles = sum(s.exchange in (Exchange.BY_KEY, Exchange.REBALANCE) for s in plan.stages)
-    persisted = sum(plan.reads(s) > 1 for s in plan.stages)
+    persisted = 0 if plan.streaming else sum(plan.reads(s) > 1 for s in plan.stages)
     return (
         f"{_count(len(plan.stages), 'stage')}, {_count(shuffles, 'shuffle')}, "
         f"{persisted or 'none'} persisted"

@@ -67,6 +67,11 @@ FEATURES = (
         "yes",
         "committed values are exact under retries",
     ),
+    Feature(
+        "`sparkbeam.io`: Spark's sources and sinks",
+        "yes",
+        "any installed data source; see [io.md](io.md)",
+    ),
     Feature("Cross-language transforms", "no", "error at translation time"),
     Feature("TestStream", "no", "error at translation time"),
     Feature("Streaming", "no", "bounded runs of unbounded sources only"),

@@ -6,6 +6,6 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _shared(spark: Any) -> None:
     spark.addArtifacts(str(Path(__file__).with_name("streams.py")), pyfile=True)
