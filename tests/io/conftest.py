@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _shared(spark: Any) -> None:
+@pytest.fixture(scope="session")
+def spark(spark: Any) -> Any:
+    """The session of all tests, with the shared module shipped."""
     spark.addArtifacts(str(Path(__file__).with_name("streams.py")), pyfile=True)
+    return spark
