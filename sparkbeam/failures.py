@@ -3,6 +3,7 @@
 import re
 
 from sparkbeam.errors import PipelineFailed, SparkBeamError
+from sparkbeam.plan.sparkio import Redaction
 from sparkbeam.worker import failure
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
@@ -12,10 +13,22 @@ _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkb
 """What every worker needs, whatever the pipeline is."""
 
 
-def explained(error: Exception) -> SparkBeamError:
-    """The error to raise to the user for what came out of Spark."""
+def explained(error: Exception, redaction: Redaction | None = None) -> SparkBeamError:
+    """The error to raise to the user for what came out of Spark.
+
+    Args:
+        error: what came out.
+        redaction: takes out what nobody is to see.
+    """
     if isinstance(error, SparkBeamError):
         return error
+    failed = _explained(error)
+    if redaction is None or not (redaction.finds(str(error)) or redaction.finds(str(failed))):
+        return failed
+    return PipelineFailed(redaction(str(failed)), failed.label)
+
+
+def _explained(error: Exception) -> PipelineFailed:
     text = str(error)
     report = failure.find(text)
     if report is None:

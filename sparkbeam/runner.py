@@ -26,10 +26,12 @@ from sparkbeam.failures import explained
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
+from sparkbeam.plan.sparkio import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
+from sparkbeam.streaming.explain import layers
 from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.metrics import TaskReport
 
@@ -61,10 +63,18 @@ class SparkRunner(PipelineRunner):
         if checked.spark_explain:
             return self._explained(pipeline, options)
         plan = self._plan(pipeline, options)
-        session = self._session or sessions.obtain(checked)
+        session = self.session(options)
         for path in checked.spark_py_files or ():
             session.addArtifacts(path, pyfile=True)
         return self._start(plan, session, checked)
+
+    def session(self, options: PipelineOptions) -> Any:
+        """The Spark session that a pipeline with these options runs on; it is made if need be.
+
+        Raises:
+            ConfigurationError: an option or the environment cannot work.
+        """
+        return self._session or sessions.obtain(spark_options.checked(options))
 
     def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
         """Tells how the pipeline would run; neither user code nor a Spark job is executed.
@@ -80,19 +90,23 @@ class SparkRunner(PipelineRunner):
         options = pipeline.options if options is None else options
         checked = spark_options.checked(options)
         plan = self._plan(pipeline, options)
-        try:
-            session = self._session or sessions.obtain(checked)
-            rehearsal = Rehearsal(session, plan, parallelism=checked.spark_parallelism)
-            spark_plan = rehearsal.explain()
-        except ConfigurationError as error:
-            # The rest can be told on a machine without Java or far from the cluster.
-            spark_plan = f"There is none without a Spark session. {error}"
         return Explanation(
             plan=plan,
             pipeline=describe.outline(self._proto(pipeline), plan),
             stages=describe.stages(plan),
-            spark=spark_plan,
+            spark=Redaction.of(plan)(self._spark_plan(plan, checked)),
         )
+
+    def _spark_plan(self, plan: Plan, options: spark_options.SparkBeamOptions) -> str:
+        if plan.streaming:
+            return layers(plan)
+        try:
+            session = self._session or sessions.obtain(options)
+            rehearsal = Rehearsal(session, plan, parallelism=options.spark_parallelism)
+            return rehearsal.explain()
+        except ConfigurationError as error:
+            # The rest can be told on a machine without Java or far from the cluster.
+            return f"There is none without a Spark session. {error}"
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         show(self.explain(pipeline, options))
@@ -167,7 +181,7 @@ class SparkRunner(PipelineRunner):
                 cancellation.cover()
                 reports = [TaskReport.parse(report) for report in recovering(execute)]
             except Exception as raised:
-                error = explained(raised)
+                error = explained(raised, Redaction.of(plan))
             monitor.close(reports if error is None else None)
             _warn(reports)
             result.finish(_infos(reports), error)

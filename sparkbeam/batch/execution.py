@@ -22,9 +22,14 @@ from pyspark.sql import functions as sf
 from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.sideinputs import SideInputStore
-from sparkbeam.plan.model import Exchange, Plan, Stage
+from sparkbeam.io import frames
+from sparkbeam.io.delivery import Delivery
+from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker.metrics import Reporter
+from sparkbeam.worker.packing import plain_row
 from sparkbeam.worker.rows import METRICS_TAG
+from sparkbeam.worker.sparkrows import BatchRows
 from sparkbeam.worker.stage import StageTask
 
 
@@ -77,6 +82,7 @@ class BatchExecution:
                 self._compose(stage)
             if self._open:
                 reports += self._finish()
+            self._deliver()
         finally:
             self._release()
         return reports
@@ -126,12 +132,27 @@ class BatchExecution:
 
     def _port(self, tag: int) -> Any:
         """The rows of a port: of it alone if they are read elsewhere too."""
+        for source in self._plan.sources:
+            if any(tag == own for _, own in source.outputs):
+                return self._read(source, tag)
         producer = self._plan.producer(tag)
         rows = self._output[producer.id]
         if producer.id in self._persisted:
             return rows.where(sf.col("tag") == tag)
         del self._open[producer.id]
         return rows
+
+    def _read(self, source: Source, tag: int) -> Any:
+        spec = ReadSpec.unpack(source.payload)
+        rows = frames.timed(self._session, spec, streaming=False)
+        return rows.mapInArrow(BatchRows(source.label, spec, tag), ROW_TYPE)
+
+    def _deliver(self) -> None:
+        """Writes what goes to Spark's sinks; all that it takes is persisted."""
+        for sink in self._plan.sinks:
+            self._proceed()
+            rows = _union([self._port(tag) for tag in sink.inputs])
+            Delivery(sink, plain_row)(rows.select("value"), 0)
 
     def _collect_side_inputs(self, stage: Stage) -> list[bytes]:
         missing = sorted(

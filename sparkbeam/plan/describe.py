@@ -31,6 +31,7 @@ _ARRIVAL = {
     Layout.GROUPS: ", sorted: one group per key and window",
     Layout.SESSIONS: ", sorted by session start: sessions merge in one pass",
     Layout.TRIGGERED: ", sorted: triggers decide when a window fires",
+    Layout.STORED: ", into state: triggers decide when a window fires",
     Layout.KEYED: ", sorted: state and timers of one key at a time",
     Layout.TIME_SORTED: ", sorted by event time: state and timers of one key at a time",
     Layout.SIDE_ITERABLE: "read whole, window by window",
@@ -56,11 +57,12 @@ class Edge:
 
 
 def edges(plan: Plan) -> list[Edge]:
-    """Who reads what, each pair once, in the order of the readers."""
+    """Which stage reads what of which, each pair once, in the order of the readers."""
     writer = {port.tag: (stage, port) for stage in plan.stages for port in stage.ports}
     found = []
     for reader in plan.stages:
-        found += [Edge(*writer[tag], reader) for tag in dict.fromkeys(reader.inputs)]
+        tags = [tag for tag in dict.fromkeys(reader.inputs) if tag in writer]
+        found += [Edge(*writer[tag], reader) for tag in tags]
         asked: dict[int, list[SideInput]] = defaultdict(list)
         for side_input in reader.side_inputs:
             for tag in side_input.sources:
@@ -80,12 +82,12 @@ def stages(plan: Plan) -> str:
     for stage in plan.stages:
         head = _wrapped(stage.id.ljust(indent), ", ".join(map(_printable, stage.labels)))
         facts = [
-            ("in", _arrival(stage, reads[stage.id])),
+            ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
-            *(("out", line) for line in _outputs(stage, written[stage.id])),
+            *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
         times = plan.reads(stage)
-        if times > 1:
+        if times > 1 and not plan.streaming:
             facts.append(("kept", f"persisted, since it is read {times} times"))
         blocks.append("\n".join([head, *_table(facts, " " * indent)]))
     return "\n\n".join(blocks)
@@ -93,26 +95,33 @@ def stages(plan: Plan) -> str:
 
 def _summary(plan: Plan) -> str:
     shuffles = sum(s.exchange in (Exchange.BY_KEY, Exchange.REBALANCE) for s in plan.stages)
-    persisted = sum(plan.reads(s) > 1 for s in plan.stages)
+    persisted = 0 if plan.streaming else sum(plan.reads(s) > 1 for s in plan.stages)
     return (
         f"{_count(len(plan.stages), 'stage')}, {_count(shuffles, 'shuffle')}, "
         f"{persisted or 'none'} persisted"
     )
 
 
-def _arrival(stage: Stage, read: list[Edge]) -> str:
+def _sources(plan: Plan, stage: Stage) -> list[str]:
+    """The roots of the pipeline that a stage reads, by their labels in quotes."""
+    labels = {tag: source.label for source in plan.sources for _, tag in source.outputs}
+    tags = dict.fromkeys(stage.inputs)
+    return [f"'{_printable(labels[tag])}'" for tag in tags if tag in labels]
+
+
+def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     """How the rows of the main input get to ``stage``, and from where."""
     travel = _TRAVEL[stage.exchange]
     if stage.exchange is Exchange.BY_KEY:
         travel += _ARRIVAL[stage.layout]
     sources = [edge for edge in read if not edge.side_inputs]
-    if not sources:
+    if not sources and not roots:
         return travel
     times = Counter(stage.inputs)
     names = [
         edge.producer.id + (f" ({times[edge.port.tag]} times)" if times[edge.port.tag] > 1 else "")
         for edge in sources
-    ]
+    ] + roots
     flattened = " flattened," if len(stage.inputs) > 1 else ""
     return f"from {_listed(names)},{flattened} {travel}"
 
@@ -128,7 +137,7 @@ def _side_inputs(read: list[Edge]) -> Iterator[str]:
         yield f"from {_listed(ids)} for '{label}', {_ARRIVAL[side_input.layout]}"
 
 
-def _outputs(stage: Stage, written: list[Edge]) -> Iterator[str]:
+def _outputs(plan: Plan, stage: Stage, written: list[Edge]) -> Iterator[str]:
     """One line for each port of a stage; ports are named where there are several."""
     names = _port_names(stage) if len(stage.ports) > 1 else {}
     for port in stage.ports:
@@ -138,6 +147,7 @@ def _outputs(stage: Stage, written: list[Edge]) -> Iterator[str]:
         to = ([f"to {_listed(main)}"] if main else []) + (
             [f"side input of {_listed(side)}"] if side else []
         )
+        to += [f"to '{_printable(s.label)}'" for s in plan.sinks if port.tag in s.inputs]
         name = f"{_printable(names[port.tag])} " if names else ""
         yield name + "; ".join(to or ["to nowhere"])
 

@@ -77,6 +77,8 @@ class Topology:
                 found[Hop(_way(reader.exchange, layer == own), layer)] = True
             if any(tag in side_input.sources for side_input in reader.side_inputs):
                 found[Hop(Way.BROADCAST, layer)] = True
+        if any(tag in sink.inputs for sink in self.plan.sinks):
+            found[Hop(Way.FORWARD, self.depth)] = True
         return tuple(found)
 
     def roots(self, tag: int) -> frozenset[int]:

@@ -9,7 +9,7 @@ Every port has a ``tag`` that is unique in the plan: it travels in each row, so
 that rows of different ports may share a DataFrame.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 SOURCE_URN = "sparkbeam:source:v1"
@@ -155,7 +155,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Source:
-    """A root of a streaming pipeline other than an Impulse: what feeds it is not a stage.
+    """A root of a pipeline other than an Impulse: what feeds it is not a stage.
 
     Attributes:
         label: the user's transform label.
@@ -167,8 +167,23 @@ class Source:
 
     label: str
     urn: str
-    payload: bytes
+    payload: bytes = field(repr=False)
     outputs: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """An end of a pipeline that Spark writes: what takes its rows is not a stage.
+
+    Attributes:
+        label: the user's transform label.
+        payload: the transform's own description of itself.
+        inputs: the tags of the ports that feed it, each of cells of bytes.
+    """
+
+    label: str
+    payload: bytes = field(repr=False)
+    inputs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -177,13 +192,15 @@ class Plan:
 
     Attributes:
         stages: the stages.
-        sources: what feeds them beside Impulses, in streaming.
+        sources: what feeds them beside Impulses.
+        sinks: what takes their rows, beside other stages.
         streaming: the pipeline runs as a streaming query.
     """
 
     stages: tuple[Stage, ...]
     sources: tuple[Source, ...] = ()
     streaming: bool = False
+    sinks: tuple[Sink, ...] = ()
 
     def reads(self, stage: Stage) -> int:
         """How many times the rows of ``stage`` are read by later stages."""
@@ -196,7 +213,9 @@ class Plan:
             for tag in side_input.sources
             if tag in tags
         }
-        return main + len(side)
+        # A sink reads apart from what takes the metrics, so it counts twice.
+        sinks = 2 * sum(tag in tags for sink in self.sinks for tag in sink.inputs)
+        return main + len(side) + sinks
 
     def producer(self, tag: int) -> Stage:
         """The stage that writes the port ``tag``."""

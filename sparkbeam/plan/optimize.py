@@ -20,6 +20,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.functions import is_create
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.plan.sparkio import READ_URN, WRITE_URN
 
 IMPULSE = common_urns.primitives.IMPULSE.urn
 FLATTEN = common_urns.primitives.FLATTEN.urn
@@ -32,10 +33,10 @@ COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
 CONVERT_TO_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 
-SOURCE_URNS = frozenset([TEST_STREAM])
-"""The roots of a streaming pipeline beside Impulse."""
+SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])
+"""The roots of a pipeline beside Impulse."""
 
-RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE]) | SOURCE_URNS
+RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE, WRITE_URN]) | SOURCE_URNS
 """The transforms that Spark executes; everything else runs in the workers."""
 
 NOTHING = "sparkbeam_nothing"

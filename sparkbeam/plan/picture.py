@@ -37,6 +37,7 @@ _PILLS = {
 _PILL_DETAILS = {
     Layout.SESSIONS: ", sessions",
     Layout.TRIGGERED: ", triggers",
+    Layout.STORED: ", triggers",
     Layout.KEYED: ", state",
     Layout.TIME_SORTED: ", by time",
 }

@@ -96,6 +96,12 @@ FEATURES = (
         "yes",
         "committed values are exact under retries",
     ),
+    Feature(
+        "`sparkbeam.io`: Spark's sources and sinks",
+        "yes",
+        "yes",
+        "any installed data source; see [io.md](io.md)",
+    ),
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
     Feature("Cross-language transforms", "no", "no", "error at translation time"),

@@ -39,10 +39,12 @@ from sparkbeam.plan.model import (
     Plan,
     Port,
     SideInput,
+    Sink,
     Source,
     Stage,
 )
 from sparkbeam.plan.rowtypes import pickled_row_types
+from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
 
 
 def translate(
@@ -95,9 +97,12 @@ class _Translation:
         self._writer: dict[str, _Draft] = {}
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
         self._source_tags: dict[str, int] = {}
+        self._writes: list[beam_runner_api_pb2.PTransform] = []
         for stage in stages:
             if optimize.is_runner_stage(stage):
                 (transform,) = stage.transforms
+                if transform.spec.urn == WRITE_URN:
+                    self._writes.append(transform)
                 for output in transform.outputs.values():
                     self._runner_transform[output] = transform
             else:
@@ -107,13 +112,21 @@ class _Translation:
         # Finding the ports of a stage may add an identity stage before it, so
         # the list grows while it is walked.
         finished = {}
+        sinks = tuple(self._sinks())
         position = 0
         while position < len(self._drafts):
             draft = self._drafts[position]
             finished[draft.id] = self._connect(draft)
             position += 1
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
-        return Plan(tuple(_in_order(described)), tuple(self._sources()), self._streaming)
+        sources = tuple(self._sources())
+        return Plan(tuple(_in_order(described)), sources, self._streaming, sinks)
+
+    def _sinks(self) -> Iterator[Sink]:
+        for transform in self._writes:
+            (written,) = transform.inputs.values()
+            tags = self._ports(written, Layout.CHUNKS)
+            yield Sink(self._label(transform.unique_name), transform.spec.payload, tags)
 
     def _sources(self) -> Iterator[Source]:
         """The sources of which something is read."""
@@ -128,7 +141,12 @@ class _Translation:
                 yield Source(name, transform.spec.urn, self._source_payload(transform), outputs)
 
     def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
-        return teststream.encoded_events(transform, self._components, self._context)
+        if transform.spec.urn != READ_URN:
+            return teststream.encoded_events(transform, self._components, self._context)
+        (pcollection,) = transform.outputs.values()
+        coder_id = self._components.pcollections[pcollection].coder_id
+        coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
+        return ReadSpec.unpack(transform.spec.payload).with_coder(coder).pack()
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str

@@ -7,19 +7,24 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.sql import functions as sf
+
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import differences, fingerprint
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
+from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import Committed
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.streaming.source import SourceSpec, TickSource
+from sparkbeam.streaming.spark_sinks import SparkSinks
+from sparkbeam.streaming.spark_sources import newest_seen, source_rows
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
-from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, STATUS_TAG, TICK_TAG, load
+from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
 from sparkbeam.worker.streaming.times import MAX_MICROS
 
 _POLL_SECONDS = 0.02
@@ -69,6 +74,7 @@ class StreamingExecution:
         self._files = files(self._checkpoint)
         self._feedback = FeedbackFiles(self._checkpoint)
         self._shards = _shards(self._session, count)
+        self._sinks = SparkSinks(plan, self._files)
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
         self._proceed = proceed
@@ -151,15 +157,41 @@ class StreamingExecution:
         first, *later = layer_tasks(
             uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements
         )
+        plan = self._topology.plan
+        for source in spark_sources(plan):
+            rows = rows.unionAll(
+                source_rows(
+                    self._session,
+                    source,
+                    shard=self._shards[0],
+                    depth=self._topology.depth,
+                )
+            )
         rows = rows.mapInArrow(FirstLayer(first), DDL)
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
 
     def _sink(self, batch: Any, batch_id: int) -> None:
-        table = batch.select("tag", "value").toArrow()
+        if not self._sinks:
+            self._take(batch.select("tag", "value").toArrow(), batch_id)
+            return
+        batch.persist()
+        try:
+            # What is for Spark's sinks does not come to the driver.
+            word = sf.when(sf.col("tag") < 0, sf.col("value"))
+            table = batch.select("tag", word.alias("value")).toArrow()
+            present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
+            self._sinks.deliver(batch, present, batch_id)
+        finally:
+            batch.unpersist()
+        self._take(table, batch_id)
+
+    def _take(self, table: Any, batch_id: int) -> None:
+        """Takes in what a micro-batch says of itself."""
         tick = None
         statuses = []
+        seen = []
         reports = []
         for tag, value in zip(*table.to_pydict().values(), strict=True):
             if tag == REPORT_TAG:
@@ -168,6 +200,8 @@ class StreamingExecution:
                 tick = load(value)
             elif tag == STATUS_TAG:
                 statuses.append(load(value))
+            elif tag == SEEN_TAG:
+                seen.append(load(value))
         if tick is None:
             return
         stages = [stage for status in statuses for stage in status.stages.values()]
@@ -177,7 +211,7 @@ class StreamingExecution:
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
         self._commit(tick.number, reports)
-        feedback = Feedback(tick.number, finished, due, self._committed.store())
+        feedback = Feedback(tick.number, finished, due, self._committed.store(), newest_seen(seen))
         self._feedback.write(feedback)
         if finished:
             self._finished_batch = batch_id

@@ -5,7 +5,8 @@ plans. A micro-batch that runs again writes its file again.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
 from sparkbeam.streaming.files import files
 
@@ -22,12 +23,15 @@ class Feedback:
         finished: nothing is left to do, whatever the clock says.
         due: when the clock has something to do, in microseconds since the epoch.
         reports: all that has been committed so far; see :class:`.committed.Committed`.
+        seen: the latest timestamp of the rows of each of Spark's sources, by its tag, in
+            microseconds; only of those that had rows.
     """
 
     number: int
     finished: bool
     due: int | None
     reports: str = ""
+    seen: Mapping[str, int] = field(default_factory=dict)
 
 
 class FeedbackFiles:

@@ -16,12 +16,14 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
+from sparkbeam.streaming.clocks import SourceClock, spark_sources
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.worker.rows import PLAIN_CELL
 from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
 _MOST_ROUNDS = 200
+_IDLE_MICROS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,24 @@ class SourceSpec:
         checkpoint: where the feedback of the micro-batches is.
         events: of the TestStream in the pipeline, or None.
         outputs: the tag of each output of the TestStream.
+        clocks: the watermarks of Spark's sources.
     """
 
     checkpoint: str
     events: bytes | None = None
     outputs: tuple[tuple[str, int], ...] = ()
+    clocks: tuple[SourceClock, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, checkpoint: str) -> "SourceSpec":
         """The source of a plan."""
-        if not plan.sources:
-            return cls(checkpoint)
-        (source,) = plan.sources
-        return cls(checkpoint, source.payload, source.outputs)
+        of_spark = spark_sources(plan)
+        clocks = tuple(map(SourceClock.of, of_spark))
+        others = [source for source in plan.sources if source not in of_spark]
+        if not others:
+            return cls(checkpoint, clocks=clocks)
+        (source,) = others
+        return cls(checkpoint, source.payload, source.outputs, clocks)
 
     def option(self) -> str:
         """The description as a string."""
@@ -65,7 +72,7 @@ class Position:
         number: of the tick that ends here.
         time: the clock, in microseconds since the epoch.
         event: how many events of the TestStream have happened.
-        watermarks: of the outputs of the TestStream, by tag.
+        watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
     """
 
     number: int
@@ -87,28 +94,62 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tags = dict(spec.outputs)
         self._feedback = FeedbackFiles(spec.checkpoint)
         self._until: int | None = None
+        self._first: int | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = _now()
 
     def initialOffset(self) -> dict[str, Any]:
-        marks = {str(tag): MIN_MICROS for tag in self._tags.values()}
+        tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
+        marks = {str(tag): MIN_MICROS for tag in tags}
         return Position(0, 0, 0, marks).offset()
 
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
         position = Position(**(start or self.initialOffset()))
+        if self._first is None:
+            self._first = position.number
         if position.number and not self._is_due(position):
             return position.offset()
+        self._pace(position)
         last = position
         for _, after in self._steps(position):
             last = after
         time_now = last.time if self._spec.events is not None else _now()
-        return replace(last, number=position.number + 1, time=time_now).offset()
+        marks = last.watermarks | self._spark_marks(position, time_now)
+        following = Position(position.number + 1, time_now, last.event, marks)
+        return following.offset()
+
+    def _pace(self, position: Position) -> None:
+        """Waits a little while Spark's sources have nothing, which nobody else tells."""
+        if self._spec.clocks and position.number and not self._had_rows(position):
+            left = position.time + _IDLE_MICROS - _now()
+            time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
+
+    def _had_rows(self, position: Position) -> bool:
+        """Whether the micro-batch that ended at a position had rows of Spark's sources."""
+        feedback = self._feedback.read(position.number)
+        return feedback is None or bool(feedback.seen)
+
+    def _spark_marks(self, position: Position, time_now: int) -> dict[str, int]:
+        """The watermarks of Spark's sources after the micro-batch of a position."""
+        feedback = self._feedback.read(position.number) if self._spec.clocks else None
+        seen = feedback.seen if feedback is not None else {}
+        return {
+            str(clock.tag): clock.watermark(
+                position.watermarks.get(str(clock.tag), MIN_MICROS),
+                seen.get(str(clock.tag)),
+                time_now,
+            )
+            for clock in self._spec.clocks
+        }
 
     def _is_due(self, position: Position) -> bool:
         """Whether there is a reason for another micro-batch."""
+        if self._spec.clocks:
+            # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
+            return self._until is None or position.number == self._first or self._had_rows(position)
         if self._spec.events is not None and position.event <= len(self._events):
             return True
         feedback = self._feedback.read(position.number)
@@ -129,7 +170,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return
             marks, rows, elapsed = dict(position.watermarks), [], 0
             if number == len(self._events):
-                marks = dict.fromkeys(marks, MAX_MICROS)
+                marks |= {str(tag): MAX_MICROS for tag in self._tags.values()}
             else:
                 match self._events[number]:
                     case events.Elements(output, encoded):

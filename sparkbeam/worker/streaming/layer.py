@@ -83,7 +83,7 @@ def layer_tasks(
         readers: dict[int, set[int]] = defaultdict(set)
         for tag, ways in hops.items():
             for hop in ways:
-                if hop.layer != number:
+                if hop.layer not in (number, topology.depth):
                     readers[hop.layer].add(tag)
         tasks.append(
             LayerTask(

@@ -52,6 +52,9 @@ WATERMARKS_TAG = -3
 STATUS_TAG = -4
 """A :class:`Status`, for the sink."""
 
+SEEN_TAG = -5
+"""A :class:`Seen`, for the sink."""
+
 
 @dataclass(frozen=True)
 class Round:
@@ -119,6 +122,21 @@ class Status:
     layer: int
     shard: int
     stages: dict[str, StageStatus] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a task has read of one of Spark's sources in a micro-batch.
+
+    Attributes:
+        tag: of the source.
+        rows: how many, at least one.
+        newest: the latest timestamp, in microseconds since the epoch.
+    """
+
+    tag: int
+    rows: int
+    newest: int
 
 
 def pack(rows: Sequence[Row]) -> bytes:

@@ -1,0 +1,16 @@
+"""Spark's own sources and sinks as transforms of a pipeline.
+
+======================  ===============================================================
+:class:`ReadFromSpark`  rows of any data source that Spark can read, batch or streaming
+:class:`WriteToSpark`   rows into any data source that Spark can write
+:class:`ForeachBatch`   rows to a function that takes a DataFrame
+:class:`Foreach`        elements to a writer, in the tasks
+======================  ===============================================================
+
+They run on :class:`sparkbeam.SparkRunner` alone.
+"""
+
+from sparkbeam.io.read import ReadFromSpark
+from sparkbeam.io.write import Foreach, ForeachBatch, Writer, WriteToSpark
+
+__all__ = ["Foreach", "ForeachBatch", "ReadFromSpark", "WriteToSpark", "Writer"]

@@ -1,0 +1,101 @@
+"""What reaches a sink of a pipeline on its way into Spark's sink or the user's code."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+from pyspark.sql.types import StructType
+
+from sparkbeam.io.schemas import arrow_schema
+from sparkbeam.plan.model import Sink
+from sparkbeam.plan.sparkio import Redaction, WriteSpec
+from sparkbeam.worker import failure
+from sparkbeam.worker.packing import CellsAsRows, CellsToWriter
+from sparkbeam.worker.rows import Row
+
+Unpack = Callable[[bytes], list[Row]]
+"""Gives the rows of ports that a value of the DataFrame at hand holds."""
+
+
+class SinkFailed(Exception):
+    """A sink failed; the message is that of Spark, without what is secret in it."""
+
+
+class Delivery:
+    """One sink of a pipeline.
+
+    Args:
+        sink: the sink.
+        unpack: of the values that it is given.
+
+    Attributes:
+        tags: of the ports that feed it.
+        spec: what it writes to.
+        name: the label of its transform.
+    """
+
+    def __init__(self, sink: Sink, unpack: Unpack) -> None:
+        self.tags = sink.inputs
+        self.spec = WriteSpec.unpack(sink.payload)
+        self.name = sink.label
+        self._unpack = unpack
+        self._redaction = Redaction(self.spec.options)
+
+    def __call__(self, values: Any, batch_id: int, place: "Place | None" = None) -> None:
+        """Delivers a micro-batch.
+
+        Args:
+            values: a DataFrame whose only column has the values of the sink's ports.
+            batch_id: of the micro-batch.
+            place: where a data source writes it; None for where the options say.
+
+        Raises:
+            WorkerFailure: it failed; see :mod:`sparkbeam.worker.failure`.
+        """
+        try:
+            if self.spec.writer:
+                task = CellsToWriter(self.name, self.spec.writer, batch_id, self._unpack)
+                values.mapInArrow(task, "nothing int").collect()
+            elif self.spec.function:
+                function = cloudpickle.loads(self.spec.function)
+                function(self._rows(values), batch_id)
+            else:
+                self._write(self._rows(values), place or Place(self.spec))
+        except Exception as error:
+            raise self._report(error) from None
+
+    def _rows(self, values: Any) -> Any:
+        schema = StructType.fromJson(json.loads(self.spec.schema or ""))
+        return values.mapInArrow(CellsAsRows(arrow_schema(schema), self._unpack), schema)
+
+    def _write(self, rows: Any, place: "Place") -> None:
+        writer = rows.write.format(self.spec.format).mode(place.mode)
+        for name, value in place.options.items():
+            writer = writer.option(name, value)
+        writer.save()
+
+    def _report(self, error: Exception) -> Exception:
+        text = str(error)
+        if failure.find(text) is not None:
+            return error  # It says itself in which step it was.
+        if self.spec.function:
+            return failure.report(error, self.name)
+        summary = self._redaction("\n".join(text.splitlines()[:3]))
+        return failure.report(SinkFailed(f"{type(error).__name__}: {summary}"), self.name)
+
+
+class Place:
+    """Where and how a data source writes.
+
+    Args:
+        spec: of the sink.
+
+    Attributes:
+        mode: Spark's save mode.
+        options: of the data source.
+    """
+
+    def __init__(self, spec: WriteSpec) -> None:
+        self.mode = spec.mode
+        self.options = dict(spec.options)

@@ -1,0 +1,43 @@
+"""The DataFrames of Spark's sources, as batch and streaming read them."""
+
+import json
+from typing import Any
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.worker.streaming.times import MIN_MICROS
+
+_TIME = "sparkbeam_time"
+
+
+def loaded(session: Any, spec: ReadSpec, *, streaming: bool) -> Any:
+    """The source with all of its columns."""
+    reader = (session.readStream if streaming else session.read).format(spec.format)
+    for name, value in spec.options:
+        reader = reader.option(name, value)
+    if spec.schema is not None:
+        reader = reader.schema(StructType.fromJson(json.loads(spec.schema)))
+    return reader.load()
+
+
+def timed(session: Any, spec: ReadSpec, *, streaming: bool) -> Any:
+    """The selected columns, and behind them the timestamp of each row in microseconds."""
+    columns = [_column(name) for name in spec.columns]
+    frame = loaded(session, spec, streaming=streaming)
+    return frame.select(*columns, _time(spec, streaming=streaming).alias(_TIME))
+
+
+def _time(spec: ReadSpec, *, streaming: bool) -> Any:
+    if spec.timestamp_column is not None:
+        return sf.unix_micros(_column(spec.timestamp_column).cast("timestamp"))
+    if streaming:
+        # Spark keeps the time of a micro-batch, so it is the same if the batch runs again.
+        return sf.unix_micros(sf.current_timestamp())
+    return sf.lit(MIN_MICROS)
+
+
+def _column(name: str) -> Any:
+    quoted = name.replace("`", "``")
+    return sf.col(f"`{quoted}`")

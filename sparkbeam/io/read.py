@@ -1,0 +1,134 @@
+"""Rows of a Spark data source as a PCollection."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pvalue import PBegin, PCollection
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows
+from pyspark.sql.types import StructType
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io import frames, resolve
+from sparkbeam.io.schemas import row_type
+from sparkbeam.plan.sparkio import READ_URN, ReadSpec, Redaction
+
+
+class ReadFromSpark(beam.PTransform):
+    """Reads with ``spark.read`` or, in a streaming pipeline, ``spark.readStream``.
+
+    The elements are rows with the columns as attributes; a column that may be null is
+    ``Optional``. They are in the global window. The tasks that read them encode them, so a
+    source is read in as many tasks as Spark makes of it.
+
+    In streaming, an element that is older than the watermark by the time it is read is late,
+    as everywhere in Beam. The watermark is the latest timestamp of all micro-batches so far less
+    ``watermark_delay``; without ``timestamp_column`` it follows the clock, also while there
+    are no rows. Such a pipeline runs until it is cancelled.
+
+    Args:
+        format: the name of a data source: ``"parquet"``, ``"kafka"``, ``"delta"``, …
+        options: of the data source, such as ``path`` or ``maxFilesPerTrigger``.
+        schema: of the files, as Spark's DDL or ``StructType``. Without one the source
+            is asked, which needs a Spark session while the pipeline is built, as does DDL.
+        timestamp_column: the column with the event time, of any type that Spark can cast to a
+            timestamp; it must not be null. Without one the elements of a micro-batch have its
+            time in streaming, and in batch the earliest timestamp.
+        watermark_delay: how far elements may be behind the newest one, in seconds.
+        columns: which columns to read; all if None.
+
+    Raises:
+        ConfigurationError: when it is applied: Spark cannot read that, there is no such column,
+            or the pipeline runs on another runner.
+    """
+
+    def __init__(
+        self,
+        format: str,
+        options: dict[str, Any] | None = None,
+        schema: resolve.Schema | None = None,
+        timestamp_column: str | None = None,
+        watermark_delay: float = 0,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if watermark_delay < 0:
+            raise ConfigurationError(f"watermark_delay={watermark_delay} must not be negative.")
+        self._format = format
+        self._options = resolve.checked_options(options)
+        self._schema = schema
+        self._timestamp_column = timestamp_column
+        self._delay = round(watermark_delay * 1_000_000)
+        self._columns = columns
+        self._spec: ReadSpec | None = None
+
+    def default_label(self) -> str:
+        return f"ReadFromSpark({self._format})"
+
+    def expand(self, pbegin: PBegin) -> PCollection:
+        pipeline = pbegin.pipeline
+        resolve.require_spark(pipeline, "ReadFromSpark")
+        streaming = pipeline.options.view_as(StandardOptions).streaming
+        given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
+        spec = ReadSpec(
+            self._format,
+            self._options,
+            given.json() if given is not None else None,
+            tuple(self._columns or ()),
+            self._timestamp_column,
+            self._delay,
+        )
+        whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
+        selected = self._select(whole)
+        self._spec = ReadSpec(
+            spec.format,
+            spec.options,
+            spec.schema,
+            tuple(selected.names),
+            spec.timestamp_column,
+            spec.delay,
+        )
+        return PCollection(pipeline, element_type=_rows(selected), is_bounded=not streaming)
+
+    def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
+        """The schema that the source itself has."""
+        session = resolve.session_of(pipeline)
+        try:
+            found: StructType = frames.loaded(session, spec, streaming=streaming).schema
+        except Exception as error:
+            # Spark's own text may have the options in it.
+            problem = resolve.first_line(error, Redaction(self._options))
+            raise ConfigurationError(
+                f"Spark cannot tell the schema of '{self._format}': {problem} "
+                "Correct format and options, or give the schema."
+            ) from None
+        return found
+
+    def _select(self, schema: StructType) -> StructType:
+        wanted = list(self._columns) if self._columns is not None else schema.names
+        time = [self._timestamp_column] if self._timestamp_column is not None else []
+        for name in (*wanted, *time):
+            if name not in schema.names:
+                raise ConfigurationError(
+                    f"'{self._format}' has no column '{name}', only {', '.join(schema.names)}."
+                )
+        return StructType([schema[name] for name in wanted])
+
+    def get_windowing(self, inputs: Any) -> Windowing:
+        return Windowing(GlobalWindows())
+
+    def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
+        assert self._spec is not None
+        return READ_URN, self._spec.pack()
+
+
+def _rows(schema: StructType) -> Any:
+    try:
+        return row_type(schema)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"A column cannot be an attribute of a row: {error}. Leave it out with columns=[…], "
+            "or read a view in which it has another name."
+        ) from error

@@ -1,0 +1,118 @@
+"""Schemas in Spark's, Beam's and Arrow's terms.
+
+==================  =====================================  ============================
+Spark               in a Beam row                          read only, or written too
+==================  =====================================  ============================
+tinyint … bigint    ``int``                                both
+float, double       ``float``                              both
+boolean, string     ``bool``, ``str``                      both
+binary              ``bytes``                              both
+timestamp(_ntz)     ``Timestamp``                          both; ``datetime`` is written
+decimal             ``Decimal``                            both
+array, map, struct  list, dictionary, row                  both
+date and others     what Arrow makes of it                 both
+==================  =====================================  ============================
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Optional
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.utils.timestamp import Timestamp
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+_PYTHON_TYPES: dict[type, Any] = {
+    st.ByteType: np.int8,
+    st.ShortType: np.int16,
+    st.IntegerType: np.int32,
+    st.LongType: int,
+    st.FloatType: np.float32,
+    st.DoubleType: float,
+    st.BooleanType: bool,
+    st.StringType: str,
+    st.BinaryType: bytes,
+    st.TimestampType: Timestamp,
+    st.TimestampNTZType: Timestamp,
+    st.DecimalType: Decimal,
+}
+
+_SPARK_TYPES: dict[Any, st.DataType] = {
+    np.int8: st.ByteType(),
+    np.int16: st.ShortType(),
+    np.int32: st.IntegerType(),
+    np.int64: st.LongType(),
+    int: st.LongType(),
+    np.float32: st.FloatType(),
+    np.float64: st.DoubleType(),
+    float: st.DoubleType(),
+    bool: st.BooleanType(),
+    str: st.StringType(),
+    bytes: st.BinaryType(),
+    Timestamp: st.TimestampType(),
+}
+
+
+def row_type(schema: st.StructType) -> RowTypeConstraint:
+    """The type of Beam's rows for a schema of Spark."""
+    fields = [(field.name, _python_type(field.dataType, field.nullable)) for field in schema.fields]
+    return RowTypeConstraint.from_fields(fields)
+
+
+def _python_type(kind: st.DataType, nullable: bool) -> Any:
+    found = _nonnull_type(kind)
+    return Optional[found] if nullable and found is not Any else found  # noqa: UP045
+
+
+def _nonnull_type(kind: st.DataType) -> Any:
+    if isinstance(kind, st.ArrayType):
+        element = _python_type(kind.elementType, kind.containsNull)
+        return Sequence[element]  # type: ignore[valid-type]
+    if isinstance(kind, st.MapType):
+        item = _python_type(kind.valueType, kind.valueContainsNull)
+        key = _nonnull_type(kind.keyType)
+        return Mapping[key, item]  # type: ignore[valid-type]
+    if isinstance(kind, st.StructType):
+        return row_type(kind)
+    return _PYTHON_TYPES.get(type(kind), Any)
+
+
+def spark_schema(element_type: Any) -> st.StructType | None:
+    """The schema of Spark for elements of a row type of flat fields; None for others."""
+    rows = (
+        element_type
+        if isinstance(element_type, RowTypeConstraint)
+        else RowTypeConstraint.from_user_type(element_type)
+    )
+    if rows is None:
+        return None
+    fields = []
+    for name, kind in rows._fields:
+        kind, nullable = _without_none(kind)
+        if kind not in _SPARK_TYPES:
+            return None
+        fields.append(st.StructField(name, _SPARK_TYPES[kind], nullable))
+    return st.StructType(fields)
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """A type without its None, and whether it had one."""
+    inner = [part for part in _alternatives(kind) if part is not type(None)]
+    optional = len(inner) == 1 and inner[0] is not kind
+    return (inner[0], True) if optional else (kind, False)
+
+
+def _alternatives(kind: Any) -> Sequence[Any]:
+    found: Any = getattr(kind, "union_types", None) or getattr(kind, "__args__", None) or (kind,)
+    return tuple(found)
+
+
+def arrow_schema(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema of rows that go to Spark."""
+    # PySpark 4.3 wants to be told the time zone; 4.2 takes UTC.
+    asks = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, **({"timezone": "UTC"} if asks else {}))

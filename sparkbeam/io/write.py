@@ -1,0 +1,192 @@
+"""Elements of a PCollection to what Spark can write, or to a user's own code."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import apache_beam as beam
+import cloudpickle
+from apache_beam.pvalue import PCollection, PDone
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows
+from pyspark.sql.types import StructType
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io import resolve
+from sparkbeam.io.schemas import arrow_schema, spark_schema
+from sparkbeam.plan.sparkio import WRITE_URN, WriteSpec
+from sparkbeam.worker.packing import PackArrow, PackElements, PackPickled
+
+_MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
+
+
+class Writer(Protocol):
+    """What :class:`Foreach` hands elements to; ``open`` and ``close`` may be missing."""
+
+    def open(self, partition_id: int, epoch_id: int) -> bool:
+        """Called before the elements of a partition of a micro-batch.
+
+        A partition that runs again has the same two numbers.
+
+        Returns:
+            Whether its elements are wanted.
+        """
+
+    def process(self, row: Any) -> None:
+        """Takes an element."""
+
+    def close(self, error: Exception | None) -> None:
+        """Called at the end, with what went wrong if something did."""
+
+
+class WriteToSpark(beam.PTransform):
+    """Writes rows, NamedTuples or dictionaries with a Spark data source.
+
+    In batch all is written once, at the end of the run. In streaming each micro-batch is
+    written when it has been processed; if it runs again, after a failure or a restart, then
+
+    - files (parquet, orc, avro, json, csv, text, xml) of mode ``append`` are written once: a
+      micro-batch has a folder of its own, ``batch=<checkpoint>-<number>``, and replaces it. A
+      reader sees a column ``batch``;
+    - Delta tables are written once, by their transaction ids;
+    - all others are written again if the failure was between the write and the note that it
+      was made.
+
+    Args:
+        format: the name of a data source: ``"parquet"``, ``"jdbc"``, ``"delta"``, …
+        options: of the data source, such as ``path``.
+        schema: of the rows, as Spark's DDL or ``StructType``. Without one it is made from
+            the PCollection's type, if that has flat fields. A field that a dictionary does not
+            have is null. DDL needs a Spark session while the pipeline is built.
+        mode: Spark's save mode: ``append``, ``overwrite`` (in streaming each micro-batch
+            replaces the one before), ``ignore`` or ``error``.
+
+    Raises:
+        ConfigurationError: when it is made or applied: there is no such mode, the schema is
+            missing or wrong, or the pipeline runs on another runner.
+        PipelineFailed: from the run, with the label of this transform: it cannot be written.
+    """
+
+    def __init__(
+        self,
+        format: str,
+        options: dict[str, Any] | None = None,
+        schema: resolve.Schema | None = None,
+        mode: str = "append",
+    ) -> None:
+        super().__init__()
+        if mode not in _MODES:
+            raise ConfigurationError(f"mode={mode!r} is none of {', '.join(_MODES)}.")
+        self._format = format
+        self._options = resolve.checked_options(options)
+        self._schema = schema
+        self._mode = mode
+
+    def default_label(self) -> str:
+        return f"WriteToSpark({self._format})"
+
+    def expand(self, rows: PCollection) -> PDone:
+        resolve.require_spark(rows.pipeline, "WriteToSpark")
+        schema = _schema(rows, self._schema, "WriteToSpark")
+        spec = WriteSpec(self._format, self._options, self._mode, schema.json())
+        return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+
+
+class ForeachBatch(beam.PTransform):
+    """Calls a function with the rows of each micro-batch as a DataFrame.
+
+    It is called on the driver, for each micro-batch that has rows; in batch once, with the
+    number 0. A micro-batch that runs again has the same number, so that the function
+    can tell what it has done. The function is pickled with the pipeline, as a DoFn is.
+
+    Args:
+        function: takes the DataFrame and the number of the micro-batch.
+        schema: of the rows; see :class:`WriteToSpark`.
+
+    Raises:
+        ConfigurationError: when it is applied: the schema is missing or wrong, or the
+            pipeline runs on another runner.
+        PipelineFailed: from the run, with the label of this transform: the function failed.
+    """
+
+    def __init__(
+        self, function: Callable[[Any, int], None], schema: resolve.Schema | None = None
+    ) -> None:
+        super().__init__()
+        self._function = function
+        self._schema = schema
+
+    def expand(self, rows: PCollection) -> PDone:
+        resolve.require_spark(rows.pipeline, "ForeachBatch")
+        schema = _schema(rows, self._schema, "ForeachBatch")
+        spec = WriteSpec(schema=schema.json(), function=cloudpickle.dumps(self._function))
+        return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+
+
+class Foreach(beam.PTransform):
+    """Hands each element to a writer, in the tasks of the micro-batch.
+
+    Each partition of a micro-batch has a writer of its own, a copy of the given one. In batch
+    the epoch is 0.
+
+    Args:
+        writer: has the methods of :class:`Writer`. It is pickled with the pipeline: it
+            opens its connections in ``open``.
+
+    Raises:
+        ConfigurationError: when it is made or applied: it has no ``process``, or the pipeline
+            runs on another runner.
+        PipelineFailed: from the run, with the label of this transform: the writer failed.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        super().__init__()
+        if not callable(getattr(writer, "process", None)):
+            raise ConfigurationError(f"{type(writer).__name__} has no method process(row).")
+        self._writer = writer
+
+    def expand(self, elements: PCollection) -> PDone:
+        resolve.require_spark(elements.pipeline, "Foreach")
+        spec = WriteSpec(writer=cloudpickle.dumps(self._writer))
+        return elements | _Pack(PackPickled()) | _Write(spec)
+
+
+def _schema(rows: PCollection, given: resolve.Schema | None, name: str) -> StructType:
+    if given is not None:
+        return resolve.parsed(given, rows.pipeline)
+    found = spark_schema(rows.element_type)
+    if found is None:
+        raise ConfigurationError(
+            f"{name} cannot make a schema of the type {rows.element_type}: give schema=…"
+        )
+    return found
+
+
+class _Pack(beam.ParDo):
+    """From elements to cells of many, which are in the global window whatever those were."""
+
+    def __init__(self, pack: PackElements) -> None:
+        super().__init__(pack)
+        self.with_output_types(bytes)
+
+    def default_label(self) -> str:
+        return "Pack"
+
+    def get_windowing(self, inputs: Any) -> Windowing:
+        return Windowing(GlobalWindows())
+
+
+class _Write(beam.PTransform):
+    """The end of the pipeline that Spark writes."""
+
+    def __init__(self, spec: WriteSpec) -> None:
+        super().__init__()
+        self._spec = spec
+
+    def default_label(self) -> str:
+        return "Write"
+
+    def expand(self, cells: PCollection) -> PDone:
+        return PDone(cells.pipeline)
+
+    def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
+        return WRITE_URN, self._spec.pack()

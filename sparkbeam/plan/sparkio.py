@@ -1,0 +1,152 @@
+"""What a pipeline says of Spark's own sources and sinks: the payloads of their transforms.
+
+The options of a source or a sink may hold passwords and keys. They travel in payloads, which
+no description of a plan shows, and :class:`Redaction` takes them out of messages.
+"""
+
+import pickle
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sparkbeam.plan.model import Plan
+
+READ_URN = "sparkbeam:read_from_spark:v1"
+"""A root whose rows Spark reads; its payload is a :class:`ReadSpec`."""
+
+WRITE_URN = "sparkbeam:write_to_spark:v1"
+"""An end of a pipeline whose cells go to a Spark sink; its payload is a :class:`WriteSpec`."""
+
+Options = tuple[tuple[str, str], ...]
+"""The options of a source or sink; hashable, so that what holds them is."""
+
+
+@dataclass(frozen=True)
+class ReadSpec:
+    """What Spark is to read.
+
+    Attributes:
+        format: of the data source.
+        options: of the data source.
+        schema: what the source is told of its columns, as Spark's JSON; None for nothing.
+        columns: the names of the columns to read.
+        timestamp_column: that of the event time; None for none.
+        delay: how far the watermark stays behind, in microseconds.
+        coder: of the elements, pickled; set when the pipeline is translated.
+    """
+
+    format: str
+    options: Options = field(repr=False)
+    schema: str | None
+    columns: tuple[str, ...]
+    timestamp_column: str | None
+    delay: int
+    coder: bytes = field(default=b"", repr=False)
+
+    def with_coder(self, coder: bytes) -> "ReadSpec":
+        """The same with a coder."""
+        return replace(self, coder=coder)
+
+    def pack(self) -> bytes:
+        """As a payload."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def unpack(payload: bytes) -> "ReadSpec":
+        """The inverse of :meth:`pack`."""
+        spec: ReadSpec = pickle.loads(payload)
+        return spec
+
+
+@dataclass(frozen=True)
+class WriteSpec:
+    """Where Spark is to write: to a data source, or to what a user's function does.
+
+    Attributes:
+        format: of the data source; None where there is a function or a writer.
+        options: of the data source.
+        mode: Spark's save mode.
+        schema: of the rows, as Spark's JSON; None where elements reach the writer as they are.
+        function: takes each micro-batch as a DataFrame, pickled; empty for none.
+        writer: takes each element, pickled; empty for none.
+    """
+
+    format: str | None = None
+    options: Options = field(default=(), repr=False)
+    mode: str = "append"
+    schema: str | None = None
+    function: bytes = field(default=b"", repr=False)
+    writer: bytes = field(default=b"", repr=False)
+
+    def pack(self) -> bytes:
+        """As a payload."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def unpack(payload: bytes) -> "WriteSpec":
+        """The inverse of :meth:`pack`."""
+        spec: WriteSpec = pickle.loads(payload)
+        return spec
+
+
+class Redaction:
+    """Takes the values of secret options out of texts.
+
+    Args:
+        options: the options of sources and sinks. Those whose names tell of a secret or of
+            an address count as secret, with the passwords within connection strings.
+    """
+
+    def __init__(self, options: Iterable[tuple[str, str]]) -> None:
+        found = {secret for name, value in options for secret in _secrets(name, value)}
+        longest_first = sorted(found, key=lambda secret: (-len(secret), secret))
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if found else None
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Redaction":
+        """For the texts that a run of a plan gives."""
+        return cls(option for spec in _specs(plan) for option in spec.options)
+
+    def __call__(self, text: str) -> str:
+        return self._pattern.sub("***", text) if self._pattern is not None else text
+
+    def finds(self, text: str) -> bool:
+        """Whether there is a secret in a text."""
+        return self._pattern is not None and self._pattern.search(text) is not None
+
+
+_TELLING = re.compile(
+    r"pass|pwd|secret|token|key|credential|auth|jaas|signature|sas\b|account|user|url|uri"
+    r"|connection|servers",
+    re.IGNORECASE,
+)
+_HARMLESS = frozenset(["none", "null", "true", "false", "earliest", "latest"])
+_SHORTEST = 4
+
+
+def _secrets(name: str, value: str) -> Iterator[str]:
+    """The parts of an option's value that nobody is to see."""
+    telling = _TELLING.search(name) is not None
+    if telling:
+        yield from _worth_hiding(value)
+    for part in re.split(r"[;&?,\s]+", value):
+        key, separator, inner = part.partition("=")
+        if separator and _TELLING.search(key):
+            yield from _worth_hiding(inner.strip("\"'"))
+    for account in re.findall(r"://([^/@\s]+)@", value):
+        yield from _worth_hiding(account)
+        yield from _worth_hiding(account.partition(":")[2])
+
+
+def _worth_hiding(text: str) -> Iterator[str]:
+    if len(text) >= _SHORTEST and text.lower() not in _HARMLESS and not text.isdigit():
+        yield text
+
+
+def _specs(plan: Plan) -> Iterator[Any]:
+    for source in plan.sources:
+        if source.urn == READ_URN:
+            yield ReadSpec.unpack(source.payload)
+    for sink in plan.sinks:
+        yield WriteSpec.unpack(sink.payload)

@@ -1,0 +1,94 @@
+"""Spark's sinks behind a streaming query: each micro-batch once, as far as the sink allows.
+
+A micro-batch that failed, or whose end Spark did not get to note, runs again with its number.
+So files of a micro-batch are replaced, a Delta table skips a transaction that it has, and for
+all others a note under the checkpoint says what has been written.
+"""
+
+import hashlib
+import uuid
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from sparkbeam.io.delivery import Delivery, Place
+from sparkbeam.plan.model import Plan
+from sparkbeam.streaming.files import Files
+from sparkbeam.worker.streaming.rows import unpack
+
+_FILES = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
+_ID = "id"
+
+
+class SparkSinks:
+    """The sinks of a plan.
+
+    Args:
+        plan: the plan.
+        files: the files under the query's checkpoint.
+    """
+
+    def __init__(self, plan: Plan, files: Files) -> None:
+        self._files = files
+        self._deliveries = [Delivery(sink, unpack) for sink in plan.sinks]
+        self._id = _checkpoint_id(files) if self._deliveries else ""
+
+    def __bool__(self) -> bool:
+        return bool(self._deliveries)
+
+    def deliver(self, batch: Any, present: set[int], batch_id: int) -> None:
+        """Writes a micro-batch.
+
+        Args:
+            batch: the DataFrame of the query's last layer; it is read once for each sink.
+            present: the tags of its rows.
+            batch_id: its number.
+
+        Raises:
+            WorkerFailure: a sink failed; see :mod:`sparkbeam.worker.failure`.
+        """
+        for delivery in self._deliveries:
+            tags = [tag for tag in delivery.tags if tag in present]
+            if not tags:
+                continue
+            values = batch.where(sf.col("tag").isin(tags)).select("value")
+            if delivery.spec.format is None:
+                delivery(values, batch_id)
+            else:
+                self._write(delivery, values, batch_id)
+
+    def _write(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+        place = Place(delivery.spec)
+        if delivery.spec.format == "delta":
+            place.options |= {
+                "txnAppId": f"{self._id}/{delivery.name}",
+                "txnVersion": str(batch_id),
+            }
+        elif self._in_folders(place, delivery.spec.format):
+            path = place.options["path"].rstrip("/")
+            place.options["path"] = f"{path}/batch={self._id}-{batch_id:09d}"
+            place.mode = "overwrite"
+        else:
+            self._write_noted(delivery, values, batch_id)
+            return
+        delivery(values, batch_id, place)
+
+    @staticmethod
+    def _in_folders(place: Place, kind: str | None) -> bool:
+        return kind in _FILES and place.mode == "append" and "path" in place.options
+
+    def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+        note = f"written/{hashlib.sha256(delivery.name.encode()).hexdigest()[:16]}"
+        last = self._files.read(note)
+        if last is None or int(last) < batch_id:
+            delivery(values, batch_id)
+            self._files.write(note, str(batch_id).encode())
+
+
+def _checkpoint_id(files: Files) -> str:
+    """What tells a checkpoint from all others."""
+    found = files.read(_ID)
+    if found is None:
+        found = uuid.uuid4().hex[:12].encode()
+        files.write(_ID, found)
+    return found.decode()

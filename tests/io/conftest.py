@@ -1,0 +1,13 @@
+"""Spark's workers can import what the tests of this folder share."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(spark: Any) -> Any:
+    """The session of all tests, with the shared module shipped."""
+    spark.addArtifacts(str(Path(__file__).with_name("streams.py")), pyfile=True)
+    return spark

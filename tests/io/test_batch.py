@@ -1,0 +1,150 @@
+"""Spark's sources and sinks in batch."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import streams
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
+
+SCHEMA = "id bigint, at timestamp, parts array<struct<name: string>>, price decimal(10, 2)"
+ROWS = [
+    {"id": 1, "at": "2024-01-01T00:00:01Z", "parts": [{"name": "a"}], "price": 1.5},
+    {"id": 2, "at": "2024-01-01T00:00:02Z", "parts": None, "price": None},
+]
+SECRET = "correct-horse"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    streams.write_json(tmp_path / "in" / "a.json", ROWS)
+    return tmp_path / "in"
+
+
+def pipeline_on(spark: Any) -> beam.Pipeline:
+    return beam.Pipeline(runner=SparkRunner(session=spark))
+
+
+def test_rows_have_the_columns_as_attributes(spark: Any, source: Path) -> None:
+    with pipeline_on(spark) as pipeline:
+        rows = pipeline | ReadFromSpark("json", {"path": source}, SCHEMA, timestamp_column="at")
+        found = rows | beam.Map(
+            lambda row, time=beam.DoFn.TimestampParam: (
+                row.id,
+                row.at == time,
+                time.micros,
+                [part.name for part in row.parts or []],
+                row.price,
+            )
+        )
+        first = Timestamp.from_rfc3339(ROWS[0]["at"]).micros
+        assert_that(
+            found,
+            equal_to(
+                [(1, True, first, ["a"], Decimal("1.50")), (2, True, first + 1_000_000, [], None)]
+            ),
+        )
+
+
+def test_the_source_tells_its_schema_and_some_columns_are_read(spark: Any, source: Path) -> None:
+    with pipeline_on(spark) as pipeline:
+        rows = pipeline | ReadFromSpark("json", {"path": source}, columns=["id"])
+        assert_that(rows | beam.Map(tuple), equal_to([(1,), (2,)]))
+
+
+def test_rows_are_written_with_the_schema_of_their_type(spark: Any, tmp_path: Path) -> None:
+    things = [streams.Thing(1, "one"), streams.Thing(2, None)]
+    with pipeline_on(spark) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create(things).with_output_types(streams.Thing)
+            | WriteToSpark("parquet", {"path": tmp_path / "out"})
+        )
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.dtypes == [("id", "bigint"), ("name", "string")]
+    assert sorted(map(tuple, found.collect())) == things
+
+
+def test_a_function_gets_all_rows_once_as_a_dataframe(spark: Any, tmp_path: Path) -> None:
+    def keep(frame: Any, batch_id: int) -> None:
+        rows = sorted([row.id, row.at.isoformat()] for row in frame.collect())
+        streams.note(tmp_path, "calls", [batch_id, rows])
+
+    with pipeline_on(spark) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create([{"id": 1, "at": Timestamp(0)}, {"id": 2, "at": Timestamp(1)}])
+            | ForeachBatch(keep, "id int, at timestamp_ntz")
+        )
+    rows = [[1, "1970-01-01T00:00:00"], [2, "1970-01-01T00:00:01"]]
+    assert streams.notes(tmp_path) == {"calls": [[0, rows]]}
+
+
+def test_a_writer_hears_of_its_failure_and_the_run_fails_with_its_label(
+    spark: Any, tmp_path: Path
+) -> None:
+    pipeline = pipeline_on(spark)
+    _ = pipeline | beam.Create(["x"]) | "Give" >> Foreach(streams.Failing(tmp_path))
+    with pytest.raises(PipelineFailed, match="Step 'Give' failed: KeyError") as caught:
+        pipeline.run().wait_until_finish()
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "'x'" in json.dumps(streams.notes(tmp_path)["closed"])
+
+
+def test_no_error_shows_the_secrets_of_a_sink(spark: Any) -> None:
+    pipeline = pipeline_on(spark)
+    options = {"url": f"jdbc:nothing://host/?password={SECRET}", "dbtable": "t"}
+    _ = (
+        pipeline
+        | beam.Create([{"id": 1}])
+        | "Store" >> WriteToSpark("jdbc", options, "id int", mode="append")
+    )
+    assert SECRET not in str(SparkRunner(session=spark).explain(pipeline))
+    with pytest.raises(PipelineFailed, match="Step 'Store' failed") as caught:
+        pipeline.run().wait_until_finish()
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert SECRET not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_no_error_shows_the_secrets_of_a_source(spark: Any) -> None:
+    options = {"url": f"jdbc:nothing://host/?password={SECRET}", "dbtable": "t"}
+    with pytest.raises(ConfigurationError, match="cannot tell the schema of 'jdbc'") as caught:
+        _ = pipeline_on(spark) | ReadFromSpark("jdbc", options)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_what_does_not_fit_the_schema_is_an_error_of_the_step(spark: Any, tmp_path: Path) -> None:
+    pipeline = pipeline_on(spark)
+    _ = (
+        pipeline
+        | beam.Create([{"id": "many"}])
+        | "Store" >> WriteToSpark("parquet", {"path": tmp_path / "out"}, "id int")
+    )
+    with pytest.raises(PipelineFailed, match="column 'id' of the schema is of type int32"):
+        pipeline.run().wait_until_finish()
+
+
+def test_a_column_that_is_not_there_is_an_error_when_the_source_is_applied(spark: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no column 'when', only id"):
+        _ = pipeline_on(spark) | ReadFromSpark("json", {}, "id int", timestamp_column="when")
+
+
+def test_another_runner_is_an_error_when_a_transform_is_applied() -> None:
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    with pytest.raises(ConfigurationError, match=r"runs on sparkbeam\.SparkRunner alone"):
+        _ = pipeline | ReadFromSpark("rate")
+
+
+def test_a_schema_is_asked_for_where_the_type_tells_none(spark: Any) -> None:
+    with pytest.raises(ConfigurationError, match="give schema="):
+        _ = pipeline_on(spark) | beam.Create([{"id": 1}]) | WriteToSpark("noop")

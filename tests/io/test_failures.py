@@ -1,0 +1,61 @@
+"""Failures of Spark's sources and sinks in a streaming query."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import streams
+
+from sparkbeam import PipelineFailed
+from sparkbeam.io import ForeachBatch, ReadFromSpark, WriteToSpark
+
+SECRET = "correct-horse"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    streams.write_json(tmp_path / "in" / "a.json", [{"id": 1, "at": None}])
+    return tmp_path / "in"
+
+
+def test_a_function_that_fails_ends_the_run_with_its_label(
+    spark: Any, tmp_path: Path, source: Path
+) -> None:
+    def fail(frame: Any, batch_id: int) -> None:
+        raise KeyError(f"batch {batch_id}")
+
+    def build(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | ReadFromSpark("json", {"path": source}, "id bigint")
+        _ = rows | "Give" >> ForeachBatch(fail)
+
+    with pytest.raises(PipelineFailed, match="Step 'Give' failed: KeyError") as caught:
+        streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_sink_that_fails_ends_the_run_with_its_label_and_shows_no_secret(
+    spark: Any, tmp_path: Path, source: Path
+) -> None:
+    options = {"url": f"jdbc:nothing://host/?password={SECRET}", "dbtable": "t"}
+
+    def build(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | ReadFromSpark("json", {"path": source}, "id bigint")
+        _ = rows | "Store" >> WriteToSpark("jdbc", options)
+
+    with pytest.raises(PipelineFailed, match="Step 'Store' failed") as caught:
+        streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_row_without_a_time_is_an_error_of_the_source(
+    spark: Any, tmp_path: Path, source: Path
+) -> None:
+    def build(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | "Read" >> ReadFromSpark(
+            "json", {"path": source}, "id bigint, at timestamp", timestamp_column="at"
+        )
+        _ = rows | beam.Map(print)
+
+    with pytest.raises(PipelineFailed, match=r"Step 'Read' failed.*'at' has a null"):
+        streams.run_available(spark, tmp_path / "checkpoint", build)

@@ -1,0 +1,82 @@
+"""Spark's sources in a streaming query: event time, watermarks, windows."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import streams
+from apache_beam.transforms.window import FixedWindows
+
+from sparkbeam.io import ForeachBatch, ReadFromSpark
+
+START_MILLIS = 1_700_000_000_000
+RATE = {
+    "rowsPerBatch": 100,
+    "numPartitions": 2,
+    "startTimestamp": START_MILLIS,
+    "advanceMillisPerBatch": 5000,
+}
+
+
+def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def keep(frame: Any, batch_id: int) -> None:
+        for row in frame.collect():
+            streams.note(out, "sums", row.asDict())
+
+    def build(pipeline: beam.Pipeline) -> None:
+        _ = (
+            pipeline
+            | ReadFromSpark("rate-micro-batch", RATE, timestamp_column="timestamp")
+            | beam.Map(lambda row: (row.value % 2, 1))
+            | beam.WindowInto(FixedWindows(10))
+            | beam.CombinePerKey(sum)
+            | beam.Map(
+                lambda pair, window=beam.DoFn.WindowParam: {
+                    "key": pair[0],
+                    "count": pair[1],
+                    "end": int(window.end),
+                }
+            )
+            | ForeachBatch(keep, "key bigint, count bigint, end bigint")
+        )
+
+    streams.run_until(spark, tmp_path / "checkpoint", build, lambda: len(_sums(out)) >= 4)
+    sums = _sums(out)
+    assert sums == [
+        {"key": key, "count": 100, "end": START_MILLIS // 1000 + 10 * (number + 1)}
+        for number in range(len(sums) // 2)
+        for key in range(2)
+    ]
+
+
+def _sums(out: Path) -> list[dict[str, int]]:
+    found = streams.notes(out).get("sums", [])
+    found = found[: len(found) // 2 * 2]
+    return sorted(found, key=lambda row: (row["end"], row["key"]))
+
+
+def test_elements_without_a_time_column_have_the_time_of_their_micro_batch(
+    spark: Any, tmp_path: Path
+) -> None:
+    out, source = tmp_path / "out", tmp_path / "in"
+    streams.write_json(source / "a.json", [{"id": 1}, {"id": 2}])
+
+    def keep(frame: Any, batch_id: int) -> None:
+        streams.note(out, "counts", [row["count"] for row in frame.collect()])
+
+    def build(pipeline: beam.Pipeline) -> None:
+        _ = (
+            pipeline
+            | ReadFromSpark("json", {"path": source}, schema="id bigint")
+            | beam.Map(lambda row: ("all", row.id))
+            | beam.WindowInto(FixedWindows(1))
+            | beam.CombinePerKey(sum)
+            | beam.Map(lambda pair: {"count": pair[1]})
+            | ForeachBatch(keep, "count bigint")
+        )
+
+    # No row comes after these: the clock alone ends the window.
+    streams.run_until(spark, tmp_path / "checkpoint", build, lambda: bool(streams.notes(out)))
+    assert streams.notes(out) == {"counts": [[3]]}
