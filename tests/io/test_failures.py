@@ -57,5 +57,5 @@ def test_a_row_without_a_time_is_an_error_of_the_source(
         )
         _ = rows | beam.Map(print)
 
-    with pytest.raises(PipelineFailed, match="Step 'Read' failed.*'at' has a null"):
+    with pytest.raises(PipelineFailed, match=r"Step 'Read' failed.*'at' has a null"):
         streams.run_available(spark, tmp_path / "checkpoint", build)
