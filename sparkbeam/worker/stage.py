@@ -78,7 +78,7 @@ class _Run:
         )
         self._abandoned = threading.Event()
         self._connection = Connection()
-        self._partition = _partition_id()
+        self._partition = partition_id()
         self._rows = RowBuffer(self._put)
         self._tally = metrics.Tally(
             task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
@@ -258,7 +258,8 @@ def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:
         yield from zip(*(column.to_pylist() for column in part.columns[1:]), strict=True)
 
 
-def _partition_id() -> int:
+def partition_id() -> int:
+    """The number of the Spark task's partition; 0 outside of Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -8,6 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from beam_suites import suite, validates_runner_suite
+from expected_failures import ON_SPARK_FAILURES
 
 from sparkbeam import SparkRunner
 
@@ -29,7 +30,7 @@ STREAMING = (
     "trigger_test.W",
     "userstate_test.StatefulDoFnOnDirectRunnerTest",
 )
-found = validates_runner_suite()
+found = validates_runner_suite(ON_SPARK_FAILURES)
 for module in ("combiners_test", "deduplicate_test", "trigger_test", "userstate_test"):
-    found |= suite(f"apache_beam.transforms.{module}")
+    found |= suite(f"apache_beam.transforms.{module}", ON_SPARK_FAILURES)
 globals().update({name: case for name, case in found.items() if name.startswith(STREAMING)})

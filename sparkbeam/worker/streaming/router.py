@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sparkbeam.plan.layers import Hop, Way
 from sparkbeam.worker.rows import CELL_BYTES, Row
+from sparkbeam.worker.stage import partition_id
 from sparkbeam.worker.streaming.rows import Message, pack
 
 Deliver = Callable[[int, list[Row]], None]
@@ -36,7 +37,8 @@ class Router:
         self._hops = hops
         self._deliver = deliver
         self._emit = emit
-        self._next = home or 0
+        # The tasks of the first layer begin at different shards, or few rows would all go to one.
+        self._next = home if home is not None else partition_id()
         self._round = 0
         self._waiting: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
         self._bytes = 0
