@@ -131,7 +131,6 @@ class TestBadInput:
             (["--events", "many"], "'--events'"),
             (["--repeat", "0"], "'--repeat'"),
             (["--mode", "fast"], "'--mode'"),
-            (["--mode", "streaming"], "--mode streaming is not there yet"),
             (["--runner", "NoRunner"], "There is no runner 'NoRunner'"),
             (["--evnets", "5"], "There is no option or command '--evnets'"),
             (["compar"], "There is no option or command 'compar'"),

@@ -1,0 +1,32 @@
+"""Every query over a stream that ends gives the results of batch."""
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from in_process import StreamingRunner
+
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.engine import Engine, prepared
+from sparkbeam.nexmark.measure import Measurement
+from sparkbeam.nexmark.queries import QUERIES
+from sparkbeam.nexmark.record import PASSED
+
+EVENTS = 3000
+OPTIONS = ["--streaming", "--allow_unsafe_triggers", "--spark_progress=off"]
+
+
+def checked(engine, number):
+    configuration = Configuration(events=EVENTS)
+    run = Measurement(engine, configuration, check=True).run(QUERIES[number])
+    return run.failure or run.checked
+
+
+@pytest.mark.parametrize("number", QUERIES)
+def test_a_query_over_a_stream_gives_the_results_of_batch(number):
+    engine = Engine("in process", StreamingRunner(), PipelineOptions(OPTIONS), 2, streaming=True)
+
+    assert checked(engine, number) == PASSED
+
+
+@pytest.mark.parametrize("number", [3, 11])
+def test_so_it_does_on_spark(number, spark):
+    assert checked(prepared("SparkRunner", [], streaming=True), number) == PASSED
