@@ -86,8 +86,6 @@ ON_SPARK_FAILURES: Failures = EXPECTED_FAILURES | {
 """As above, of the tests with streaming queries where those run on Spark."""
 
 STREAMING_FAILURES: Failures = {
-    "transforms.trigger_test.*TestStreamTranscriptTest"
-    ".test_timestamp_combiner_custom_timestamping_earliest_1": _EARLIEST_TRANSFORMED,
     "transforms.trigger_test.TriggerPipelineTest.test_never": (
         "Beam's trigger driver for streaming has no last pane when a window without panes closes"
     ),
