@@ -98,10 +98,15 @@ def test_a_wrong_option_is_an_error(spark: Any) -> None:
 
 
 def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:
-    from apache_beam.testing.test_stream import TestStream
+    class Unheard(beam.PTransform):
+        def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+            return beam.PCollection(begin.pipeline)
 
-    p = beam.Pipeline(options=PipelineOptions(["--streaming"]))
-    p | "Replay" >> TestStream()
+        def to_runner_api_parameter(self, context: Any) -> tuple[str, None]:
+            return "unheard:of:v1", None
+
+    p = beam.Pipeline()
+    p | "Replay" >> Unheard()
     with pytest.raises(UnsupportedTransform, match="Replay"):
         SparkRunner(spark).explain(p)
 
