@@ -100,7 +100,7 @@ def test_a_wrong_option_is_an_error(spark: Any) -> None:
 def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:
     class Unheard(beam.PTransform):
         def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-            return beam.PCollection(begin.pipeline)
+            return beam.pvalue.PCollection(begin.pipeline)
 
         def to_runner_api_parameter(self, context: Any) -> tuple[str, None]:
             return "unheard:of:v1", None
