@@ -102,6 +102,9 @@ def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:
         def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
             return beam.pvalue.PCollection(begin.pipeline)
 
+        def get_windowing(self, inputs: Any) -> beam.Windowing:
+            return beam.Windowing(beam.window.GlobalWindows())
+
         def to_runner_api_parameter(self, context: Any) -> tuple[str, None]:
             return "unheard:of:v1", None
 
