@@ -25,6 +25,7 @@ from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
+from sparkbeam.plan.optimize import TEST_STREAM
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.sparkio import Redaction
 from sparkbeam.plan.translate import translate
@@ -122,7 +123,10 @@ class SparkRunner(PipelineRunner):
             )
         )
         proto = self._proto(pipeline)
-        return translate(proto, drain=self._drain, streaming=_is_streaming(proto, options))
+        streaming = _asks_for_streaming(proto, options) or (
+            _is_unbounded(proto) and not sessions.will_connect(options, self._session)
+        )
+        return translate(proto, drain=self._drain, streaming=streaming)
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
@@ -194,10 +198,16 @@ def _infos(reports: Iterable[TaskReport]) -> Infos:
     return [info for report in reports for info in report.infos]
 
 
-def _is_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
-    """Whether the pipeline asks for a streaming query."""
-    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
+    """Whether the pipeline can only be a streaming query."""
     return options.view_as(StandardOptions).streaming or any(
+        transform.spec.urn == TEST_STREAM for transform in pipeline.components.transforms.values()
+    )
+
+
+def _is_unbounded(pipeline: beam_runner_api_pb2.Pipeline) -> bool:
+    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+    return any(
         pcollection.is_bounded == unbounded
         for pcollection in pipeline.components.pcollections.values()
     )

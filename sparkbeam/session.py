@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
 
 from sparkbeam.errors import ConfigurationError
@@ -178,6 +179,20 @@ def is_connect(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def will_connect(options: PipelineOptions, session: Any = None) -> bool:
+    """Whether a pipeline with these options runs over Spark Connect.
+
+    Args:
+        options: those of the pipeline.
+        session: the session that it is to run on, if that is known.
+    """
+    checked: SparkBeamOptions = options.view_as(SparkBeamOptions)
+    if session is None and checked.spark_connect:
+        return True
+    found = session or SparkSession.getActiveSession()
+    return found is not None and not checked.spark_master and is_connect(found)
+
+
 def is_local(session: Any) -> bool:
     """Whether all workers surely share this machine's files."""
     return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
@@ -198,6 +213,11 @@ def for_streaming(session: Any, partitions: int) -> Any:
     Raises:
         ConfigurationError: Python data sources cannot stream in this session.
     """
+    if is_connect(session):
+        raise ConfigurationError(
+            "Streaming pipelines do not run over Spark Connect yet: use a session on a master "
+            "(--spark_master) instead of --spark_connect."
+        )
     if session.conf.get(_UNIX_SOCKETS, "false") == "true":
         raise ConfigurationError(
             f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
