@@ -25,7 +25,10 @@ BEAM_MARKS = (
     "no_sickbay_streaming",
     "no_xdist",
     "sickbay_direct",
+    "uses_dill",
+    "uses_pyarrow",
     "uses_tft",
+    "xlang_sql_expansion_service",
     "yaml_transforms",
 )
 
