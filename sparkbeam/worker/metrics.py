@@ -213,6 +213,11 @@ class Tally:
             self._bundle = None
         self._infos = consolidate([*self._infos, *infos]) if self._infos else infos
 
+    def arrived(self, elements: int) -> None:
+        """Counts elements that go into the stage, but into no bundle yet."""
+        with self._lock:
+            self._counts = self._counts.plus(Counts(elements=elements))
+
     def tick(self) -> None:
         """Reports how far the task has come, if it is time; from any thread."""
         now = time.monotonic()

@@ -123,7 +123,7 @@ class StatefulRun(StageRun):
         timers, source = self._timers, self._processor.source
 
         def feed(go_on: Any) -> Iterator[Any]:
-            for key, elements in keys:
+            for key, elements in self._followed(keys):
                 timers.record = self._keyed.record(key)
                 source.elements = elements
                 yield go_on

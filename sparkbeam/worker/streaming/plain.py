@@ -40,7 +40,8 @@ class PlainRun(StageRun):
         if due:
             self._deferred = tuple(kept for kept in self._deferred if kept[0] > now)
             decode = self._processor.source.windowed_coder_impl.decode_all
-            self._bundle(sources.blocks(e for encoded in due for e in decode(encoded)))
+            elements = sources.blocks(e for encoded in due for e in decode(encoded))
+            self._bundle(elements, resumed=True)
 
     def _defer(self, residuals: list[Residual]) -> None:
         for residual in residuals:

@@ -66,6 +66,7 @@ class ReadingRun(PlainRun):
     def _receive(self, rows: list[Row]) -> None:
         """Keeps new restrictions with those that are under way."""
         for block in self._gated(b"", self._decoded(rows)):
+            self._tally.arrived(len(block[1]))
             self._keep(block)
 
     def _keep(self, block: Block) -> None:
@@ -75,10 +76,10 @@ class ReadingRun(PlainRun):
             deferred = (self.moment.clock, MIN_MICROS, encode(template.with_value(value)))
             self._deferred = (*self._deferred, deferred)
 
-    def _bundle(self, elements: Iterator[Block]) -> None:
+    def _bundle(self, elements: Iterator[Block], *, resumed: bool = False) -> None:
         watch = _Watch(self._processor, self._max_elements)
         with watch:
-            super()._bundle(self._until(watch, elements))
+            super()._bundle(self._until(watch, elements), resumed=resumed)
         self._defer(watch.residuals)
 
     def _until(self, watch: "_Watch", elements: Iterator[Block]) -> Iterator[Block]:
