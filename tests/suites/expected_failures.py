@@ -34,7 +34,6 @@ EXPECTED_FAILURES: Failures = {
         "asks for the error itself, which is the cause of PipelineFailed here"
     ),
     "runners.common_test.DoFnProcessTest.test_dofn_yielding_str_is_not_flagged": _DRIVER,
-    "transforms.combiners_test.CombineTest.test_combining_with_sliding_windows_and_fanout": _ORDER,
     "transforms.error_handling_test.ErrorHandlingTest"
     ".test_error_handling_pardo_with_exception_handling_kwargs": _DRIVER,
     "transforms.ptransform_test.PTransformTest.test_combine_per_key_with_side_input_as_arg": (
