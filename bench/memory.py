@@ -116,7 +116,7 @@ def worker_peaks() -> list[float]:
     peaks = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if "pyspark.daemon" in process.cmdline():
+            if "sparkbeam.worker.daemon" in process.cmdline():
                 status = Path(f"/proc/{process.pid}/status").read_text()
                 (peak,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
                 peaks.append(int(peak.split()[1]) / 1024)
