@@ -16,7 +16,20 @@ import apache_beam as beam
 from sparkbeam.nexmark.queries.query import once
 
 _MODULUS = 1 << 128
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def _encoding() -> Callable[[Any], str]:
+    """JSON without the preparations that ``JSONEncoder.encode`` makes again for each text."""
+    encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # Another Python than CPython.
+        return encoder.encode
+    text = json.encoder.encode_basestring_ascii
+    chunks = make(None, encoder.default, text, None, ":", ",", False, False, True)
+    return lambda result: "".join(chunks(result, 0))
+
+
+_encode = _encoding()
 
 
 class Summary(NamedTuple):

@@ -1,5 +1,7 @@
 """How results are compared."""
 
+import json
+
 import pytest
 
 from sparkbeam.nexmark import expectations
@@ -33,6 +35,15 @@ def test_a_digest_does_not_depend_on_bundles():
 )
 def test_a_summary_differs_if_results_do(others):
     assert summary(others) != summary(RESULTS)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [1, 1.5, True, None, "plain", 'é"\n', (1, ("a", [2.0])), {"a": [1]}, [], float("inf")],
+    ids=repr,
+)
+def test_the_text_of_a_result_is_json(result):
+    assert canonical(result) == json.dumps(result, separators=(",", ":"))
 
 
 def test_a_typed_result_is_its_fields():
