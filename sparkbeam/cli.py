@@ -101,6 +101,25 @@ def explain(
             click.echo(f"Saved {file.with_name(name)}", err=True)
 
 
+@main.command()
+@click.argument("location")
+def drain(location: str) -> None:
+    """End the sources of the streaming pipeline with the checkpoint LOCATION.
+
+    What it has read comes out, windows and timers fire, and it stops with the
+    state DRAINED. If it does not run, it does so when it is started again.
+    """
+    from sparkbeam.streaming.execution import ask_to_drain
+
+    try:
+        ask_to_drain(location)
+    except SparkBeamError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(
+        "The pipeline ends its sources, at once if it runs, or else when it is started again."
+    )
+
+
 def _check_target(file: Path) -> None:
     """Refuses what could not be written, before the program runs."""
     from sparkbeam.explain import check_suffix

@@ -18,6 +18,7 @@ class SparkPipelineResult(PipelineResult):
     Args:
         cancel_work: stops the Spark work of the pipeline, from any thread; called
             again and again until the run has ended.
+        drain_work: asks for the end of the sources, from any thread; None in batch.
         lost: gives the metrics of failed attempts so far.
         progress: tells how far the run is.
         interrupted: called if the user interrupts the program while it waits.
@@ -29,12 +30,14 @@ class SparkPipelineResult(PipelineResult):
         lost: Callable[[], Infos],
         progress: Callable[[], PipelineProgress] = PipelineProgress,
         interrupted: Callable[[], None] = lambda: None,
+        drain_work: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(PipelineState.RUNNING)
         self._cancel_work = cancel_work
         self._lost = lost
         self._progress = progress
         self._interrupted = interrupted
+        self._drain_work = drain_work
         self._committed: Infos = []
         self._error: BaseException | None = None
         self._ended = threading.Event()
@@ -90,6 +93,22 @@ class SparkPipelineResult(PipelineResult):
             self._ended.wait(_INTERRUPT_SECONDS)
         return self.state
 
+    def drain(self) -> str:
+        """Ends the sources of a streaming pipeline, so that it comes to its end by itself.
+
+        Restrictions without an end are truncated, watermarks go to the end of time, windows and
+        timers fire; then the state is DRAINED. A restart over the same checkpoint goes on
+        draining. A batch pipeline comes to its end anyway: nothing changes.
+
+        Returns:
+            The state afterwards, DRAINING in most cases; ``wait_until_finish`` waits for the end.
+        """
+        with self._lock:
+            if self._drain_work is not None and self._state == PipelineState.RUNNING:
+                self._state = PipelineState.DRAINING
+                self._drain_work()
+        return self.state
+
     def progress(self) -> PipelineProgress:
         """How far the pipeline is; exact once it has succeeded, see :class:`PipelineProgress`."""
         return self._progress()
@@ -118,7 +137,8 @@ class SparkPipelineResult(PipelineResult):
             self._committed = committed or self._committed
             self._error = error
             if error is None:
-                self._state = PipelineState.DONE
+                drained = self._state == PipelineState.DRAINING
+                self._state = PipelineState.DRAINED if drained else PipelineState.DONE
             elif self._state == PipelineState.CANCELLING:
                 self._state = PipelineState.CANCELLED
             else:

@@ -123,9 +123,7 @@ class SparkRunner(PipelineRunner):
             )
         )
         proto = self._proto(pipeline)
-        streaming = _asks_for_streaming(proto, options) or (
-            _is_unbounded(proto) and not sessions.will_connect(options, self._session)
-        )
+        streaming = _asks_for_streaming(proto, options) or _is_unbounded(proto)
         return translate(proto, drain=self._drain, streaming=streaming)
 
     @staticmethod
@@ -150,12 +148,14 @@ class SparkRunner(PipelineRunner):
         self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
     ) -> SparkPipelineResult:
         cancellation = Cancellation(session)
+        drain = threading.Event()
         monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
             cancel_work=cancellation.interrupt,
             lost=monitor.lost,
             progress=monitor.snapshot,
             interrupted=monitor.hide,
+            drain_work=drain.set if plan.streaming else None,
         )
 
         def execute() -> list[bytes]:
@@ -168,6 +168,7 @@ class SparkRunner(PipelineRunner):
                     trigger=options.trigger,
                     max_batch_elements=options.max_batch_elements,
                     proceed=cancellation.check,
+                    drain=drain,
                     committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
                 ).run()
             return BatchExecution(

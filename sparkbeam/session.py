@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
 
 from sparkbeam.errors import ConfigurationError
@@ -179,28 +178,20 @@ def is_connect(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
-def will_connect(options: PipelineOptions, session: Any = None) -> bool:
-    """Whether a pipeline with these options runs over Spark Connect.
-
-    Args:
-        options: those of the pipeline.
-        session: the session that it is to run on, if that is known.
-    """
-    checked: SparkBeamOptions = options.view_as(SparkBeamOptions)
-    if session is None and checked.spark_connect:
-        return True
-    found = session or SparkSession.getActiveSession()
-    return found is not None and not checked.spark_master and is_connect(found)
-
-
 def is_local(session: Any) -> bool:
     """Whether all workers surely share this machine's files."""
     return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
 
 
+def on_one_machine(session: Any) -> bool:
+    """Whether driver and workers, or else the Connect server and its workers, share one machine."""
+    master: str = session.conf.get("spark.master", "") or ""
+    return re.match(r"local(\[|$)", master) is not None
+
+
 def can_lose_executors(session: Any) -> bool:
     """Whether tasks run in other processes than the driver's, which may be lost one by one."""
-    return re.match(r"local(\[|$)", session.conf.get("spark.master", "")) is None
+    return not on_one_machine(session)
 
 
 def for_streaming(session: Any, partitions: int) -> Any:
@@ -213,21 +204,23 @@ def for_streaming(session: Any, partitions: int) -> Any:
     Raises:
         ConfigurationError: Python data sources cannot stream in this session.
     """
-    if is_connect(session):
-        raise ConfigurationError(
-            "Streaming pipelines do not run over Spark Connect yet: use a session on a master "
-            "(--spark_master) instead of --spark_connect."
-        )
     if session.conf.get(_UNIX_SOCKETS, "false") == "true":
         raise ConfigurationError(
             f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
             "start the session without this setting."
         )
-    own = session.newSession()
+    # Over Connect a clone, as only that has the files that the user has given the session.
+    own = session.cloneSession() if is_connect(session) else session.newSession()
     for key, value in _STREAMING.items():
         own.conf.set(key, value)
     own.conf.set("spark.sql.shuffle.partitions", str(partitions))
     return own
+
+
+def release(session: Any) -> None:
+    """Gives up a session that :func:`for_streaming` has made."""
+    if is_connect(session):
+        session.client.release_session()
 
 
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"

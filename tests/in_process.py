@@ -247,7 +247,7 @@ class Query:
         self._checkpoint = spark.checkpoints[location]
         self._error: Exception | None = None
         self.isActive = True
-        self.lastProgress: dict[str, int] | None = None
+        self.lastProgress: dict[str, Any] | None = None
         self.status = {"message": "Initializing sources"}
 
     def awaitTermination(self, timeout: float) -> None:
@@ -291,7 +291,7 @@ class Query:
         log.commits = batch + 1
         self._spark.reach((batch, "committed"))
         self._reader.commit(json.loads(after))
-        self.lastProgress = {"batchId": batch}
+        self.lastProgress = {"sources": [{"endOffset": after}]}
         return True
 
     def _read(self, before: Any, after: Any) -> Iterator[Any]:

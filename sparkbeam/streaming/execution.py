@@ -1,13 +1,11 @@
 """A plan as one Structured Streaming query: source, layers, sink."""
 
 import json
-import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable
 from typing import Any
-
-from pyspark.sql import functions as sf
 
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError
@@ -17,17 +15,17 @@ from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import Committed
-from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import files
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.files import Files, ServerFiles, files
+from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
-from sparkbeam.streaming.spark_sinks import SparkSinks
-from sparkbeam.streaming.spark_sources import newest_seen, source_rows
+from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
-from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
-from sparkbeam.worker.streaming.times import MAX_MICROS
+from sparkbeam.worker.streaming.rows import DDL
 
 _POLL_SECONDS = 0.02
+_REMOTE_POLL_SECONDS = 0.2
 _PIPELINE = "pipeline.json"
 _MOST_DIFFERENCES = 5
 
@@ -43,7 +41,8 @@ class StreamingExecution:
         trigger: when micro-batches start, as ``--trigger`` says.
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
         proceed: called now and then; the run ends with what it raises.
-        committed: called with all reports so far when a micro-batch has done its work.
+        drain: once it is set, the sources end, and the run when all has been processed.
+        committed: called with all reports so far when a micro-batch has been committed.
 
     Raises:
         ConfigurationError: there is no checkpoint location where one is needed.
@@ -59,9 +58,10 @@ class StreamingExecution:
         trigger: str | None = None,
         max_batch_elements: int | None = None,
         proceed: Callable[[], None] = lambda: None,
+        drain: threading.Event | None = None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
     ) -> None:
-        if checkpoint is None and not sessions.is_local(session):
+        if checkpoint is None and not sessions.on_one_machine(session):
             raise ConfigurationError(
                 "A streaming pipeline on a cluster needs --checkpoint_location: "
                 "a folder on storage that the driver and all executors share."
@@ -69,19 +69,22 @@ class StreamingExecution:
         count = shards or sessions.cores(session)
         self._session = sessions.for_streaming(session, count)
         self._topology = topology(plan)
-        self._temporary = None if checkpoint else tempfile.mkdtemp(prefix="sparkbeam-")
-        self._checkpoint: str = checkpoint or self._temporary or ""
-        self._files = files(self._checkpoint)
-        self._feedback = FeedbackFiles(self._checkpoint)
+        self._is_temporary = checkpoint is None
+        self._checkpoint = checkpoint or f"{tempfile.gettempdir()}/sparkbeam-{uuid.uuid4().hex}"
+        remote = sessions.is_connect(session)
+        self._poll_seconds = _REMOTE_POLL_SECONDS if remote else _POLL_SECONDS
+        self._files: Files = (
+            ServerFiles(self._session, self._checkpoint) if remote else files(self._checkpoint)
+        )
+        self._feedback = FeedbackFiles(self._files)
         self._shards = _shards(self._session, count)
-        self._sinks = SparkSinks(plan, self._files)
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
         self._proceed = proceed
+        self._drain = drain or threading.Event()
         self._tell = committed
-        self._committed = Committed()
-        self._number = 0
-        self._finished_batch: int | None = None
+        self._number: int | None = None
+        self._reports: list[bytes] = []
 
     def run(self) -> list[bytes]:
         """Executes the plan until nothing is left to do.
@@ -92,23 +95,29 @@ class StreamingExecution:
         self._check_checkpoint()
         query = (
             self._rows()
-            .writeStream.foreachBatch(self._sink)
+            .writeStream.foreachBatch(QuerySink(self._topology.plan.sinks, self._checkpoint))
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
             .start()
         )
+        asked = False
         try:
             while query.isActive and not self._is_done(query):
                 self._proceed()
-                query.awaitTermination(_POLL_SECONDS)
+                if self._drain.is_set() and not asked:
+                    self._feedback.ask_to_drain()
+                    asked = True
+                query.awaitTermination(self._poll_seconds)
+            self._hear(query)
         finally:
             query.stop()
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
-        error = query.exception()
+            error = query.exception()
+            if self._is_temporary:
+                self._files.remove_all()
+            sessions.release(self._session)
         if error is not None:
             raise error
-        return self._committed.reports()
+        return self._reports
 
     def _trigger_arguments(self) -> dict[str, Any]:
         if self._trigger is None:
@@ -138,15 +147,25 @@ class StreamingExecution:
 
     def _is_done(self, query: Any) -> bool:
         """Whether the last micro-batch has been committed."""
-        if self._finished_batch is None:
-            # An earlier run may have done all; then there is no micro-batch at all.
-            last = self._feedback.finished()
-            if last is None or not _is_idle(query):
-                return False
-            self._committed = Committed(last.reports)
-            return True
-        progress = query.lastProgress
-        return progress is not None and progress["batchId"] >= self._finished_batch
+        finished = self._hear(query)
+        if self._number is not None or not _is_idle(query):
+            return finished
+        # An earlier run may have done all; then there is no micro-batch at all.
+        return self._hear_of(self._feedback.last_number())
+
+    def _hear(self, query: Any) -> bool:
+        """Takes in what the last committed micro-batch says; whether nothing is left to do."""
+        number = _committed_tick(query)
+        return number != self._number and self._hear_of(number)
+
+    def _hear_of(self, number: int | None) -> bool:
+        feedback = None if number is None else self._feedback.read(number)
+        if feedback is None:
+            return False
+        self._number = number
+        self._reports = Committed(feedback.reports).reports()
+        self._tell(self._reports)
+        return feedback.finished
 
     def _rows(self) -> Any:
         spec = SourceSpec.of(self._topology.plan, self._checkpoint)
@@ -172,58 +191,31 @@ class StreamingExecution:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
 
-    def _sink(self, batch: Any, batch_id: int) -> None:
-        if not self._sinks:
-            self._take(batch.select("tag", "value").toArrow(), batch_id)
-            return
-        batch.persist()
-        try:
-            # What is for Spark's sinks does not come to the driver.
-            word = sf.when(sf.col("tag") < 0, sf.col("value"))
-            table = batch.select("tag", word.alias("value")).toArrow()
-            present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
-            self._sinks.deliver(batch, present, batch_id)
-        finally:
-            batch.unpersist()
-        self._take(table, batch_id)
 
-    def _take(self, table: Any, batch_id: int) -> None:
-        """Takes in what a micro-batch says of itself."""
-        tick = None
-        statuses = []
-        seen = []
-        reports = []
-        for tag, value in zip(*table.to_pydict().values(), strict=True):
-            if tag == REPORT_TAG:
-                reports.append(value)
-            elif tag == TICK_TAG:
-                tick = load(value)
-            elif tag == STATUS_TAG:
-                statuses.append(load(value))
-            elif tag == SEEN_TAG:
-                seen.append(load(value))
-        if tick is None:
-            return
-        stages = [stage for status in statuses for stage in status.stages.values()]
-        ended = all(mark >= MAX_MICROS for mark in tick.rounds[-1].watermarks.values())
-        finished = ended and all(
-            stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
-        )
-        due = min((stage.due for stage in stages if stage.due is not None), default=None)
-        self._commit(tick.number, reports)
-        feedback = Feedback(tick.number, finished, due, self._committed.store(), newest_seen(seen))
-        self._feedback.write(feedback)
-        if finished:
-            self._finished_batch = batch_id
+def ask_to_drain(checkpoint: str) -> None:
+    """Makes the pipeline with a checkpoint end its sources, whichever process runs it.
 
-    def _commit(self, number: int, reports: list[bytes]) -> None:
-        """Adds the reports of a micro-batch to those of all before, also of earlier runs."""
-        if number != self._number + 1:
-            before = self._feedback.read(number - 1)
-            self._committed = Committed(before.reports if before is not None else "")
-        self._number = number
-        self._committed = self._committed.plus(reports)
-        self._tell(self._committed.reports())
+    Args:
+        checkpoint: its checkpoint location, which this process has to see.
+
+    Raises:
+        ConfigurationError: there is no checkpoint.
+    """
+    known = files(checkpoint)
+    if known.read(_PIPELINE) is None:
+        raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    FeedbackFiles(known).ask_to_drain()
+
+
+def _committed_tick(query: Any) -> int | None:
+    """The number of the last tick whose micro-batch Spark has committed; None before the first."""
+    progress = query.lastProgress
+    if progress is None:
+        return None
+    # The ticks are the first of the sources.
+    end = progress["sources"][0]["endOffset"]
+    number: int = (json.loads(end) if isinstance(end, str) else end)["number"]
+    return number or None
 
 
 def _is_idle(query: Any) -> bool:

@@ -8,10 +8,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from sparkbeam.streaming.files import files
+from sparkbeam.streaming.files import Files
 
 _KEPT = 20
 _FINISHED = "finished"
+_DRAIN = "drain"
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,14 @@ class Feedback:
 
 
 class FeedbackFiles:
-    """The files with the feedback of the latest micro-batches.
+    """The files with the feedback of the latest micro-batches, and what else the source is told.
 
     Args:
-        checkpoint: the checkpoint location of the query.
+        files: those under the checkpoint of the query.
     """
 
-    def __init__(self, checkpoint: str) -> None:
-        self._files = files(checkpoint)
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
     def write(self, feedback: Feedback) -> None:
         """Writes the feedback of a micro-batch, and removes an old one."""
@@ -56,10 +57,18 @@ class FeedbackFiles:
         content = self._files.read(_name(number))
         return None if content is None else Feedback(**json.loads(content))
 
-    def finished(self) -> Feedback | None:
-        """The feedback of the micro-batch after which nothing was left to do, if there is one."""
+    def last_number(self) -> int | None:
+        """The tick whose micro-batch left nothing to do; None as long as there is none."""
         number = self._files.read(_FINISHED)
-        return None if number is None else self.read(int(number))
+        return None if number is None else int(number)
+
+    def ask_to_drain(self) -> None:
+        """Tells the source to end; it is told for the life of the checkpoint."""
+        self._files.write(_DRAIN, b"")
+
+    def is_to_drain(self) -> bool:
+        """Whether the source has been told to end."""
+        return self._files.read(_DRAIN) is not None
 
 
 def _name(number: int) -> str:

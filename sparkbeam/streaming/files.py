@@ -1,8 +1,12 @@
 """Small files beside Spark's own under the checkpoint of a query."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 _FOLDER = "sparkbeam"
 
@@ -19,6 +23,9 @@ class Files(Protocol):
     def remove(self, name: str) -> None:
         """Removes a file, if there is one."""
 
+    def remove_all(self) -> None:
+        """Removes the whole checkpoint, with what Spark has written."""
+
 
 def files(checkpoint: str) -> Files:
     """The files under a checkpoint location: a path, or a URL that Beam's filesystems know."""
@@ -33,7 +40,8 @@ class LocalFiles:
     """Files on a file system that all processes of the driver see."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._folder = Path(checkpoint) / _FOLDER
+        self._checkpoint = Path(checkpoint)
+        self._folder = self._checkpoint / _FOLDER
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -54,6 +62,9 @@ class LocalFiles:
     def remove(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)
 
+    def remove_all(self) -> None:
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
 
 class RemoteFiles:
     """Files on one of the file systems that Beam knows; those replace files as a whole."""
@@ -62,7 +73,8 @@ class RemoteFiles:
         from apache_beam.io.filesystems import FileSystems
 
         self._systems = FileSystems
-        self._folder = f"{checkpoint.rstrip('/')}/{_FOLDER}"
+        self._checkpoint = checkpoint.rstrip("/")
+        self._folder = f"{self._checkpoint}/{_FOLDER}"
 
     def read(self, name: str) -> bytes | None:
         if not self._systems.exists(f"{self._folder}/{name}"):
@@ -77,3 +89,50 @@ class RemoteFiles:
     def remove(self, name: str) -> None:
         if self._systems.exists(f"{self._folder}/{name}"):
             self._systems.delete([f"{self._folder}/{name}"])
+
+    def remove_all(self) -> None:
+        self._systems.delete([f"{self._checkpoint}/"])
+
+
+class ServerFiles:
+    """The files as the Spark server sees them: each access is a small task there.
+
+    Args:
+        session: a Spark Connect session.
+        checkpoint: the checkpoint location.
+    """
+
+    def __init__(self, session: Any, checkpoint: str) -> None:
+        self._session = session
+        self._checkpoint = checkpoint
+
+    def read(self, name: str) -> bytes | None:
+        return self._on_server("read", name)
+
+    def write(self, name: str, content: bytes) -> None:
+        self._on_server("write", name, content)
+
+    def remove(self, name: str) -> None:
+        self._on_server("remove", name)
+
+    def remove_all(self) -> None:
+        self._on_server("remove_all")
+
+    def _on_server(self, action: str, *arguments: Any) -> bytes | None:
+        task = _Access(self._checkpoint, action, arguments)
+        ((content,),) = self._session.range(0, 1, 1, 1).mapInArrow(task, "content binary").collect()
+        return None if content is None else bytes(content)
+
+
+class _Access:
+    """The task of :class:`ServerFiles`, for ``mapInArrow``."""
+
+    def __init__(self, checkpoint: str, action: str, arguments: tuple[Any, ...]) -> None:
+        self._checkpoint = checkpoint
+        self._action = action
+        self._arguments = arguments
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            content = getattr(files(self._checkpoint), self._action)(*self._arguments)
+            yield pa.record_batch([pa.array([content], pa.binary())], names=["content"])

@@ -17,13 +17,15 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import SourceClock, spark_sources
-from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.files import files
 from sparkbeam.worker.rows import PLAIN_CELL
 from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
+_LOOK_MICROS = 500_000
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,14 @@ class Position:
         time: the clock, in microseconds since the epoch.
         event: how many events of the TestStream have happened.
         watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
+        draining: the sources have ended before their time.
     """
 
     number: int
     time: int
     event: int
     watermarks: dict[str, int]
+    draining: bool = False
 
     def offset(self) -> dict[str, Any]:
         """The position as Spark's offset."""
@@ -92,9 +96,12 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._spec = spec
         self._events = events.unpacked(spec.events) if spec.events is not None else []
         self._tags = dict(spec.outputs)
-        self._feedback = FeedbackFiles(spec.checkpoint)
+        self._files = FeedbackFiles(files(spec.checkpoint))
+        self._last: Feedback | None = None
         self._until: int | None = None
         self._first: int | None = None
+        self._draining = False
+        self._next_look = 0
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = _now()
@@ -110,8 +117,11 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = Position(**(start or self.initialOffset()))
         if self._first is None:
             self._first = position.number
-        if position.number and not self._is_due(position):
+        draining = position.draining or self._is_to_drain()
+        if position.number and draining == position.draining and not self._is_due(position):
             return position.offset()
+        if draining:
+            return self._drained(position).offset()
         self._pace(position)
         last = position
         for _, after in self._steps(position):
@@ -121,6 +131,25 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         following = Position(position.number + 1, time_now, last.event, marks)
         return following.offset()
 
+    def _is_to_drain(self) -> bool:
+        """Whether somebody has asked for the end; looks now and then."""
+        if not self._draining and _now() >= self._next_look:
+            self._next_look = _now() + _LOOK_MICROS
+            self._draining = self._files.is_to_drain()
+        return self._draining
+
+    def _drained(self, position: Position) -> Position:
+        """The position after another one where all sources are at their ends."""
+        clock = position.time if self._spec.events is not None else _now()
+        marks = dict.fromkeys(position.watermarks, MAX_MICROS)
+        return Position(position.number + 1, clock, len(self._events) + 1, marks, draining=True)
+
+    def _feedback(self, number: int) -> Feedback | None:
+        """What the micro-batch of a tick has told, if that is known."""
+        if self._last is None or self._last.number != number:
+            self._last = self._files.read(number)
+        return self._last
+
     def _pace(self, position: Position) -> None:
         """Waits a little while Spark's sources have nothing, which nobody else tells."""
         if self._spec.clocks and position.number and not self._had_rows(position):
@@ -129,12 +158,12 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _had_rows(self, position: Position) -> bool:
         """Whether the micro-batch that ended at a position had rows of Spark's sources."""
-        feedback = self._feedback.read(position.number)
+        feedback = self._feedback(position.number)
         return feedback is None or bool(feedback.seen)
 
     def _spark_marks(self, position: Position, time_now: int) -> dict[str, int]:
         """The watermarks of Spark's sources after the micro-batch of a position."""
-        feedback = self._feedback.read(position.number) if self._spec.clocks else None
+        feedback = self._feedback(position.number) if self._spec.clocks else None
         seen = feedback.seen if feedback is not None else {}
         return {
             str(clock.tag): clock.watermark(
@@ -147,12 +176,12 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_due(self, position: Position) -> bool:
         """Whether there is a reason for another micro-batch."""
-        if self._spec.clocks:
+        if self._spec.clocks and not position.draining:
             # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
             return self._until is None or position.number == self._first or self._had_rows(position)
         if self._spec.events is not None and position.event <= len(self._events):
             return True
-        feedback = self._feedback.read(position.number)
+        feedback = self._feedback(position.number)
         if feedback is None:
             return True
         if feedback.finished or feedback.due is None:
@@ -194,11 +223,16 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Message]:
         start, end = (Position(**offset) for offset in partition.value)
         rounds: list[Round] = []
-        for rows, position in self._steps(start):
+        for rows, position in () if end.draining else self._steps(start):
             for shard, layer, _, tag, value in rows:
                 yield shard, layer, len(rounds), tag, value
             rounds.append(_round(position))
-        tick = Tick(end.number, tuple(rounds or [_round(end)]), start=start.number == 0)
+        tick = Tick(
+            end.number,
+            tuple(rounds or [_round(end)]),
+            start=start.number == 0,
+            draining=end.draining,
+        )
         yield 0, 0, 0, TICK_TAG, dump(tick)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -7,13 +7,14 @@ all others a note under the checkpoint says what has been written.
 
 import hashlib
 import uuid
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import functions as sf
 
 from sparkbeam.io.delivery import Delivery, Place
-from sparkbeam.plan.model import Plan
-from sparkbeam.streaming.files import Files
+from sparkbeam.plan.model import Sink
+from sparkbeam.streaming.files import Files, files
 from sparkbeam.worker.streaming.rows import unpack
 
 _FILES = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
@@ -24,17 +25,29 @@ class SparkSinks:
     """The sinks of a plan.
 
     Args:
-        plan: the plan.
-        files: the files under the query's checkpoint.
+        sinks: those of the plan.
+        checkpoint: the checkpoint location of the query.
     """
 
-    def __init__(self, plan: Plan, files: Files) -> None:
-        self._files = files
-        self._deliveries = [Delivery(sink, unpack) for sink in plan.sinks]
-        self._id = _checkpoint_id(files) if self._deliveries else ""
+    def __init__(self, sinks: tuple[Sink, ...], checkpoint: str) -> None:
+        self._deliveries = [Delivery(sink, unpack) for sink in sinks]
+        self._checkpoint = checkpoint
 
     def __bool__(self) -> bool:
         return bool(self._deliveries)
+
+    @cached_property
+    def _files(self) -> Files:
+        return files(self._checkpoint)
+
+    @cached_property
+    def _id(self) -> str:
+        """What tells the checkpoint from all others."""
+        found = self._files.read(_ID)
+        if found is None:
+            found = uuid.uuid4().hex[:12].encode()
+            self._files.write(_ID, found)
+        return found.decode()
 
     def deliver(self, batch: Any, present: set[int], batch_id: int) -> None:
         """Writes a micro-batch.
@@ -83,12 +96,3 @@ class SparkSinks:
         if last is None or int(last) < batch_id:
             delivery(values, batch_id)
             self._files.write(note, str(batch_id).encode())
-
-
-def _checkpoint_id(files: Files) -> str:
-    """What tells a checkpoint from all others."""
-    found = files.read(_ID)
-    if found is None:
-        found = uuid.uuid4().hex[:12].encode()
-        files.write(_ID, found)
-    return found.decode()

@@ -257,6 +257,7 @@ class ShardTurn(Turn):
             yield run
             if self._tick is not None and number < len(self._tick.rounds):
                 run.moment.clock = self._tick.rounds[number].time
+                run.moment.draining = self._tick.draining
             if self._home == 0 and self._begins(run, number):
                 run.start()
             run.receive(self._inbox, before)

@@ -10,11 +10,15 @@ class Moment:
     """Both watermarks of a stage and the clock, in microseconds since the epoch.
 
     It is the clock of Beam's trigger driver as well.
+
+    Attributes:
+        draining: splittable DoFns are to end.
     """
 
     input_watermark: int = MIN_MICROS
     output_watermark: int = MIN_MICROS
     clock: int = 0
+    draining: bool = False
 
     def time(self) -> float:
         """Processing time in seconds."""

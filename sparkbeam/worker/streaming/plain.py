@@ -8,6 +8,7 @@ from sparkbeam.worker import sources
 from sparkbeam.worker.processor import Residual
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sources import Block
+from sparkbeam.worker.streaming.draining import truncation
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.times import MIN_MICROS
@@ -36,12 +37,25 @@ class PlainRun(StageRun):
 
     def _on_time(self) -> None:
         now = self.moment.clock
+        if self.moment.draining and self._deferred:
+            self._truncate()
         due = [encoded for at, _, encoded in self._deferred if at <= now]
         if due:
             self._deferred = tuple(kept for kept in self._deferred if kept[0] > now)
             decode = self._processor.source.windowed_coder_impl.decode_all
             elements = sources.blocks(e for encoded in due for e in decode(encoded))
             self._bundle(elements, resumed=True)
+
+    def _truncate(self) -> None:
+        """Gives up what is left of restrictions that have no end."""
+        truncated = truncation(self.stage)
+        coder = self._processor.source.windowed_coder_impl
+        self._deferred = tuple(
+            (at, hold, coder.encode(left))
+            for at, hold, encoded in self._deferred
+            for element in coder.decode_all(encoded)
+            if (left := truncated(element)) is not None
+        )
 
     def _defer(self, residuals: list[Residual]) -> None:
         for residual in residuals:

@@ -77,11 +77,13 @@ class Tick:
         number: counts the ticks of the query.
         rounds: the rounds of the micro-batch.
         start: this is the first micro-batch: Impulses fire.
+        draining: splittable DoFns are to end.
     """
 
     number: int
     rounds: tuple[Round, ...]
     start: bool = False
+    draining: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
+
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from sparkbeam.plan.model import Sink
+from sparkbeam.streaming.committed import Committed
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.files import files
+from sparkbeam.streaming.spark_sinks import SparkSinks
+from sparkbeam.streaming.spark_sources import newest_seen
+from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
+from sparkbeam.worker.streaming.times import MAX_MICROS
+
+
+class QuerySink:
+    """The function for ``foreachBatch``.
+
+    Spark calls it on the driver. Over Spark Connect that is the server: it travels there
+    before its first call.
+
+    Args:
+        sinks: those of the plan.
+        checkpoint: the checkpoint location of the query.
+    """
+
+    def __init__(self, sinks: tuple[Sink, ...], checkpoint: str) -> None:
+        self._spark_sinks = SparkSinks(sinks, checkpoint)
+        self._checkpoint = checkpoint
+        self._committed = Committed()
+        self._number = 0
+
+    def __call__(self, batch: Any, batch_id: int) -> None:
+        """Takes the rows of a micro-batch.
+
+        Raises:
+            WorkerFailure: a sink failed; see :mod:`sparkbeam.worker.failure`.
+        """
+        if not self._spark_sinks:
+            self._take(batch.select("tag", "value").toArrow())
+            return
+        batch.persist()
+        try:
+            # What is for Spark's sinks does not come to the driver.
+            word = sf.when(sf.col("tag") < 0, sf.col("value"))
+            table = batch.select("tag", word.alias("value")).toArrow()
+            present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
+            self._spark_sinks.deliver(batch, present, batch_id)
+        finally:
+            batch.unpersist()
+        self._take(table)
+
+    def _take(self, table: Any) -> None:
+        """Takes in what a micro-batch says of itself."""
+        tick = None
+        statuses = []
+        seen = []
+        reports = []
+        for tag, value in zip(*table.to_pydict().values(), strict=True):
+            if tag == REPORT_TAG:
+                reports.append(value)
+            elif tag == TICK_TAG:
+                tick = load(value)
+            elif tag == STATUS_TAG:
+                statuses.append(load(value))
+            elif tag == SEEN_TAG:
+                seen.append(load(value))
+        if tick is None:
+            return
+        stages = [stage for status in statuses for stage in status.stages.values()]
+        ended = all(mark >= MAX_MICROS for mark in tick.rounds[-1].watermarks.values())
+        finished = ended and all(
+            stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
+        )
+        due = min((stage.due for stage in stages if stage.due is not None), default=None)
+        feedback = FeedbackFiles(files(self._checkpoint))
+        if tick.number != self._number + 1:
+            # The first micro-batch of this run: an earlier one may have gone before.
+            before = feedback.read(tick.number - 1)
+            self._committed = Committed(before.reports if before is not None else "")
+        self._number = tick.number
+        self._committed = self._committed.plus(reports)
+        feedback.write(
+            Feedback(tick.number, finished, due, self._committed.store(), newest_seen(seen))
+        )

@@ -1,0 +1,41 @@
+"""What a drain leaves of the work of a splittable DoFn."""
+
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners import common
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import Stage
+
+_PROCESS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+
+
+def truncation(stage: Stage) -> Callable[[WindowedValue], WindowedValue | None]:
+    """What ends the restrictions of a stage that starts with a splittable DoFn.
+
+    Returns:
+        Gives what is left of a restriction with its element, size and state, as the
+        DoFn's ``RestrictionProvider.truncate`` has it; None for nothing.
+    """
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    (payload,) = (
+        transform.spec.payload
+        for transform in descriptor.transforms.values()
+        if transform.spec.urn == _PROCESS
+    )
+    do_fn = beam_runner_api_pb2.ParDoPayload.FromString(payload).do_fn
+    provider: Any = common.DoFnSignature(pickler.loads(do_fn.payload)[0]).get_restriction_provider()
+
+    def truncated(element: WindowedValue) -> WindowedValue | None:
+        (value, (restriction, estimator_state)), _ = element.value
+        left = provider.truncate(value, restriction)
+        if left is None:
+            return None
+        size = provider.restriction_size(value, left)
+        return element.with_value(((value, (left, estimator_state)), size))
+
+    return truncated

@@ -1,0 +1,243 @@
+"""How a pipeline without an end is brought to one; in process, and once on Spark."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineState
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
+from click.testing import CliRunner
+from in_process import Crash, Point, Spark, StreamingRunner
+
+from sparkbeam import SparkRunner
+from sparkbeam.cli import main
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.result import SparkPipelineResult
+
+WAIT_SECONDS = 60
+ENDLESS = sys.maxsize
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """Spark's workers cannot import this module."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class Endless(OffsetRestrictionTracker):
+    def is_bounded(self) -> bool:
+        return self._range.stop != ENDLESS
+
+
+class Ranges(RestrictionProvider):
+    """From 0 to the element; an endless one can be truncated to ten more, if it says so."""
+
+    def __init__(self, more: int | None = None) -> None:
+        self._more = more
+
+    def initial_restriction(self, element: int) -> OffsetRange:
+        return OffsetRange(0, element)
+
+    def create_tracker(self, restriction: OffsetRange) -> Endless:
+        return Endless(restriction)
+
+    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+        return int(restriction.size())
+
+    def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
+        if self._more is None or restriction.stop != ENDLESS:
+            found: OffsetRange | None = super().truncate(element, restriction)
+            return found
+        return OffsetRange(restriction.start, (restriction.start // 10 + 1) * 10)
+
+
+def read(more: int | None = None) -> beam.ParDo:
+    """Numbers, each at the second that it names, some at a time."""
+
+    class Read(beam.DoFn):
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self,
+            element: int,
+            tracker: Any = beam.DoFn.RestrictionParam(Ranges(more)),
+            estimator: Any = beam.DoFn.WatermarkEstimatorParam(
+                ManualWatermarkEstimator.default_provider()
+            ),
+        ) -> Iterator[Any]:
+            number = tracker.current_restriction().start
+            for _ in range(7):
+                if not tracker.try_claim(number):
+                    return
+                Metrics.counter("drain", "read").inc()
+                yield TimestampedValue(number, number)
+                number += 1
+                estimator.set_watermark(Timestamp(number))
+            tracker.defer_remainder(Duration(micros=10_000))
+
+    return beam.ParDo(Read())
+
+
+def counter(result: SparkPipelineResult, name: str) -> int:
+    found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
+    return sum(one.committed for one in found)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def counted(numbers: beam.PCollection, windows: Any) -> beam.PCollection:
+    """Counts what comes out of windows, in a counter."""
+
+    def count(total: int) -> None:
+        Metrics.counter("drain", "written").inc(total)
+        Metrics.counter("drain", "panes").inc()
+
+    return (
+        numbers
+        | beam.WindowInto(windows)
+        | beam.CombineGlobally(beam.combiners.CountCombineFn()).without_defaults()
+        | "Count what comes out" >> beam.Map(count)
+    )
+
+
+def pipeline(runner: SparkRunner, checkpoint: Path | None = None) -> beam.Pipeline:
+    flags = ["--streaming"]
+    if checkpoint is not None:
+        flags.append(f"--checkpoint_location={checkpoint}")
+    return beam.Pipeline(runner=runner, options=PipelineOptions(flags))
+
+
+@pytest.mark.parametrize("where", ["in process", "on Spark"])
+def test_a_drain_lets_all_that_was_read_come_out(
+    where: str, request: pytest.FixtureRequest
+) -> None:
+    on_spark = where == "on Spark"
+    runner = SparkRunner(request.getfixturevalue("spark")) if on_spark else StreamingRunner()
+    p = pipeline(runner)
+    numbers = p | beam.Create([ENDLESS]) | read()
+    counted(numbers, FixedWindows(1000))
+    result = p.run()
+    until(lambda: counter(result, "read") > 20)
+    assert result.drain() == PipelineState.DRAINING
+    assert result.wait_until_finish() == PipelineState.DRAINED
+    assert counter(result, "written") == counter(result, "read") > 20
+
+
+def test_a_drain_truncates_as_the_restriction_provider_says() -> None:
+    p = pipeline(StreamingRunner())
+    counted(p | beam.Create([ENDLESS]) | read(more=10), FixedWindows(1_000_000))
+    result = p.run()
+    until(lambda: counter(result, "read") > 0)
+    result.drain()
+    result.wait_until_finish()
+    assert counter(result, "written") == counter(result, "read")
+    assert counter(result, "read") % 10 == 0
+
+
+def test_a_drain_reads_bounded_restrictions_to_their_end() -> None:
+    p = pipeline(StreamingRunner())
+    counted(p | beam.Create([ENDLESS, 500]) | read(), FixedWindows(1_000_000))
+    result = p.run()
+    until(lambda: counter(result, "read") > 0)
+    result.drain()
+    result.wait_until_finish()
+    assert counter(result, "written") == counter(result, "read") >= 500
+
+
+def test_a_drain_fires_timers() -> None:
+    class AtTheEnd(beam.DoFn):
+        SUM = CombiningValueStateSpec("sum", sum)
+        END = TimerSpec("end", TimeDomain.WATERMARK)
+        LATER = TimerSpec("later", TimeDomain.REAL_TIME)
+
+        def process(
+            self,
+            element: tuple[int, int],
+            total: Any = beam.DoFn.StateParam(SUM),
+            end: Any = beam.DoFn.TimerParam(END),
+            later: Any = beam.DoFn.TimerParam(LATER),
+        ) -> None:
+            total.add(1)
+            end.set(MAX_TIMESTAMP)
+            later.set(Timestamp.now() + 3600)
+
+        @on_timer(END)
+        def ended(self, total: Any = beam.DoFn.StateParam(SUM)) -> None:
+            Metrics.counter("drain", "written").inc(total.read())
+
+        @on_timer(LATER)
+        def is_later(self) -> None:
+            Metrics.counter("drain", "later").inc()
+
+    p = pipeline(StreamingRunner())
+    _ = (
+        p
+        | beam.Create([ENDLESS])
+        | read()
+        | beam.WithKeys(lambda n: n % 3)
+        | beam.ParDo(AtTheEnd())
+    )
+    result = p.run()
+    until(lambda: counter(result, "read") > 20)
+    result.drain()
+    result.wait_until_finish()
+    assert counter(result, "written") == counter(result, "read")
+    assert counter(result, "later") == 3
+
+
+def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
+    drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
+    assert (drained.exit_code, drained.output) == (
+        1,
+        f"Error: There is no checkpoint of a sparkbeam pipeline at {tmp_path}.\n",
+    )
+
+    def crash(point: Point) -> None:
+        if point == (2, "sink"):
+            raise Crash
+
+    spark = Spark(crash)
+    p = pipeline(StreamingRunner(spark), tmp_path)
+    counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
+    with pytest.raises(PipelineFailed):
+        p.run().wait_until_finish()
+    drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
+    assert (drained.exit_code, drained.output) == (
+        0,
+        "The pipeline ends its sources, at once if it runs, or else when it is started again.\n",
+    )
+    spark.crash = lambda point: None
+    result = p.run()
+    result.wait_until_finish()
+    assert counter(result, "written") == counter(result, "read") > 0
+    # All windows have ended, so a third run has nothing to do.
+    again = p.run()
+    again.wait_until_finish()
+    assert counter(again, "written") == counter(result, "written")
+
+
+def test_a_batch_pipeline_is_not_changed_by_a_drain() -> None:
+    result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
+    assert result.drain() == PipelineState.RUNNING
+    result.finish([], None)
+    assert result.drain() == PipelineState.DONE
