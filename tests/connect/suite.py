@@ -1,27 +1,39 @@
 """Tests over a Spark Connect session; ``test_connect.py`` runs them in a process of their own.
 
 A representative third of Beam's ``FnApiRunnerTest``: every third test in the order of their
-names. Those that follow are about what Connect does in its own way.
+names. Those that follow are about what Connect does in its own way, and then streaming: the
+tests of the model that also run on a classic session, and what becomes of files there.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
+import test_drain
+from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import Metrics
 from apache_beam.runners.portability.fn_api_runner.fn_runner_test import FnApiRunnerTest
 from apache_beam.runners.runner import PipelineState
+from apache_beam.transforms.window import FixedWindows
 from pyspark.sql import SparkSession
+from test_drain import counted, counter, until
+from test_model import (  # noqa: F401 - collected here.
+    by_value,
+    test_a_result_older_than_the_watermark_is_in_time_downstream,
+    test_aggregations_in_a_chain_agree_in_each_window,
+    test_an_element_waits_for_the_window_of_its_side_input,
+    test_timers_in_processing_time_follow_the_clock,
+)
 
-from sparkbeam import PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
 from sparkbeam import session as sessions
+from sparkbeam.io import ForeachBatch
 
 ALL = sorted(name for name in dir(FnApiRunnerTest) if name.startswith("test"))
 CHOSEN = ALL[::3]
-WAIT_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +56,6 @@ class TestFnApiThird(FnApiRunnerTest):
 
 def pipeline(spark: Any) -> beam.Pipeline:
     return beam.Pipeline(SparkRunner(spark), SparkBeamOptions([]))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_metrics_are_committed(spark: Any) -> None:
@@ -120,3 +125,51 @@ def test_cancel_stops_the_work_and_leaves_the_session_usable(spark: Any, tmp_pat
     assert result.wait_until_finish() == PipelineState.CANCELLED
     until(is_still)
     assert spark.range(3).count() == 3
+
+
+@pytest.fixture
+def anywhere(spark: Any) -> SparkRunner:
+    return SparkRunner(spark)
+
+
+def test_a_drained_query_goes_on_where_an_earlier_one_was_cancelled(
+    spark: Any, tmp_path: Path
+) -> None:
+    cloudpickle.register_pickle_by_value(test_drain)
+    options = SparkBeamOptions([f"--checkpoint_location={tmp_path}"])
+    p = beam.Pipeline(SparkRunner(spark), options)
+    counted(p | beam.Create([test_drain.ENDLESS]) | test_drain.read(), FixedWindows(1000))
+    result = p.run()
+    until(lambda: counter(result, "read") > 0)
+    result.cancel()
+    earlier = counter(result, "read")
+
+    result = p.run()
+    until(lambda: counter(result, "read") > earlier)
+    result.drain()
+    assert result.wait_until_finish() == PipelineState.DRAINED
+    assert counter(result, "written") == counter(result, "read") > earlier
+
+
+def test_a_changed_pipeline_is_refused(spark: Any, tmp_path: Path) -> None:
+    options = SparkBeamOptions([f"--checkpoint_location={tmp_path}", "--streaming"])
+    for key in (1, "a"):
+        p = beam.Pipeline(SparkRunner(spark), options)
+        groups = p | beam.Create([1]) | beam.WithKeys(key) | beam.GroupByKey()
+        _ = groups | beam.Values()
+        result = p.run()
+        if key == 1:
+            result.wait_until_finish()
+    with pytest.raises(ConfigurationError, match="holds the state of another pipeline"):
+        result.wait_until_finish()
+
+
+def test_sinks_get_each_micro_batch_on_the_server(spark: Any, tmp_path: Path) -> None:
+    def keep(frame: Any, batch_id: int) -> None:
+        rows = sorted(row.number for row in frame.collect())
+        (tmp_path / f"{batch_id}").write_text(repr(rows))
+
+    with beam.Pipeline(SparkRunner(spark), SparkBeamOptions(["--streaming"])) as p:
+        rows = p | beam.Create([1, 2, 3]) | beam.Map(lambda n: beam.Row(number=n))
+        _ = rows | ForeachBatch(keep)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["[1, 2, 3]"]

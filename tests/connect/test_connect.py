@@ -13,6 +13,9 @@ import pytest
 import suite
 
 SUITE = Path(suite.__file__)
+PATH = [str(SUITE.parents[1]), str(SUITE.parents[1] / "streaming")]
+"""Where the tests lie that it shares."""
+
 OWN = [name for name in vars(suite) if name.startswith("test_")]
 
 
@@ -23,7 +26,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ElementTree.E
     options = ["-p", "no:cacheprovider", f"--rootdir={SUITE.parent}", f"--junitxml={report}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(SUITE)],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(PATH)},
         capture_output=True,
         text=True,
         check=False,

@@ -14,7 +14,7 @@ collect_ignore = ["test_dataframes.py", "test_yaml.py"]
 RUNNER = "runners.BatchOnSpark"
 
 ON_SPARK = "test_streaming_on_spark"
-PART = 4
+PART = 16
 """Of the streaming tests on Spark, one in so many runs unless all are asked for."""
 
 
