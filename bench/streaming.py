@@ -1,0 +1,290 @@
+"""Streaming speed: sparkbeam beside what a user would write with Structured Streaming itself.
+
+Run with ``python bench/streaming.py``. All contestants run one after the other in one session on
+two cores, over Spark's source ``rate-micro-batch``, whose micro-batches have a fixed number of
+rows and come as fast as they are taken. The time of a micro-batch is what Spark says
+(``triggerExecution``); the table has the median of those after the first ones.
+"""
+
+import argparse
+import logging
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pandas as pd
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import FixedWindows
+from pyspark.sql import Row
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.state import GroupStateTimeout
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam import SparkRunner, session
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.options import SparkBeamOptions
+
+KEYS = 50_000
+ROWS = 200_000
+FEW = 10
+RATE = 100_000
+WINDOW_SECONDS = 10
+WARM_UPS = 3
+PARTITIONS = 2
+PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class Sessions:
+    """The sessions that the runner makes for streaming queries, which nobody else gets to see."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self._usual = session.for_streaming
+        session.for_streaming = self._make
+
+    def _make(self, *arguments: Any) -> Any:
+        self.made.append(self._usual(*arguments))
+        return self.made[-1]
+
+
+class Figures(NamedTuple):
+    """What Spark says of a query.
+
+    Attributes:
+        seconds: of each micro-batch, after the first ones.
+        rows: that each of them had.
+        per_second: the rows per second of the clock from the first to the last of them.
+    """
+
+    seconds: list[float]
+    rows: list[int]
+    per_second: float
+
+
+class Bench:
+    """Runs the contestants.
+
+    Args:
+        spark: the session.
+        sessions: where the runner's own sessions will be found.
+        batches: how many micro-batches are measured.
+    """
+
+    def __init__(self, spark: Any, sessions: Sessions, batches: int) -> None:
+        self._spark = spark
+        self._sessions = sessions
+        self._batches = batches
+
+    def beam(
+        self, build: Callable[[Any], Any], source: ReadFromSpark, seconds: float | None = None
+    ) -> Figures:
+        """Runs what ``build`` makes of the rows of a source, as a pipeline."""
+        p = beam.Pipeline(SparkRunner(self._spark), options=PipelineOptions(["--streaming"]))
+        build(p | source)
+        count = len(self._sessions.made)
+        result = p.run()
+        while len(self._sessions.made) == count or not self._sessions.made[-1].streams.active:
+            time.sleep(0.1)
+        (query,) = self._sessions.made[-1].streams.active
+        try:
+            return self._figures(query, seconds)
+        finally:
+            result.cancel()
+
+    def spark(self, build: Callable[[Any], Any], options: dict[str, Any]) -> Figures:
+        """Runs what ``build`` makes of the DataFrame of such a source, as a query."""
+        reader = self._spark.readStream.format("rate-micro-batch").options(**options)
+        frame = build(reader.load().withColumn("key", sf.col("value") % KEYS))
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+            query = (
+                frame.writeStream.format("noop")
+                .outputMode("update")
+                .option("checkpointLocation", checkpoint)
+                .start()
+            )
+            try:
+                return self._figures(query, None)
+            finally:
+                query.stop()
+
+    def _figures(self, query: Any, seconds: float | None) -> Figures:
+        found: dict[int, Any] = {}
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while deadline is None or time.monotonic() < deadline:
+            error = query.exception()
+            if error is not None:
+                raise error
+            found |= {p["batchId"]: p for p in query.recentProgress if p["numInputRows"]}
+            if deadline is None and len(found) >= WARM_UPS + self._batches:
+                break
+            time.sleep(0.2)
+        measured = [found[number] for number in sorted(found)[WARM_UPS:]]
+        starts = [pd.Timestamp(p["timestamp"]).timestamp() for p in measured]
+        rows = [p["numInputRows"] - ticks(p) for p in measured]
+        return Figures(
+            [p["durationMs"]["triggerExecution"] / 1000 for p in measured],
+            rows,
+            sum(rows[:-1]) / (starts[-1] - starts[0]),
+        )
+
+
+def ticks(progress: Any) -> int:
+    """The rows of a micro-batch that are the runner's own."""
+    return sum(
+        source["numInputRows"]
+        for source in progress["sources"]
+        if "rate" not in source["description"].lower()
+    )
+
+
+def batches_of(rows: int) -> dict[str, Any]:
+    """The options of a source whose micro-batches have so many rows, a second each."""
+    return {
+        "rowsPerBatch": rows,
+        "numPartitions": PARTITIONS,
+        "advanceMillisPerBatch": 1000,
+        "startTimestamp": 0,
+    }
+
+
+def reading(rows: int) -> ReadFromSpark:
+    """The same for a pipeline."""
+    return ReadFromSpark("rate-micro-batch", batches_of(rows), timestamp_column="timestamp")
+
+
+class RunningCount(beam.DoFn):
+    """Counts the elements of each key."""
+
+    COUNT = ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
+
+    def process(
+        self, element: tuple[int, int], count: Any = beam.DoFn.StateParam(COUNT)
+    ) -> Iterator[tuple[int, int]]:
+        """Gives the count so far."""
+        total = (count.read() or 0) + 1
+        count.write(total)
+        yield element[0], total
+
+
+def running_count(rows: Any) -> Any:
+    """A count per key that goes on for ever, in a stateful DoFn."""
+    keyed = rows | beam.Map(lambda row: (row.value % KEYS, 1))
+    return keyed.with_output_types(tuple[int, int]) | beam.ParDo(RunningCount())
+
+
+class CountProcessor(StatefulProcessor):
+    """The same for ``transformWithState``."""
+
+    def init(self, handle: Any) -> None:
+        """Makes the state."""
+        self._count = handle.getValueState("count", "count bigint")
+
+    def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Row]:
+        """Gives the count so far."""
+        before = self._count.get()
+        count = (before[0] if before else 0) + sum(1 for _ in rows)
+        self._count.update((count,))
+        yield Row(key=key[0], count=count)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def with_state(frame: Any) -> Any:
+    """``transformWithState``."""
+    return frame.groupBy("key").transformWithState(
+        CountProcessor(), "key bigint, count bigint", "Update", "none"
+    )
+
+
+def with_pandas(frame: Any) -> Any:
+    """``applyInPandasWithState``."""
+
+    def count(key: Any, parts: Iterator[Any], state: Any) -> Iterator[Any]:
+        before = state.get[0] if state.exists else 0
+        total = before + sum(len(part) for part in parts)
+        state.update((total,))
+        yield pd.DataFrame({"key": [key[0]], "count": [total]})
+
+    return frame.groupBy("key").applyInPandasWithState(
+        count,
+        "key bigint, count bigint",
+        "count bigint",
+        "update",
+        GroupStateTimeout.NoTimeout,
+    )
+
+
+def windowed_count(rows: Any) -> Any:
+    """A count per key and window."""
+    return (
+        rows
+        | beam.Map(lambda row: (row.value % KEYS, 1)).with_output_types(tuple[int, int])
+        | beam.WindowInto(FixedWindows(WINDOW_SECONDS))
+        | beam.CombinePerKey(sum)
+    )
+
+
+def windowed_in_spark(frame: Any) -> Any:
+    """Spark's own aggregation, in the JVM."""
+    window = sf.window("timestamp", f"{WINDOW_SECONDS} seconds")
+    return frame.withWatermark("timestamp", "0 seconds").groupBy(window, "key").count()
+
+
+def main() -> None:
+    """Runs all and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=9, help="micro-batches that are measured")
+    parser.add_argument("--seconds", type=float, default=60, help="how long the stream flows")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    bench = Bench(spark, Sessions(), arguments.batches)
+    many = batches_of(ROWS)
+    console = Console(width=120, highlight=False)
+
+    console.print(f"[bold]{ROWS:,} elements, {KEYS:,} keys in a micro-batch[/bold]")
+    running = [
+        ("running count", "sparkbeam", bench.beam(running_count, reading(ROWS))),
+        ("", "transformWithState", bench.spark(with_state, many)),
+        ("", "applyInPandasWithState", bench.spark(with_pandas, many)),
+    ]
+    windowed = [
+        ("windowed count", "sparkbeam", bench.beam(windowed_count, reading(ROWS))),
+        ("", "Spark's aggregation", bench.spark(windowed_in_spark, many)),
+    ]
+    table = Table("task", "program", "s a micro-batch", "keys/s", "relative to sparkbeam")
+    for contest in (running, windowed):
+        ours = statistics.median(contest[0][2].seconds)
+        for task, program, figures in contest:
+            median = statistics.median(figures.seconds)
+            table.add_row(
+                task, program, f"{median:.2f}", f"{KEYS / median:,.0f}", f"{median / ours:.2f}x"
+            )
+    console.print(table)
+
+    few = bench.beam(windowed_count, reading(FEW))
+    console.print(
+        f"A micro-batch of {FEW} elements with 2 layers: median "
+        f"{statistics.median(few.seconds):.2f} s, best {min(few.seconds):.2f} s"
+    )
+    flow = ReadFromSpark("rate", {"rowsPerSecond": RATE, "numPartitions": PARTITIONS})
+    steady = bench.beam(windowed_count, flow, arguments.seconds)
+    console.print(
+        f"A stream of {RATE:,} elements a second: {steady.per_second:,.0f} processed a second for "
+        f"{arguments.seconds:.0f} s, micro-batches of {statistics.median(steady.rows):,.0f} "
+        f"elements in {statistics.median(steady.seconds):.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
