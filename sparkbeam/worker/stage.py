@@ -28,7 +28,7 @@ from sparkbeam.worker import failure, metrics, sources
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
-from sparkbeam.worker.sideinputs import SideInputData, SideInputs
+from sparkbeam.worker.sideinputs import CollectedSideInputs, SideInputData
 from sparkbeam.worker.sinks import sink_for
 from sparkbeam.worker.state import BundleState
 
@@ -135,7 +135,7 @@ class _Run:
         processor = KEPT.take(key, lambda: StageProcessor(stage, BundleState()))
         settle()
         state: BundleState = processor.state
-        state.side_inputs = SideInputs(self._task.side_inputs)
+        state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         for sink in processor.sinks:
             sink.sink = sink_for(
                 sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition

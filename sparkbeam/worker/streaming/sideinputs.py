@@ -6,15 +6,14 @@ does not depend on chance. Where the window never ends, it is ready when somethi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
-from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sideinputs import SideInputs
 from sparkbeam.worker.sinks import side_key
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.sources import blocks as blocks_of
@@ -28,7 +27,7 @@ _RUNS = b"runs"
 _SEEN = b"seen"
 
 
-class StreamSideInputs:
+class StreamSideInputs(SideInputs):
     """The side inputs of a stage, in one shard.
 
     Args:
@@ -81,28 +80,8 @@ class StreamSideInputs:
                 return False
         return True
 
-    def values(
-        self,
-        transform_id: str,
-        name: str,
-        window: bytes,
-        key: bytes,
-        coder: coder_impl.CoderImpl,
-    ) -> Iterable[Any]:
-        """The values of a window, or of a key in it; can be iterated again and again."""
-        prefix = self._names[transform_id, name]
-        return _Values(self._keyed, prefix + side_key(window, key), RunCoder(coder))
-
-
-class _Values:
-    def __init__(self, keyed: KeyedState, key: bytes, coder: RunCoder) -> None:
-        self._keyed = keyed
-        self._key = key
-        self._coder = coder
-
-    def __iter__(self) -> Iterator[Any]:
-        for run in self._keyed.record(self._key).bag(_RUNS):
-            yield from self._coder.decode(run)
+    def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
+        return self._keyed.record(self._names[transform_id, name] + key).bag(_RUNS)
 
 
 def _window_part(key: bytes) -> bytes:
