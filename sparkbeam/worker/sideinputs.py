@@ -20,7 +20,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.worker.sinks import side_key
+from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.values import RunCoder
 
 
@@ -29,7 +29,7 @@ class SideInputData:
     """The content of one side input, as the driver hands it to the workers.
 
     Attributes:
-        runs: by :func:`~sparkbeam.worker.sinks.side_key`, for a small one.
+        runs: by :func:`~sparkbeam.worker.sinks.window_key`, for a small one.
         path: of the SQLite file, for a large one; a bare file name is looked
             up among the files that Spark shipped.
     """
@@ -81,12 +81,12 @@ class SideInputs(ABC):
         coder: coder_impl.CoderImpl,
     ) -> Iterable[Any]:
         """The values of a window, or of a key in it; can be iterated again and again."""
-        runs = functools.partial(self._runs, transform_id, name, side_key(window, key))
+        runs = functools.partial(self._runs, transform_id, name, window_key(window, key))
         return _Values(runs, RunCoder(coder))
 
     @abstractmethod
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        """The runs under a :func:`~sparkbeam.worker.sinks.side_key`."""
+        """The runs under a :func:`~sparkbeam.worker.sinks.window_key`."""
 
 
 class _Values:

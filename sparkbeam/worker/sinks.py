@@ -325,7 +325,7 @@ class SideIterableSink(Sink):
 
     def flush(self) -> None:
         for window, _, runs, _ in self._table.take():
-            key = side_key(self._encode_window(window))
+            key = window_key(self._encode_window(window))
             for run in runs:
                 self._rows.append(self._tag, key, self._parts, run)
             self._parts += 1
@@ -352,15 +352,21 @@ class SideMultimapSink(Sink):
 
     def flush(self) -> None:
         for window, keys, runs, _ in self._table.take():
-            prefix = side_key(self._encode_window(window))
+            prefix = window_key(self._encode_window(window))
             full_keys = [prefix + key for key in keys]
             self._rows.extend(self._tag, full_keys, [self._parts] * len(keys), runs)
             self._parts += 1
 
 
-def side_key(window: bytes, key: bytes = b"") -> bytes:
-    """The key under which a side input keeps the values of a window, or of a key in it."""
+def window_key(window: bytes, key: bytes = b"") -> bytes:
+    """A window, or a key in it, as bytes; those of the keys start with those of the window."""
     return _LENGTH.pack(len(window)) + window + key
+
+
+def window_part(key: bytes) -> bytes:
+    """The part of a :func:`window_key` that stands for the window."""
+    (length,) = _LENGTH.unpack_from(key)
+    return key[: _LENGTH.size + length]
 
 
 _LENGTH = struct.Struct(">I")

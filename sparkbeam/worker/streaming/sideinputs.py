@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Layout, SideInput
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sideinputs import SideInputs
-from sparkbeam.worker.sinks import side_key
+from sparkbeam.worker.sinks import window_key, window_part
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.sources import blocks as blocks_of
 from sparkbeam.worker.streaming.pages import KeyedState
@@ -57,7 +57,7 @@ class StreamSideInputs(SideInputs):
                 for key, _, run in rows.get(tag, ()):
                     arrived = True
                     self._keyed.record(name + key).bag(_RUNS).append([run])
-                    window = _window_part(key) if side.layout is Layout.SIDE_MULTIMAP else key
+                    window = window_part(key) if side.layout is Layout.SIDE_MULTIMAP else key
                     self._keyed.record(name + window).set(_SEEN, True)
         return arrived
 
@@ -76,18 +76,12 @@ class StreamSideInputs(SideInputs):
                 return False
             encoded = coder.encode(target)
             name = self._names[side.transform_id, side.local_name]
-            if not self._keyed.record(name + side_key(encoded)).get(_SEEN):
+            if not self._keyed.record(name + window_key(encoded)).get(_SEEN):
                 return False
         return True
 
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
         return self._keyed.record(self._names[transform_id, name] + key).bag(_RUNS)
-
-
-def _window_part(key: bytes) -> bytes:
-    """The part of a :func:`~sparkbeam.worker.sinks.side_key` that stands for the window."""
-    length = int.from_bytes(key[:4], "big")
-    return key[: 4 + length]
 
 
 class Gate:

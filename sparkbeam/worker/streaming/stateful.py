@@ -5,7 +5,6 @@ timer of ours at its expiry, which forgets what the window held.
 """
 
 import contextlib
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -19,6 +18,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.sources import Block, blocks
 from sparkbeam.worker.state import DONE, Done
 from sparkbeam.worker.streaming.grouping import expiry_of
@@ -33,7 +33,6 @@ from sparkbeam.worker.values import RunCoder
 _EXPIRY = b"expiry"
 _SORTED = b"sorted"
 _USER = b"user"
-_LENGTH = struct.Struct(">I")
 
 
 class LayerState(sdk_worker.CachingStateHandler):
@@ -130,15 +129,11 @@ class LayerState(sdk_worker.CachingStateHandler):
     def _user(self, request: Any) -> tuple[Record, bytes]:
         assert self.keyed is not None
         name = f"{request.transform_id}\0{request.user_state_id}".encode()
-        return self.keyed.record(request.key), _cell(request.window, name)
-
-
-def _cell(window: bytes, name: bytes) -> bytes:
-    return _USER + _LENGTH.pack(len(window)) + window + name
+        return self.keyed.record(request.key), _USER + window_key(request.window, name)
 
 
 def _forget(record: Record, window: bytes) -> None:
-    prefix = _cell(window, b"")
+    prefix = _USER + window_key(window)
     for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
         record.pop(cell)
 
