@@ -4,7 +4,6 @@ The cells of a record are named by window, transform and state. A window that en
 timer of ours at its expiry, which forgets what the window held.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -12,7 +11,6 @@ from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
@@ -20,12 +18,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.sources import Block, blocks
-from sparkbeam.worker.state import DONE, Done
+from sparkbeam.worker.state import DONE, Done, StageState
 from sparkbeam.worker.streaming.grouping import expiry_of
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
-from sparkbeam.worker.streaming.sideinputs import StreamSideInputs
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME, Family, Timers
 from sparkbeam.worker.values import RunCoder
@@ -35,25 +32,19 @@ _SORTED = b"sorted"
 _USER = b"user"
 
 
-class LayerState(sdk_worker.CachingStateHandler):
-    """Answers the state requests of a bundle processor in streaming.
+class LayerState(StageState):
+    """The state of a stage in streaming.
 
-    Args:
+    Attributes:
         keyed: the user's state; None for a stage without.
-        side_inputs: the side inputs; None for a stage without.
         expires: tells after which watermark the state of a window is forgotten.
         decode_window: decodes a window of the stage's input.
     """
 
     def __init__(self) -> None:
         self.keyed: KeyedState | None = None
-        self.side_inputs: StreamSideInputs | None = None
         self.expires: Callable[[BoundedWindow], int] = lambda _: MAX_MICROS
         self.decode_window: Callable[[bytes], BoundedWindow]
-
-    @contextlib.contextmanager
-    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:
-        yield
 
     def blocking_get(
         self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
@@ -67,24 +58,8 @@ class LayerState(sdk_worker.CachingStateHandler):
                 record, cell = self._user(request)
                 found = record.ordered(cell).range(request.range.start, request.range.end)
                 return (coder.decode_nested(encoded) for _, encoded in found)
-            case "iterable_side_input":
-                assert self.side_inputs is not None
-                side = state_key.iterable_side_input
-                return self.side_inputs.values(
-                    side.transform_id, side.side_input_id, side.window, b"", coder
-                )
-            case "multimap_side_input":
-                assert self.side_inputs is not None
-                multimap = state_key.multimap_side_input
-                return self.side_inputs.values(
-                    multimap.transform_id,
-                    multimap.side_input_id,
-                    multimap.window,
-                    multimap.key,
-                    coder,
-                )
-            case other:
-                raise NotImplementedError(f"state of kind {other}")
+            case _:
+                return super().blocking_get(state_key, coder)
 
     def extend(
         self,
@@ -114,9 +89,6 @@ class LayerState(sdk_worker.CachingStateHandler):
             record, cell = self._user(state_key.bag_user_state)
             record.bag(cell).clear()
         return DONE
-
-    def done(self) -> None:
-        """Nothing is pending."""
 
     def remember(self, record: Record, window: bytes) -> None:
         """Sees to it that what a record holds for a window is forgotten in time."""
