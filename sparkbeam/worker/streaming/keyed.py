@@ -87,7 +87,6 @@ class StatefulRun(StageRun):
         assert isinstance(self._processor.timers, StoredTimers)
         self._timers = self._processor.timers
         self._timers.moment = self.moment
-        self._timers.state = self._state
         self._timers.encode_window = windows.encode
 
     def _receive(self, rows: list[Row]) -> None:

@@ -116,12 +116,11 @@ class StoredTimers(Timers):
     Attributes:
         record: of the key at hand.
         moment: up to when timers fire.
-        state: where windows with timers are remembered.
+        encode_window: encodes a window of the stage's input.
     """
 
     record: Record
     moment: Moment
-    state: LayerState
     encode_window: Callable[[BoundedWindow], bytes]
 
     def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
