@@ -122,7 +122,7 @@ class StatefulRun(StageRun):
         timers, source = self._timers, self._processor.source
 
         def feed(go_on: Any) -> Iterator[Any]:
-            for key, elements in self._followed(keys):
+            for key, elements in self._tally.followed(self._processor, keys):
                 timers.record = self._keyed.record(key)
                 source.elements = elements
                 yield go_on
