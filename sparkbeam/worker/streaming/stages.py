@@ -28,7 +28,6 @@ from sparkbeam.worker.streaming.stateful import LayerState, StoredTimers
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.values import RunCoder
 
-_KEYS_PER_BUNDLE = 1000
 _IMPULSE: Row = (b"", 0, PLAIN_CELL + common.ENCODED_IMPULSE_VALUE)
 
 
