@@ -4,7 +4,8 @@ Values are kept encoded, in a bag for each key and window. Where the stage start
 the merge of a combine, what is kept is one accumulator.
 """
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -33,7 +34,7 @@ _DOMAINS = {TimeDomain.WATERMARK: EVENT_TIME, TimeDomain.REAL_TIME: PROCESSING_T
 _DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
 
 
-class Grouping:
+class Grouping(ABC):
     """The GroupByKey before a stage, in one shard.
 
     Args:
@@ -42,6 +43,9 @@ class Grouping:
         combine_fn: merges the values, which are its accumulators; None keeps them all.
         state: the records of the shard's keys.
         moment: what time it is, kept up by the caller.
+
+    Attributes:
+        dropped: how many elements came too late.
     """
 
     def __init__(
@@ -59,14 +63,10 @@ class Grouping:
         self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
         self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
         self._expires = expiry_of(windowing)
-        self._moment = moment
-        self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
-        self._keyed = state
-        self._parts = _Parts(
-            pair.value_coder().get_impl(), coder.window_coder.get_impl(), combine_fn
-        )
-        self.dropped = 0
         self._combine_fn = combine_fn
+        self._keyed = state
+        self._moment = moment
+        self.dropped = 0
         if combine_fn is not None:
             combine_fn.setup()
 
@@ -75,18 +75,55 @@ class Grouping:
         if self._combine_fn is not None:
             self._combine_fn.teardown()
 
+    @abstractmethod
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         """Takes elements in; gives the panes that they trigger."""
+
+    @abstractmethod
+    def fire(self) -> Iterator[WindowedValue]:
+        """Fires what is due by the watermark, or by the clock; forgets expired windows."""
+
+    def _by_key(self, rows: list[Row]) -> Iterator[tuple[bytes, list[bytes]]]:
+        """The runs of each key."""
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch({key for key, _, _ in rows})
         for key, group in groupby(rows, itemgetter(0)):
-            elements = [e for _, _, run in group for e in self._runs.decode(run)]
-            elements = self._in_time(elements)
+            yield key, [run for _, _, run in group]
+
+    def _values(self, stored: Iterable[list[bytes]]) -> Any:
+        """The values of a pane, decoded when they are asked for if they are many."""
+        builder = ValuesBuilder(self._value_runs)
+        for items in stored:
+            builder.append(self._stored_runs.encode(items))
+        return builder.values()
+
+
+class TriggerGrouping(Grouping):
+    """A grouping with whatever windows and trigger."""
+
+    def __init__(
+        self,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+        combine_fn: CombineFn | None,
+        state: KeyedState,
+        moment: Moment,
+    ) -> None:
+        super().__init__(coder, windowing, combine_fn, state, moment)
+        self._driver = trigger.create_trigger_driver(windowing, clock=moment)
+        self._parts = _Parts(
+            coder.wrapped_value_coder.value_coder().get_impl(),
+            coder.window_coder.get_impl(),
+            combine_fn,
+        )
+
+    def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
+        for key, runs in self._by_key(rows):
+            elements = self._in_time([e for run in runs for e in self._runs.decode(run)])
             if elements:
                 yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
 
     def fire(self) -> Iterator[WindowedValue]:
-        """Fires what is due by the watermark, or by the clock; forgets expired windows."""
         for domain, limit in (
             (EVENT_TIME, self._moment.input_watermark),
             (PROCESSING_TIME, self._moment.processing_limit()),
@@ -96,14 +133,6 @@ class Grouping:
                     key,
                     lambda state, d=domain, until=limit: self._fired(state, d, until),  # type: ignore
                 )
-
-    def next_due(self) -> int | None:
-        """When the clock has something to fire."""
-        return self._keyed.next_due(PROCESSING_TIME)
-
-    def hold(self) -> int | None:
-        """The oldest timestamp that a later pane may have."""
-        return self._keyed.hold()
 
     def _in_time(self, elements: list[WindowedValue]) -> list[WindowedValue]:
         """Leaves out what comes after the end of its window and the allowed lateness."""
@@ -138,13 +167,6 @@ class Grouping:
                 pane.pane_info,
             )
         state.save(self._expires)
-
-    def _values(self, stored: list[list[bytes]]) -> Any:
-        """The values of a pane, decoded when they are asked for if they are many."""
-        builder = ValuesBuilder(self._value_runs)
-        for items in stored:
-            builder.append(self._stored_runs.encode(items))
-        return builder.values()
 
     def _added(
         self, state: "TriggerState", elements: list[WindowedValue]
