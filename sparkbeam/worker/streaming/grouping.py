@@ -119,7 +119,9 @@ class TriggerGrouping(Grouping):
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         for key, runs in self._by_key(rows):
-            elements = self._in_time([e for run in runs for e in self._runs.decode(run)])
+            decoded = [e for run in runs for e in self._runs.decode(run)]
+            elements, late = in_time(decoded, self._expires, self._moment.input_watermark)
+            self.dropped += late
             if elements:
                 yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
 
@@ -133,21 +135,6 @@ class TriggerGrouping(Grouping):
                     key,
                     lambda state, d=domain, until=limit: self._fired(state, d, until),  # type: ignore
                 )
-
-    def _in_time(self, elements: list[WindowedValue]) -> list[WindowedValue]:
-        """Leaves out what comes after the end of its window and the allowed lateness."""
-        watermark = self._moment.input_watermark
-        kept = []
-        for element in elements:
-            windows = [w for w in element.windows if self._expires(w) > watermark + 1]
-            self.dropped += len(element.windows) - len(windows)
-            if len(windows) == len(element.windows):
-                kept.append(element)
-            elif windows:
-                kept.append(
-                    WindowedValue(element.value, element.timestamp, windows, element.pane_info)
-                )
-        return kept
 
     def _with_key(
         self,
@@ -197,7 +184,7 @@ class TriggerGrouping(Grouping):
 
 
 def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
-    """Tells after which watermark an element of a window is too late."""
+    """Tells at which watermark what is kept for a window is forgotten: its *expiry*."""
     lateness = windowing.allowed_lateness.micros
 
     def expiry(window: BoundedWindow) -> int:
@@ -206,6 +193,33 @@ def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
         return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
 
     return expiry
+
+
+def latest_over(watermark: int) -> int:
+    """The latest expiry of the windows for which elements are too late at a watermark.
+
+    The watermark need only be at a window's end and the allowed lateness, not past it.
+    """
+    return watermark + 1
+
+
+def in_time(
+    elements: list[WindowedValue], expires: Callable[[BoundedWindow], int], watermark: int
+) -> tuple[list[WindowedValue], int]:
+    """Elements without the windows for which they are too late; how many windows those were."""
+    over = latest_over(watermark)
+    dropped = 0
+    kept = []
+    for element in elements:
+        windows = [w for w in element.windows if expires(w) > over]
+        if len(windows) < len(element.windows):
+            dropped += len(element.windows) - len(windows)
+            element = WindowedValue(
+                element.value, element.timestamp, tuple(windows), element.pane_info
+            )
+        if windows:
+            kept.append(element)
+    return kept, dropped
 
 
 class _Parts:

@@ -19,7 +19,7 @@ from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.sources import Block, blocks
 from sparkbeam.worker.state import DONE, Done, StageState
-from sparkbeam.worker.streaming.grouping import expiry_of
+from sparkbeam.worker.streaming.grouping import expiry_of, in_time
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
@@ -37,7 +37,7 @@ class LayerState(StageState):
 
     Attributes:
         keyed: the user's state; None for a stage without.
-        expires: tells after which watermark the state of a window is forgotten.
+        expires: tells at which watermark the state of a window is forgotten.
         decode_window: decodes a window of the stage's input.
     """
 
@@ -190,10 +190,11 @@ class KeyedInput:
         self._keyed.prefetch({key for key, _, _ in rows})
         for key, group in groupby(rows, itemgetter(0)):
             elements = [e for _, _, run in group for e in self._runs.decode(run)]
-            in_time = self._in_time(elements, watermark)
+            elements, late = in_time(elements, self._expires, watermark)
+            self.dropped += late
             if self._sorted:
-                in_time = self._late_for_sorting(key, in_time, watermark)
-            yield key, blocks(in_time)
+                elements = self._late_for_sorting(key, elements, watermark)
+            yield key, blocks(elements)
 
     def ripe(self, record: Record, watermark: int) -> Iterator[Block]:
         """The elements of a key that have waited for the watermark, in order."""
@@ -206,11 +207,6 @@ class KeyedInput:
             buffer.clear(MIN_MICROS, limit)
             self._wait(record)
         return blocks(elements)
-
-    def _in_time(self, elements: list[WindowedValue], watermark: int) -> list[WindowedValue]:
-        kept = [e for e in elements if all(self._expires(w) > watermark for w in e.windows)]
-        self.dropped += len(elements) - len(kept)
-        return kept
 
     def _late_for_sorting(
         self, key: bytes, elements: list[WindowedValue], watermark: int

@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 
 from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.streaming.grouping import Grouping
+from sparkbeam.worker.streaming.grouping import Grouping, latest_over
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
@@ -64,6 +64,7 @@ class WindowGrouping(Grouping):
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
+        over = latest_over(watermark)
         decode = self._runs.decode
         for key, runs in self._by_key(rows):
             gathered: dict[BoundedWindow, list[WindowedValue]] = {}
@@ -74,7 +75,7 @@ class WindowGrouping(Grouping):
             record: Record | None = None
             for window, elements in gathered.items():
                 known = self._known(window)
-                if known.expiry <= watermark + 1:
+                if known.expiry <= over:
                     self.dropped += len(elements)
                     continue
                 record = record or self._keyed.record(key)
@@ -135,7 +136,7 @@ class WindowGrouping(Grouping):
             values = self._values([list(record.bag(_VALUES + window.cell))])
         else:
             values = [] if accumulator is None else [self._decode(accumulator)]
-        if window.expiry <= self._moment.input_watermark + 1:
+        if window.expiry <= latest_over(self._moment.input_watermark):
             record.clear_timer(_EXPIRY + window.cell)
             self._forget(record, window.cell)
         else:
