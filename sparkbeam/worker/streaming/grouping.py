@@ -67,8 +67,13 @@ class Grouping(ABC):
         self._keyed = state
         self._moment = moment
         self.dropped = 0
+        self._prepare(coder, windowing)
         if combine_fn is not None:
             combine_fn.setup()
+
+    @abstractmethod
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        """Sets up what only this kind of grouping needs."""
 
     def close(self) -> None:
         """Ends the use of the CombineFn."""
@@ -101,20 +106,12 @@ class Grouping(ABC):
 class TriggerGrouping(Grouping):
     """A grouping with whatever windows and trigger."""
 
-    def __init__(
-        self,
-        coder: coders.WindowedValueCoder,
-        windowing: Windowing,
-        combine_fn: CombineFn | None,
-        state: KeyedState,
-        moment: Moment,
-    ) -> None:
-        super().__init__(coder, windowing, combine_fn, state, moment)
-        self._driver = trigger.create_trigger_driver(windowing, clock=moment)
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
         self._parts = _Parts(
             coder.wrapped_value_coder.value_coder().get_impl(),
             coder.window_coder.get_impl(),
-            combine_fn,
+            self._combine_fn,
         )
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:

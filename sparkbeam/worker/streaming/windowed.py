@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.transforms.core import CombineFn, Windowing
+from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimestampCombinerImpl
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
 from apache_beam.transforms.window import BoundedWindow, TimestampCombiner
@@ -19,8 +19,6 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.grouping import Grouping, latest_over
-from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.timers import EVENT_TIME
@@ -43,15 +41,7 @@ class WindowGrouping(Grouping):
             isinstance(windowing.triggerfn, DefaultTrigger) and not windowing.windowfn.is_merging()
         )
 
-    def __init__(
-        self,
-        coder: coders.WindowedValueCoder,
-        windowing: Windowing,
-        combine_fn: CombineFn | None,
-        state: KeyedState,
-        moment: Moment,
-    ) -> None:
-        super().__init__(coder, windowing, combine_fn, state, moment)
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         value = coder.wrapped_value_coder.value_coder().get_impl()
         self._encode, self._decode = value.encode, value.decode
         self._window_coder = coder.window_coder
