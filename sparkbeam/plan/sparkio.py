@@ -8,7 +8,7 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from sparkbeam.plan.model import Plan
 
@@ -22,8 +22,20 @@ Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
 
 
+class _Payload:
+    def pack(self) -> bytes:
+        """As a payload."""
+        return pickle.dumps(self)
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Self:
+        """The inverse of :meth:`pack`."""
+        spec: Self = pickle.loads(payload)
+        return spec
+
+
 @dataclass(frozen=True)
-class ReadSpec:
+class ReadSpec(_Payload):
     """What Spark is to read.
 
     Attributes:
@@ -48,19 +60,9 @@ class ReadSpec:
         """The same with a coder."""
         return replace(self, coder=coder)
 
-    def pack(self) -> bytes:
-        """As a payload."""
-        return pickle.dumps(self)
-
-    @staticmethod
-    def unpack(payload: bytes) -> "ReadSpec":
-        """The inverse of :meth:`pack`."""
-        spec: ReadSpec = pickle.loads(payload)
-        return spec
-
 
 @dataclass(frozen=True)
-class WriteSpec:
+class WriteSpec(_Payload):
     """Where Spark is to write: to a data source, or to what a user's function does.
 
     Attributes:
@@ -78,16 +80,6 @@ class WriteSpec:
     schema: str | None = None
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)
-
-    def pack(self) -> bytes:
-        """As a payload."""
-        return pickle.dumps(self)
-
-    @staticmethod
-    def unpack(payload: bytes) -> "WriteSpec":
-        """The inverse of :meth:`pack`."""
-        spec: WriteSpec = pickle.loads(payload)
-        return spec
 
 
 class Redaction:

@@ -14,21 +14,26 @@ import threading
 import time
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import operations
 
 from sparkbeam.worker.consolidation import Infos, consolidate, repeatable
 
+if TYPE_CHECKING:
+    from sparkbeam.worker.processor import StageProcessor
+
 REPORT_SECONDS = 0.3
 """A running task sends a signal about this often."""
 
 _MAX_DATAGRAM = 60_000
 _MAX_WARNINGS = 20
+
+_T = TypeVar("_T")
 
 
 class Counts(NamedTuple):
@@ -201,10 +206,21 @@ class Tally:
         self._reported = time.monotonic()
         self._send(SignalKind.STARTED)
 
-    def begin(self, bundle: "Bundle") -> None:
-        """Follows a bundle from now on, until :meth:`add`."""
+    def followed(
+        self, processor: "StageProcessor", items: Iterable[_T], *, resumed: bool = False
+    ) -> Iterator[_T]:
+        """The input of a bundle, which is followed from when it asks for the first item.
+
+        Until then the processor may still show the bundle before. It ends with :meth:`add`.
+
+        Args:
+            processor: runs the bundle.
+            items: what goes into it.
+            resumed: see :class:`Bundle`.
+        """
         with self._lock:
-            self._bundle = bundle
+            self._bundle = Bundle(processor.entry, processor.monitoring_infos, resumed=resumed)
+        yield from items
 
     def add(self, infos: Infos) -> None:
         """Takes in the metrics of a bundle, which has ended."""

@@ -4,9 +4,11 @@ A large side input is an SQLite file with the runs of each window and key. A
 worker reads what a DoFn asks for and keeps no more than a page cache.
 """
 
+import functools
 import os
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +20,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.worker.sinks import side_key
+from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.values import RunCoder
 
 
@@ -27,7 +29,7 @@ class SideInputData:
     """The content of one side input, as the driver hands it to the workers.
 
     Attributes:
-        runs: by :func:`~sparkbeam.worker.sinks.side_key`, for a small one.
+        runs: by :func:`~sparkbeam.worker.sinks.window_key`, for a small one.
         path: of the SQLite file, for a large one; a bare file name is looked
             up among the files that Spark shipped.
     """
@@ -67,11 +69,8 @@ def remember_windows(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> Non
             transform.spec.payload = payload.SerializeToString()
 
 
-class SideInputs:
+class SideInputs(ABC):
     """The side inputs of a stage, by transform id and local name."""
-
-    def __init__(self, data: dict[tuple[str, str], SideInputData]) -> None:
-        self._data = data
 
     def values(
         self,
@@ -82,23 +81,33 @@ class SideInputs:
         coder: coder_impl.CoderImpl,
     ) -> Iterable[Any]:
         """The values of a window, or of a key in it; can be iterated again and again."""
-        data = self._data[(transform_id, name)]
-        return _Values(data, side_key(window, key), RunCoder(coder))
+        runs = functools.partial(self._runs, transform_id, name, window_key(window, key))
+        return _Values(runs, RunCoder(coder))
+
+    @abstractmethod
+    def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
+        """The runs under a :func:`~sparkbeam.worker.sinks.window_key`."""
 
 
 class _Values:
-    def __init__(self, data: SideInputData, key: bytes, coder: RunCoder) -> None:
-        self._data = data
-        self._key = key
+    def __init__(self, runs: Callable[[], Iterable[bytes]], coder: RunCoder) -> None:
+        self._runs = runs
         self._coder = coder
 
     def __iter__(self) -> Iterator[Any]:
-        if self._data.path is None:
-            runs: Iterable[bytes] = self._data.runs.get(self._key, ())
-        else:
-            runs = _runs_of_file(self._data.path, self._key)
-        for run in runs:
+        for run in self._runs():
             yield from self._coder.decode(run)
+
+
+class CollectedSideInputs(SideInputs):
+    """The side inputs of a stage whose content the driver has collected."""
+
+    def __init__(self, data: dict[tuple[str, str], SideInputData]) -> None:
+        self._data = data
+
+    def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
+        data = self._data[transform_id, name]
+        return data.runs.get(key, ()) if data.path is None else _runs_of_file(data.path, key)
 
 
 CREATE_TABLE = "CREATE TABLE runs (key BLOB, ord INTEGER, run BLOB)"

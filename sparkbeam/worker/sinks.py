@@ -306,61 +306,54 @@ class TimeSortedSink(Sink):
         """Nothing is held back."""
 
 
-class SideIterableSink(Sink):
-    """``Layout.SIDE_ITERABLE``: runs of values by window."""
+class SideSink(Sink):
+    """``Layout.SIDE_ITERABLE``: runs of values by window; ``SIDE_MULTIMAP``: by key, too.
 
-    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
+    Args:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+        multimap: the elements are pairs of keys and values.
+    """
+
+    def __init__(
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, *, multimap: bool
+    ) -> None:
         self._tag = tag
         self._rows = rows
+        self._multimap = multimap
+        element = coder.wrapped_value_coder
+        no_key = coder_impl.SingletonCoderImpl(None)
         self._table = RunTable(
-            coders.BytesCoder().get_impl(), RunCoder(coder.wrapped_value_coder.get_impl())
+            element.key_coder().get_impl() if multimap else no_key,
+            RunCoder((element.value_coder() if multimap else element).get_impl()),
         )
         self._encode_window = coder.window_coder.encode
         self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
-        for window in windowed_value.windows:
-            if self._table.add(window, b"", windowed_value.value):
-                self.flush()
-
-    def flush(self) -> None:
-        for window, _, runs, _ in self._table.take():
-            key = side_key(self._encode_window(window))
-            for run in runs:
-                self._rows.append(self._tag, key, self._parts, run)
-            self._parts += 1
-
-
-class SideMultimapSink(Sink):
-    """``Layout.SIDE_MULTIMAP``: runs of values by window and key."""
-
-    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
-        self._tag = tag
-        self._rows = rows
-        self._table = RunTable(
-            coder.wrapped_value_coder.key_coder().get_impl(),
-            RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
-        )
-        self._encode_window = coder.window_coder.encode
-        self._parts = 0
-
-    def write(self, windowed_value: WindowedValue) -> None:
-        key, value = windowed_value.value
+        key, value = windowed_value.value if self._multimap else (b"", windowed_value.value)
         for window in windowed_value.windows:
             if self._table.add(window, key, value):
                 self.flush()
 
     def flush(self) -> None:
         for window, keys, runs, _ in self._table.take():
-            prefix = side_key(self._encode_window(window))
+            prefix = window_key(self._encode_window(window))
             full_keys = [prefix + key for key in keys]
             self._rows.extend(self._tag, full_keys, [self._parts] * len(keys), runs)
             self._parts += 1
 
 
-def side_key(window: bytes, key: bytes = b"") -> bytes:
-    """The key under which a side input keeps the values of a window, or of a key in it."""
+def window_key(window: bytes, key: bytes = b"") -> bytes:
+    """A window, or a key in it, as bytes; those of the keys start with those of the window."""
     return _LENGTH.pack(len(window)) + window + key
+
+
+def window_part(key: bytes) -> bytes:
+    """The part of a :func:`window_key` that stands for the window."""
+    (length,) = _LENGTH.unpack_from(key)
+    return key[: _LENGTH.size + length]
 
 
 _LENGTH = struct.Struct(">I")
@@ -391,6 +384,6 @@ def sink_for(
         case Layout.TIME_SORTED:
             return TimeSortedSink(tag, rows, coder)
         case Layout.SIDE_ITERABLE:
-            return SideIterableSink(tag, rows, coder)
+            return SideSink(tag, rows, coder, multimap=False)
         case Layout.SIDE_MULTIMAP:
-            return SideMultimapSink(tag, rows, coder)
+            return SideSink(tag, rows, coder, multimap=True)

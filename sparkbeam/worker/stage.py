@@ -15,9 +15,8 @@ import queue
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,14 +27,12 @@ from sparkbeam.worker import failure, metrics, sources
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
-from sparkbeam.worker.sideinputs import SideInputData, SideInputs
+from sparkbeam.worker.sideinputs import CollectedSideInputs, SideInputData
 from sparkbeam.worker.sinks import sink_for
 from sparkbeam.worker.state import BundleState
 
 _QUEUED_BATCHES = 3
 _KEYS_PER_BUNDLE = 1000
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ class _Run:
         processor = KEPT.take(key, lambda: StageProcessor(stage, BundleState()))
         settle()
         state: BundleState = processor.state
-        state.side_inputs = SideInputs(self._task.side_inputs)
+        state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         for sink in processor.sinks:
             sink.sink = sink_for(
                 sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
@@ -163,7 +160,7 @@ class _Run:
             keys = sources.keyed(rows, coder)
             for first in keys:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
-                followed = self._followed(processor, bundle)
+                followed = self._tally.followed(processor, bundle)
                 residuals = processor.run_keyed(followed)
                 processor.state.forget_user_state()
                 self._finish_bundle(processor, residuals)
@@ -182,19 +179,7 @@ class _Run:
                 )
             case _:
                 elements = sources.chunks(rows, source.grouped_coder or coder)
-        self._finish_bundle(processor, processor.run(self._followed(processor, elements)))
-
-    def _followed(
-        self, processor: StageProcessor, items: Iterable[_T], *, resumed: bool = False
-    ) -> Iterator[_T]:
-        """The input of a bundle; reports follow the bundle from when it asks for the first item.
-
-        Until then the processor may still show the bundle before.
-        """
-        self._tally.begin(
-            metrics.Bundle(processor.entry, processor.monitoring_infos, resumed=resumed)
-        )
-        yield from items
+        self._finish_bundle(processor, processor.run(self._tally.followed(processor, elements)))
 
     def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
         """Ends a bundle and processes what it deferred, until nothing is left."""
@@ -217,7 +202,7 @@ class _Run:
             deferred = sources.blocks(
                 element for encoded in due_now for element in decode_all(encoded)
             )
-            residuals = processor.run(self._followed(processor, deferred, resumed=True))
+            residuals = processor.run(self._tally.followed(processor, deferred, resumed=True))
             self._commit(processor)
 
     def _commit(self, processor: StageProcessor) -> None:

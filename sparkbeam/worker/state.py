@@ -17,11 +17,45 @@ from sortedcontainers import SortedList
 from sparkbeam.worker.sideinputs import SideInputs
 
 
-class BundleState(sdk_worker.CachingStateHandler):
-    """Answers the state requests of a bundle processor in process."""
+class StageState(sdk_worker.CachingStateHandler):
+    """Answers the state requests of a bundle processor in process.
+
+    The subclasses answer for user state.
+
+    Attributes:
+        side_inputs: those of the stage; None for a stage without.
+    """
+
+    side_inputs: SideInputs | None = None
+
+    @contextlib.contextmanager
+    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:
+        yield
+
+    def blocking_get(
+        self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
+    ) -> Iterable[Any]:
+        match state_key.WhichOneof("type"):
+            case "iterable_side_input":
+                request, key = state_key.iterable_side_input, b""
+            case "multimap_side_input":
+                request = state_key.multimap_side_input
+                key = request.key
+            case other:
+                raise NotImplementedError(f"state of kind {other}")
+        assert self.side_inputs is not None
+        return self.side_inputs.values(
+            request.transform_id, request.side_input_id, request.window, key, coder
+        )
+
+    def done(self) -> None:
+        """Nothing is pending."""
+
+
+class BundleState(StageState):
+    """The state of a stage in batch."""
 
     def __init__(self) -> None:
-        self.side_inputs: SideInputs | None = None
         self._bags: dict[bytes, list[bytes]] = defaultdict(list)
         self._ordered: dict[bytes, SortedList] = {}
 
@@ -29,10 +63,6 @@ class BundleState(sdk_worker.CachingStateHandler):
         """Drops the state of all keys, at the end of a bundle."""
         self._bags.clear()
         self._ordered.clear()
-
-    @contextlib.contextmanager
-    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:
-        yield
 
     def blocking_get(
         self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
@@ -43,20 +73,8 @@ class BundleState(sdk_worker.CachingStateHandler):
                 return [coder.decode_nested(element) for element in stored]
             case "ordered_list_user_state":
                 return self._ordered_range(state_key, coder)
-            case "iterable_side_input":
-                assert self.side_inputs is not None
-                request = state_key.iterable_side_input
-                return self.side_inputs.values(
-                    request.transform_id, request.side_input_id, request.window, b"", coder
-                )
-            case "multimap_side_input":
-                assert self.side_inputs is not None
-                keyed = state_key.multimap_side_input
-                return self.side_inputs.values(
-                    keyed.transform_id, keyed.side_input_id, keyed.window, keyed.key, coder
-                )
-            case other:
-                raise NotImplementedError(f"state of kind {other}")
+            case _:
+                return super().blocking_get(state_key, coder)
 
     def extend(
         self,
@@ -83,9 +101,6 @@ class BundleState(sdk_worker.CachingStateHandler):
         else:
             self._bags.pop(state_key.SerializeToString(), None)
         return DONE
-
-    def done(self) -> None:
-        """Nothing is pending."""
 
     def _ordered_range(
         self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sparkbeam.worker.streaming.pages import KeyedState, ShardState
-from sparkbeam.worker.streaming.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.streaming.store import MemoryMap
+from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
 SMALL_CACHE = 20_000
 

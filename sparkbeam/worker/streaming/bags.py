@@ -60,9 +60,6 @@ class Bag:
         state = self._owner.collection(self._cell)
         return len(state[_ITEMS]) + state[_SPILLED] if state else 0
 
-    def __bool__(self) -> bool:
-        return len(self) > 0
-
     def __iter__(self) -> Iterator[bytes]:
         state = self._owner.collection(self._cell)
         if not state:

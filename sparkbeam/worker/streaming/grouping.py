@@ -4,7 +4,8 @@ Values are kept encoded, in a bag for each key and window. Where the stage start
 the merge of a combine, what is kept is one accumulator.
 """
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -33,7 +34,7 @@ _DOMAINS = {TimeDomain.WATERMARK: EVENT_TIME, TimeDomain.REAL_TIME: PROCESSING_T
 _DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
 
 
-class Grouping:
+class Grouping(ABC):
     """The GroupByKey before a stage, in one shard.
 
     Args:
@@ -42,6 +43,9 @@ class Grouping:
         combine_fn: merges the values, which are its accumulators; None keeps them all.
         state: the records of the shard's keys.
         moment: what time it is, kept up by the caller.
+
+    Attributes:
+        dropped: how many elements came too late.
     """
 
     def __init__(
@@ -59,34 +63,66 @@ class Grouping:
         self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
         self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
         self._expires = expiry_of(windowing)
-        self._moment = moment
-        self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
-        self._keyed = state
-        self._parts = _Parts(
-            pair.value_coder().get_impl(), coder.window_coder.get_impl(), combine_fn
-        )
-        self.dropped = 0
         self._combine_fn = combine_fn
+        self._keyed = state
+        self._moment = moment
+        self.dropped = 0
+        self._prepare(coder, windowing)
         if combine_fn is not None:
             combine_fn.setup()
+
+    @abstractmethod
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        """Sets up what only this kind of grouping needs."""
 
     def close(self) -> None:
         """Ends the use of the CombineFn."""
         if self._combine_fn is not None:
             self._combine_fn.teardown()
 
+    @abstractmethod
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         """Takes elements in; gives the panes that they trigger."""
+
+    @abstractmethod
+    def fire(self) -> Iterator[WindowedValue]:
+        """Fires what is due by the watermark, or by the clock; forgets expired windows."""
+
+    def _by_key(self, rows: list[Row]) -> Iterator[tuple[bytes, list[bytes]]]:
+        """The runs of each key."""
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch({key for key, _, _ in rows})
         for key, group in groupby(rows, itemgetter(0)):
-            elements = [e for _, _, run in group for e in self._runs.decode(run)]
-            elements = self._in_time(elements)
+            yield key, [run for _, _, run in group]
+
+    def _values(self, stored: Iterable[list[bytes]]) -> Any:
+        """The values of a pane, decoded when they are asked for if they are many."""
+        builder = ValuesBuilder(self._value_runs)
+        for items in stored:
+            builder.append(self._stored_runs.encode(items))
+        return builder.values()
+
+
+class TriggerGrouping(Grouping):
+    """A grouping with whatever windows and trigger."""
+
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
+        self._parts = _Parts(
+            coder.wrapped_value_coder.value_coder().get_impl(),
+            coder.window_coder.get_impl(),
+            self._combine_fn,
+        )
+
+    def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
+        for key, runs in self._by_key(rows):
+            decoded = [e for run in runs for e in self._runs.decode(run)]
+            elements, late = in_time(decoded, self._expires, self._moment.input_watermark)
+            self.dropped += late
             if elements:
                 yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
 
     def fire(self) -> Iterator[WindowedValue]:
-        """Fires what is due by the watermark, or by the clock; forgets expired windows."""
         for domain, limit in (
             (EVENT_TIME, self._moment.input_watermark),
             (PROCESSING_TIME, self._moment.processing_limit()),
@@ -96,29 +132,6 @@ class Grouping:
                     key,
                     lambda state, d=domain, until=limit: self._fired(state, d, until),  # type: ignore
                 )
-
-    def next_due(self) -> int | None:
-        """When the clock has something to fire."""
-        return self._keyed.next_due(PROCESSING_TIME)
-
-    def hold(self) -> int | None:
-        """The oldest timestamp that a later pane may have."""
-        return self._keyed.hold()
-
-    def _in_time(self, elements: list[WindowedValue]) -> list[WindowedValue]:
-        """Leaves out what comes after the end of its window and the allowed lateness."""
-        watermark = self._moment.input_watermark
-        kept = []
-        for element in elements:
-            windows = [w for w in element.windows if self._expires(w) > watermark + 1]
-            self.dropped += len(element.windows) - len(windows)
-            if len(windows) == len(element.windows):
-                kept.append(element)
-            elif windows:
-                kept.append(
-                    WindowedValue(element.value, element.timestamp, windows, element.pane_info)
-                )
-        return kept
 
     def _with_key(
         self,
@@ -138,13 +151,6 @@ class Grouping:
                 pane.pane_info,
             )
         state.save(self._expires)
-
-    def _values(self, stored: list[list[bytes]]) -> Any:
-        """The values of a pane, decoded when they are asked for if they are many."""
-        builder = ValuesBuilder(self._value_runs)
-        for items in stored:
-            builder.append(self._stored_runs.encode(items))
-        return builder.values()
 
     def _added(
         self, state: "TriggerState", elements: list[WindowedValue]
@@ -175,7 +181,7 @@ class Grouping:
 
 
 def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
-    """Tells after which watermark an element of a window is too late."""
+    """Tells at which watermark what is kept for a window is forgotten: its *expiry*."""
     lateness = windowing.allowed_lateness.micros
 
     def expiry(window: BoundedWindow) -> int:
@@ -184,6 +190,33 @@ def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
         return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
 
     return expiry
+
+
+def latest_over(watermark: int) -> int:
+    """The latest expiry of the windows for which elements are too late at a watermark.
+
+    The watermark need only be at a window's end and the allowed lateness, not past it.
+    """
+    return watermark + 1
+
+
+def in_time(
+    elements: list[WindowedValue], expires: Callable[[BoundedWindow], int], watermark: int
+) -> tuple[list[WindowedValue], int]:
+    """Elements without the windows for which they are too late; how many windows those were."""
+    over = latest_over(watermark)
+    dropped = 0
+    kept = []
+    for element in elements:
+        windows = [w for w in element.windows if expires(w) > over]
+        if len(windows) < len(element.windows):
+            dropped += len(element.windows) - len(windows)
+            element = WindowedValue(
+                element.value, element.timestamp, tuple(windows), element.pane_info
+            )
+        if windows:
+            kept.append(element)
+    return kept, dropped
 
 
 class _Parts:

@@ -14,7 +14,7 @@ from sparkbeam.worker import sources
 from sparkbeam.worker.operations import SourceOperation
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sources import Block
-from sparkbeam.worker.streaming.grouping import Grouping, expiry_of
+from sparkbeam.worker.streaming.grouping import TriggerGrouping, expiry_of
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.stateful import KeyedInput, StoredTimers
@@ -25,7 +25,22 @@ from sparkbeam.worker.timers import PROCESSING_TIME
 _KEYS_PER_BUNDLE = 1000
 
 
-class GroupingRun(StageRun):
+class KeyedRun(StageRun):
+    """A stage that keeps records of keys in the shard's state, with timers and holds."""
+
+    def _load(self, shard: ShardState) -> None:
+        super()._load(shard)
+        self._keyed = shard.stage(self.stage.id)
+
+    def _hold(self) -> int | None:
+        # At the end of time all has fired that ever will.
+        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
+
+    def _due(self) -> int | None:
+        return self._keyed.next_due(PROCESSING_TIME)
+
+
+class GroupingRun(KeyedRun):
     """A stage that reads a GroupByKey."""
 
     def _load(self, shard: ShardState) -> None:
@@ -33,9 +48,8 @@ class GroupingRun(StageRun):
         source = self._processor.source
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
-        self._keyed = shard.stage(self.stage.id)
         suits = WindowGrouping.suits(source.grouped_windowing)
-        self._grouping = (WindowGrouping if suits else Grouping)(
+        self._grouping = (WindowGrouping if suits else TriggerGrouping)(
             source.grouped_coder,
             source.grouped_windowing,
             _merging(source),
@@ -59,21 +73,13 @@ class GroupingRun(StageRun):
     def _put_out(self, panes: Iterator[WindowedValue]) -> None:
         self._bundle(self._gated(b"", sources.blocks(panes)))
 
-    def _hold(self) -> int | None:
-        # At the end of time all has fired that ever will.
-        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
 
-    def _due(self) -> int | None:
-        return self._grouping.next_due()
-
-
-class StatefulRun(StageRun):
+class StatefulRun(KeyedRun):
     """A stage with user state or timers."""
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
         source = self._processor.source
-        self._keyed = shard.stage(self.stage.id)
         self._input = KeyedInput(
             source.windowed_coder,
             source.windowing,
@@ -87,7 +93,6 @@ class StatefulRun(StageRun):
         assert isinstance(self._processor.timers, StoredTimers)
         self._timers = self._processor.timers
         self._timers.moment = self.moment
-        self._timers.state = self._state
         self._timers.encode_window = windows.encode
 
     def _receive(self, rows: list[Row]) -> None:
@@ -123,7 +128,7 @@ class StatefulRun(StageRun):
         timers, source = self._timers, self._processor.source
 
         def feed(go_on: Any) -> Iterator[Any]:
-            for key, elements in self._followed(keys):
+            for key, elements in self._tally.followed(self._processor, keys):
                 timers.record = self._keyed.record(key)
                 source.elements = elements
                 yield go_on
@@ -135,13 +140,6 @@ class StatefulRun(StageRun):
                     yield from timers.fire()
 
         return feed
-
-    def _hold(self) -> int | None:
-        # At the end of time all has fired that ever will.
-        return None if self.moment.input_watermark >= MAX_MICROS else self._keyed.hold()
-
-    def _due(self) -> int | None:
-        return self._keyed.next_due(PROCESSING_TIME)
 
 
 def _merging(source: SourceOperation) -> Any:

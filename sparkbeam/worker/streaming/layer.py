@@ -231,11 +231,12 @@ class SourceTurn(Turn):
 class ShardTurn(Turn):
     """A later layer's work in one shard."""
 
+    _state: ShardState
+
     def __init__(self, task: LayerTask, shard: int, state: ShardState) -> None:
         self._home = task.shards.index(shard)
         super().__init__(task, self._home, state)
         self._shard = shard
-        self._shard_state = state
         self._sent: dict[int, dict[int, dict[int, int]]] = defaultdict(dict)
         self._marks = Marks(state.value(_MARKS) or {})
         self._heard: dict[int, dict[int, int]] = state.value(_HEARD) or {}
@@ -290,9 +291,9 @@ class ShardTurn(Turn):
         yield self._shard, self._task.depth, 0, STATUS_TAG, status
         for run in self._runs:
             run.save()
-        self._shard_state.set_value(_MARKS, dict(self._marks))
-        self._shard_state.set_value(_HEARD, self._heard)
-        self._shard_state.save()
+        self._state.set_value(_MARKS, dict(self._marks))
+        self._state.set_value(_HEARD, self._heard)
+        self._state.save()
         yield from super()._end()
 
 

@@ -52,9 +52,6 @@ class OrderedBag:
         state = self._owner.collection(self._cell)
         return state[_COUNT] if state else 0
 
-    def __bool__(self) -> bool:
-        return len(self) > 0
-
     def add(self, entries: Iterable[tuple[int, bytes]]) -> None:
         """Adds entries: timestamp in microseconds, value."""
         added = sorted(entries, key=_first)

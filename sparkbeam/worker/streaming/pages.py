@@ -26,8 +26,9 @@ from sparkbeam.worker.streaming.entries import (
     pack,
     unpack,
 )
-from sparkbeam.worker.streaming.records import EVENT_TIME, PROCESSING_TIME, Record, schedule
+from sparkbeam.worker.streaming.records import Record, schedule
 from sparkbeam.worker.streaming.store import ByteMap
+from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
 PAGE_BYTES = 8 << 10
 """A stage has more pages when their mean is over this size."""

@@ -8,9 +8,6 @@ from sparkbeam.worker.streaming.bags import BAG, Bag, drop_bag
 from sparkbeam.worker.streaming.entries import Overflow
 from sparkbeam.worker.streaming.ordered import OrderedBag, drop_ordered
 
-EVENT_TIME, PROCESSING_TIME = 0, 1
-"""The domains of timers."""
-
 Timer = tuple[int, int, int | None, Any]
 """When it fires, its domain, the hold it has on the watermark, payload. Times in microseconds."""
 
@@ -103,7 +100,7 @@ class Record:
 
         Args:
             id: of the timer, in whatever domain.
-            domain: EVENT_TIME or PROCESSING_TIME.
+            domain: EVENT_TIME or PROCESSING_TIME, see :mod:`sparkbeam.worker.timers`.
             fire: when it is due, in microseconds.
             hold: keeps the watermark from passing this time until it has fired.
             payload: anything picklable.

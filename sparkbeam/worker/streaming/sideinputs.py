@@ -6,16 +6,15 @@ does not depend on chance. Where the window never ends, it is ready when somethi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
-from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.sinks import side_key
+from sparkbeam.worker.sideinputs import SideInputs
+from sparkbeam.worker.sinks import window_key, window_part
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.sources import blocks as blocks_of
 from sparkbeam.worker.streaming.pages import KeyedState
@@ -28,7 +27,7 @@ _RUNS = b"runs"
 _SEEN = b"seen"
 
 
-class StreamSideInputs:
+class StreamSideInputs(SideInputs):
     """The side inputs of a stage, in one shard.
 
     Args:
@@ -58,7 +57,7 @@ class StreamSideInputs:
                 for key, _, run in rows.get(tag, ()):
                     arrived = True
                     self._keyed.record(name + key).bag(_RUNS).append([run])
-                    window = _window_part(key) if side.layout is Layout.SIDE_MULTIMAP else key
+                    window = window_part(key) if side.layout is Layout.SIDE_MULTIMAP else key
                     self._keyed.record(name + window).set(_SEEN, True)
         return arrived
 
@@ -77,38 +76,12 @@ class StreamSideInputs:
                 return False
             encoded = coder.encode(target)
             name = self._names[side.transform_id, side.local_name]
-            if not self._keyed.record(name + side_key(encoded)).get(_SEEN):
+            if not self._keyed.record(name + window_key(encoded)).get(_SEEN):
                 return False
         return True
 
-    def values(
-        self,
-        transform_id: str,
-        name: str,
-        window: bytes,
-        key: bytes,
-        coder: coder_impl.CoderImpl,
-    ) -> Iterable[Any]:
-        """The values of a window, or of a key in it; can be iterated again and again."""
-        prefix = self._names[transform_id, name]
-        return _Values(self._keyed, prefix + side_key(window, key), RunCoder(coder))
-
-
-class _Values:
-    def __init__(self, keyed: KeyedState, key: bytes, coder: RunCoder) -> None:
-        self._keyed = keyed
-        self._key = key
-        self._coder = coder
-
-    def __iter__(self) -> Iterator[Any]:
-        for run in self._keyed.record(self._key).bag(_RUNS):
-            yield from self._coder.decode(run)
-
-
-def _window_part(key: bytes) -> bytes:
-    """The part of a :func:`~sparkbeam.worker.sinks.side_key` that stands for the window."""
-    length = int.from_bytes(key[:4], "big")
-    return key[: 4 + length]
+    def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
+        return self._keyed.record(self._names[transform_id, name] + key).bag(_RUNS)
 
 
 class Gate:

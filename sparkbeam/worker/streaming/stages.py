@@ -8,7 +8,7 @@ import itertools
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
@@ -28,11 +28,7 @@ from sparkbeam.worker.streaming.stateful import LayerState, StoredTimers
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.values import RunCoder
 
-_KEYS_PER_BUNDLE = 1000
 _IMPULSE: Row = (b"", 0, PLAIN_CELL + common.ENCODED_IMPULSE_VALUE)
-
-
-_T = TypeVar("_T")
 
 
 class StageRun(ABC):
@@ -182,16 +178,9 @@ class StageRun(ABC):
         """
         first = next(elements, None)
         if first is not None:
-            whole = self._followed(itertools.chain([first], elements), resumed=resumed)
-            self._run(lambda: self._processor.run(whole))
-
-    def _followed(self, items: Iterable[_T], *, resumed: bool = False) -> Iterator[_T]:
-        """The input of a bundle, which is counted from when it asks for the first item."""
-        processor = self._processor
-        self._tally.begin(
-            metrics.Bundle(processor.entry, processor.monitoring_infos, resumed=resumed)
-        )
-        yield from items
+            whole = itertools.chain([first], elements)
+            followed = self._tally.followed(self._processor, whole, resumed=resumed)
+            self._run(lambda: self._processor.run(followed))
 
     def _run(self, work: Callable[[], list[Residual]]) -> None:
         self._bundles += 1

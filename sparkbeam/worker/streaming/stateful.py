@@ -4,8 +4,6 @@ The cells of a record are named by window, transform and state. A window that en
 timer of ours at its expiry, which forgets what the window held.
 """
 
-import contextlib
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -13,19 +11,18 @@ from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.sources import Block, blocks
-from sparkbeam.worker.state import DONE, Done
-from sparkbeam.worker.streaming.grouping import expiry_of
+from sparkbeam.worker.state import DONE, Done, StageState
+from sparkbeam.worker.streaming.grouping import expiry_of, in_time
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
-from sparkbeam.worker.streaming.sideinputs import StreamSideInputs
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME, Family, Timers
 from sparkbeam.worker.values import RunCoder
@@ -33,28 +30,21 @@ from sparkbeam.worker.values import RunCoder
 _EXPIRY = b"expiry"
 _SORTED = b"sorted"
 _USER = b"user"
-_LENGTH = struct.Struct(">I")
 
 
-class LayerState(sdk_worker.CachingStateHandler):
-    """Answers the state requests of a bundle processor in streaming.
+class LayerState(StageState):
+    """The state of a stage in streaming.
 
-    Args:
+    Attributes:
         keyed: the user's state; None for a stage without.
-        side_inputs: the side inputs; None for a stage without.
-        expires: tells after which watermark the state of a window is forgotten.
+        expires: tells at which watermark the state of a window is forgotten.
         decode_window: decodes a window of the stage's input.
     """
 
     def __init__(self) -> None:
         self.keyed: KeyedState | None = None
-        self.side_inputs: StreamSideInputs | None = None
         self.expires: Callable[[BoundedWindow], int] = lambda _: MAX_MICROS
         self.decode_window: Callable[[bytes], BoundedWindow]
-
-    @contextlib.contextmanager
-    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:
-        yield
 
     def blocking_get(
         self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
@@ -68,24 +58,8 @@ class LayerState(sdk_worker.CachingStateHandler):
                 record, cell = self._user(request)
                 found = record.ordered(cell).range(request.range.start, request.range.end)
                 return (coder.decode_nested(encoded) for _, encoded in found)
-            case "iterable_side_input":
-                assert self.side_inputs is not None
-                side = state_key.iterable_side_input
-                return self.side_inputs.values(
-                    side.transform_id, side.side_input_id, side.window, b"", coder
-                )
-            case "multimap_side_input":
-                assert self.side_inputs is not None
-                multimap = state_key.multimap_side_input
-                return self.side_inputs.values(
-                    multimap.transform_id,
-                    multimap.side_input_id,
-                    multimap.window,
-                    multimap.key,
-                    coder,
-                )
-            case other:
-                raise NotImplementedError(f"state of kind {other}")
+            case _:
+                return super().blocking_get(state_key, coder)
 
     def extend(
         self,
@@ -116,9 +90,6 @@ class LayerState(sdk_worker.CachingStateHandler):
             record.bag(cell).clear()
         return DONE
 
-    def done(self) -> None:
-        """Nothing is pending."""
-
     def remember(self, record: Record, window: bytes) -> None:
         """Sees to it that what a record holds for a window is forgotten in time."""
         timer_id = _EXPIRY + window
@@ -130,15 +101,11 @@ class LayerState(sdk_worker.CachingStateHandler):
     def _user(self, request: Any) -> tuple[Record, bytes]:
         assert self.keyed is not None
         name = f"{request.transform_id}\0{request.user_state_id}".encode()
-        return self.keyed.record(request.key), _cell(request.window, name)
-
-
-def _cell(window: bytes, name: bytes) -> bytes:
-    return _USER + _LENGTH.pack(len(window)) + window + name
+        return self.keyed.record(request.key), _USER + window_key(request.window, name)
 
 
 def _forget(record: Record, window: bytes) -> None:
-    prefix = _cell(window, b"")
+    prefix = _USER + window_key(window)
     for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
         record.pop(cell)
 
@@ -149,12 +116,11 @@ class StoredTimers(Timers):
     Attributes:
         record: of the key at hand.
         moment: up to when timers fire.
-        state: where windows with timers are remembered.
+        encode_window: encodes a window of the stage's input.
     """
 
     record: Record
     moment: Moment
-    state: LayerState
     encode_window: Callable[[BoundedWindow], bytes]
 
     def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
@@ -224,10 +190,11 @@ class KeyedInput:
         self._keyed.prefetch({key for key, _, _ in rows})
         for key, group in groupby(rows, itemgetter(0)):
             elements = [e for _, _, run in group for e in self._runs.decode(run)]
-            in_time = self._in_time(elements, watermark)
+            elements, late = in_time(elements, self._expires, watermark)
+            self.dropped += late
             if self._sorted:
-                in_time = self._late_for_sorting(key, in_time, watermark)
-            yield key, blocks(in_time)
+                elements = self._late_for_sorting(key, elements, watermark)
+            yield key, blocks(elements)
 
     def ripe(self, record: Record, watermark: int) -> Iterator[Block]:
         """The elements of a key that have waited for the watermark, in order."""
@@ -240,11 +207,6 @@ class KeyedInput:
             buffer.clear(MIN_MICROS, limit)
             self._wait(record)
         return blocks(elements)
-
-    def _in_time(self, elements: list[WindowedValue], watermark: int) -> list[WindowedValue]:
-        kept = [e for e in elements if all(self._expires(w) > watermark for w in e.windows)]
-        self.dropped += len(elements) - len(kept)
-        return kept
 
     def _late_for_sorting(
         self, key: bytes, elements: list[WindowedValue], watermark: int

@@ -6,12 +6,10 @@ window, with the number of panes so far, the timestamp of the next one, and an a
 """
 
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.transforms.core import CombineFn, Windowing
+from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimestampCombinerImpl
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
 from apache_beam.transforms.window import BoundedWindow, TimestampCombiner
@@ -20,13 +18,10 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 
 from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.streaming.grouping import expiry_of
-from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import KeyedState
+from sparkbeam.worker.streaming.grouping import Grouping, latest_over
 from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.timers import EVENT_TIME
-from sparkbeam.worker.values import RunCoder, ValuesBuilder
 
 _CELL = b"window:"
 _EXPIRY = b"expiry:"
@@ -36,16 +31,8 @@ _Cell = tuple[int, int | None, bytes | None]
 """How many panes there were, the combined timestamp in microseconds, the accumulator."""
 
 
-class WindowGrouping:
-    """As :class:`~sparkbeam.worker.streaming.grouping.Grouping`, for the default trigger.
-
-    Args:
-        coder: of the pairs that are grouped.
-        windowing: theirs; see :meth:`suits`.
-        combine_fn: merges the values, which are its accumulators; None keeps them all.
-        state: the records of the shard's keys.
-        moment: what time it is, kept up by the caller.
-    """
+class WindowGrouping(Grouping):
+    """A grouping whose windowing :meth:`suits`."""
 
     @staticmethod
     def suits(windowing: Windowing) -> bool:
@@ -54,59 +41,31 @@ class WindowGrouping:
             isinstance(windowing.triggerfn, DefaultTrigger) and not windowing.windowfn.is_merging()
         )
 
-    def __init__(
-        self,
-        coder: coders.WindowedValueCoder,
-        windowing: Windowing,
-        combine_fn: CombineFn | None,
-        state: KeyedState,
-        moment: Moment,
-    ) -> None:
-        pair = coder.wrapped_value_coder
-        self._decode_key = pair.key_coder().get_impl().decode_nested
-        self._runs = RunCoder(
-            coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder).get_impl()
-        )
-        self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
-        self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
-        value = pair.value_coder().get_impl()
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        value = coder.wrapped_value_coder.value_coder().get_impl()
         self._encode, self._decode = value.encode, value.decode
         self._window_coder = coder.window_coder
-        self._expires = expiry_of(windowing)
         self._stamps: TimestampCombinerImpl = TimestampCombiner.get_impl(
             windowing.timestamp_combiner, windowing.windowfn
         )
         self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
-        self._combine_fn = combine_fn
-        self._keyed = state
-        self._moment = moment
         self._windows: dict[BoundedWindow, _Window] = {}
         self._by_cell: dict[bytes, _Window] = {}
-        self.dropped = 0
-        if combine_fn is not None:
-            combine_fn.setup()
-
-    def close(self) -> None:
-        """Ends the use of the CombineFn."""
-        if self._combine_fn is not None:
-            self._combine_fn.teardown()
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
-        """Takes elements in; gives the panes of windows that have ended already."""
-        rows.sort(key=itemgetter(0))
-        self._keyed.prefetch({key for key, _, _ in rows})
         watermark = self._moment.input_watermark
+        over = latest_over(watermark)
         decode = self._runs.decode
-        for key, group in groupby(rows, itemgetter(0)):
+        for key, runs in self._by_key(rows):
             gathered: dict[BoundedWindow, list[WindowedValue]] = {}
-            for _, _, run in group:
+            for run in runs:
                 for element in decode(run):
                     for window in element.windows:
                         gathered.setdefault(window, []).append(element)
             record: Record | None = None
             for window, elements in gathered.items():
                 known = self._known(window)
-                if known.expiry <= watermark + 1:
+                if known.expiry <= over:
                     self.dropped += len(elements)
                     continue
                 record = record or self._keyed.record(key)
@@ -115,7 +74,6 @@ class WindowGrouping:
                     yield self._pane(self._decode_key(key), record, known, on_time=False)
 
     def fire(self) -> Iterator[WindowedValue]:
-        """Fires the windows that have ended; forgets those that have expired."""
         watermark = self._moment.input_watermark
         for encoded_key in self._keyed.due_keys(EVENT_TIME, watermark):
             record = self._keyed.record(encoded_key)
@@ -126,14 +84,6 @@ class WindowGrouping:
                     self._forget(record, timer_id[len(_EXPIRY) :])
                 else:
                     yield self._pane(key, record, self._of_cell(timer_id), on_time=True)
-
-    def next_due(self) -> int | None:
-        """The clock has nothing to fire here."""
-        return None
-
-    def hold(self) -> int | None:
-        """The oldest timestamp that a later pane may have."""
-        return self._keyed.hold()
 
     def _add(self, record: Record, window: "_Window", elements: list[WindowedValue]) -> None:
         cell: _Cell | None = record.get(window.cell)
@@ -173,13 +123,10 @@ class WindowGrouping:
         panes, stamp, accumulator = record.get(window.cell)
         values: Any
         if self._combine_fn is None:
-            bag = record.bag(_VALUES + window.cell)
-            builder = ValuesBuilder(self._value_runs)
-            builder.append(self._stored_runs.encode(list(bag)))
-            values = builder.values()
+            values = self._values([list(record.bag(_VALUES + window.cell))])
         else:
             values = [] if accumulator is None else [self._decode(accumulator)]
-        if window.expiry <= self._moment.input_watermark + 1:
+        if window.expiry <= latest_over(self._moment.input_watermark):
             record.clear_timer(_EXPIRY + window.cell)
             self._forget(record, window.cell)
         else:
