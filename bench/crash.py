@@ -30,7 +30,7 @@ def show(kills: list[Kill]) -> None:
     table = Table("kill", "what", "at, s", "micro-batch", "going again after, s", "by")
     for number, kill in enumerate(kills, start=1):
         back = "it had ended" if kill.back is None else f"{kill.back:.1f}"
-        by = f"{kill.restarts} new start(s)" if kill.restarts else "Spark"
+        by = "a new start" if kill.restarts else "the runner" if kill.reruns else "Spark"
         cells = (number, kill.kind, f"{kill.second:.0f}", kill.batch, back, by)
         table.add_row(*map(str, cells))
     Console(width=100).print(table)

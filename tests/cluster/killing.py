@@ -43,6 +43,7 @@ class Kill:
         batch: the micro-batch that was running, or had been the last to run.
         back: after how many seconds the next micro-batch was committed; None if none was.
         restarts: how often the program was started again until then.
+        reruns: how often the runner started the query again within the program.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Kill:
     batch: int
     back: float | None
     restarts: int
+    reruns: int
 
 
 class Killing:
@@ -123,6 +125,10 @@ class Killing:
         """The end of what the program has said."""
         return self._log.read_text(errors="replace")[-5000:]
 
+    def _reruns(self) -> int:
+        """How often the runner has told that it starts the query again."""
+        return self._log.read_text(errors="replace").count("could not repair the loss")
+
     @property
     def _log(self) -> Path:
         return self._folder / "program.log"
@@ -180,7 +186,7 @@ class Killing:
         self._wait(lambda: self.committed() > last)
 
     def _killed(self, kind: str, chance: random.Random) -> Kill:
-        starts, last = self._starts, self.committed()
+        starts, reruns, last = self._starts, self._reruns(), self.committed()
         batch, moment = self._last("offsets"), time.monotonic()
         if kind == DRIVER:
             self._kill_program()
@@ -193,7 +199,14 @@ class Killing:
         except Ended:
             if self.committed() > last:
                 back = time.monotonic() - moment
-        return Kill(kind, moment - self._began, batch, back, self._starts - starts)
+        return Kill(
+            kind,
+            second=moment - self._began,
+            batch=batch,
+            back=back,
+            restarts=self._starts - starts,
+            reruns=self._reruns() - reruns,
+        )
 
     def _kill_one(self, find: Callable[[], list[psutil.Process]], chance: random.Random) -> None:
         found: list[psutil.Process] = []

@@ -210,7 +210,7 @@ def totals(pipeline: beam.Pipeline, events: int, rate: float) -> Any:
     """The rows of the output, as dictionaries."""
     return (
         pipeline
-        | beam.Create(range(STRIPES))
+        | beam.Create(range(STRIPES), reshuffle=False)
         | "Events" >> beam.ParDo(generate(events, rate)).with_output_types(int)
         | "By number" >> beam.Map(lambda number: (number, None)).with_output_types(tuple[int, None])
         | "Copies" >> beam.ParDo(CountCopies()).with_output_types(tuple[int, Sums])
