@@ -61,7 +61,7 @@ class StreamingExecution:
         proceed: Callable[[], None] = lambda: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
     ) -> None:
-        if checkpoint is None and not sessions.is_local(session):
+        if checkpoint is None and sessions.can_lose_executors(session):
             raise ConfigurationError(
                 "A streaming pipeline on a cluster needs --checkpoint_location: "
                 "a folder on storage that the driver and all executors share."
