@@ -158,6 +158,13 @@ class SparkRunner(PipelineRunner):
             drain_work=drain.set if plan.streaming else None,
         )
 
+        micro_batches = 0
+
+        def committed(found: list[bytes]) -> None:
+            nonlocal micro_batches
+            micro_batches += 1
+            result.commit(_infos(map(TaskReport.parse, found)))
+
         def execute() -> list[bytes]:
             if plan.streaming:
                 return StreamingExecution(
@@ -169,7 +176,7 @@ class SparkRunner(PipelineRunner):
                     max_batch_elements=options.max_batch_elements,
                     proceed=cancellation.check,
                     drain=drain,
-                    committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
+                    committed=committed,
                 ).run()
             return BatchExecution(
                 session,
@@ -184,7 +191,8 @@ class SparkRunner(PipelineRunner):
             error: Exception | None = None
             try:
                 cancellation.cover()
-                reports = [TaskReport.parse(report) for report in recovering(execute)]
+                steps = (lambda: micro_batches) if plan.streaming else None
+                reports = [TaskReport.parse(report) for report in recovering(execute, steps)]
             except Exception as raised:
                 error = explained(raised, Redaction.of(plan))
             monitor.close(reports if error is None else None)

@@ -56,6 +56,20 @@ def test_there_is_an_end_to_it() -> None:
     assert len(attempts) == 1 + RERUNS
 
 
+def test_a_run_that_comes_further_each_time_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    run, attempts = failing(10, RuntimeError(INDETERMINATE))
+    with caplog.at_level(logging.WARNING):
+        assert recovering(run, lambda: len(attempts)) == "done"
+    assert "from its checkpoint" in caplog.text
+
+
+def test_there_is_an_end_to_it_where_it_comes_no_further() -> None:
+    run, attempts = failing(10, RuntimeError(INDETERMINATE))
+    with pytest.raises(RuntimeError, match="indeterminate"):
+        recovering(run, lambda: 5)
+    assert len(attempts) == 1 + RERUNS
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -3,7 +3,8 @@
 Spark computes again what a lost executor had put out. It gives up where that
 comes out differently after later tasks have taken in the first version, and
 where executors are lost again and again. The driver takes nothing out of a run
-before it has ended, so the run can start from the beginning.
+before it has ended, so the run can start from the beginning; a streaming query goes on
+over its checkpoint.
 """
 
 import logging
@@ -14,7 +15,7 @@ from typing import TypeVar
 from sparkbeam.worker import failure
 
 RERUNS = 2
-"""A run starts again up to this many times."""
+"""A run starts again up to this many times without coming further."""
 
 _GAVE_UP = re.compile(
     r"indeterminate output was failed and retried"
@@ -30,24 +31,33 @@ _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-def recovering(run: Callable[[], _T]) -> _T:
+def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) -> _T:
     """Calls ``run``, and calls it again where Spark gave up because of lost executors.
+
+    Args:
+        run: the run.
+        steps: how far it has come; None for one that always starts from the beginning.
 
     Raises:
         Exception: what the last call raised.
     """
-    for left in range(RERUNS, 0, -1):
+    left, reached = RERUNS, 0
+    while True:
         try:
             return run()
         except Exception as error:
             if not lost_executors(str(error)):
                 raise
-            _logger.warning(
-                "Spark could not repair the loss of an executor: the pipeline starts again "
-                "from the beginning (attempts left: %d).",
-                left,
-            )
-    return run()
+            if steps is not None and steps() > reached:
+                left, reached = RERUNS, steps()
+            if not left:
+                raise
+        left -= 1
+        _logger.warning(
+            "Spark could not repair the loss of an executor: the pipeline %s (attempts left: %d).",
+            "starts again from the beginning" if steps is None else "goes on from its checkpoint",
+            left,
+        )
 
 
 def lost_executors(text: str) -> bool:

@@ -122,6 +122,13 @@ def nexmark() -> None:
     "--mode", type=click.Choice(["batch", "streaming"]), default="batch", show_default=True
 )
 @click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="EVENTS_PER_SECOND",
+    help="With --mode streaming: how many events happen in a second of the clock.  "
+    "[default: as many as can be]",
+)
+@click.option(
     "--repeat",
     type=click.IntRange(min=1),
     default=1,
@@ -140,6 +147,7 @@ def run(
     settings: tuple[str, ...],
     runner: str,
     mode: str,
+    rate: float | None,
     repeat: int,
     json_file: Path | None,
     page: Path | None,
@@ -151,6 +159,10 @@ def run(
 
     Options that are not listed below go to the runner: --spark_master=local[4].
     """
+    if rate is not None and mode != "streaming":
+        raise click.BadParameter(
+            "Only a stream has a rate: add --mode streaming.", param_hint="--rate"
+        )
     configuration = _configured(events, settings)
     for option, file in (("--json", json_file), ("--report", page)):
         _check_target(option, file)
@@ -163,7 +175,7 @@ def run(
     file = history or past.default_path()
     past.append([], file)
     engine = prepared(runner, options, streaming=mode == "streaming")
-    measurement = Measurement(engine, configuration, check=check_results)
+    measurement = Measurement(engine, configuration, check=check_results, rate=rate)
     runs: list[Run] = []
     with display.Progress(len(selected) * repeat) as progress:
         measurement.warm_up()

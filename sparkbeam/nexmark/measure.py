@@ -36,12 +36,14 @@ class Measurement:
         engine: where they run.
         configuration: of generator and queries.
         check: whether results are checked, after the time has been taken.
+        rate: how many events of a stream happen in a second; None for as many as can be.
         started: when this began, ISO 8601 in UTC.
     """
 
     engine: Engine
     configuration: Configuration
     check: bool = False
+    rate: float | None = None
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def warm_up(self) -> None:
@@ -63,7 +65,11 @@ class Measurement:
             try:
                 result = self.engine.run(
                     lambda pipeline: _summarized(
-                        pipeline, query, configuration, streaming=self.engine.streaming
+                        pipeline,
+                        query,
+                        configuration,
+                        streaming=self.engine.streaming,
+                        rate=self.rate,
                     )
                 )
             except Exception as error:
@@ -103,7 +109,7 @@ class Measurement:
             query=query.number,
             name=query.name,
             runner=self.engine.name,
-            mode="streaming" if self.engine.streaming else "batch",
+            mode=self._mode(),
             events=self.configuration.events,
             configuration=self.configuration.as_dict(),
             cores=self.engine.cores,
@@ -112,6 +118,11 @@ class Measurement:
             pyspark=version("pyspark"),
             python=platform.python_version(),
         )
+
+    def _mode(self) -> str:
+        if not self.engine.streaming:
+            return "batch"
+        return "streaming" if self.rate is None else f"streaming at {self.rate:g}/s"
 
 
 def reason(error: Exception) -> str:
@@ -124,14 +135,24 @@ def reason(error: Exception) -> str:
 
 
 def _answered(
-    pipeline: beam.Pipeline, query: Query, configuration: Configuration, *, streaming: bool
+    pipeline: beam.Pipeline,
+    query: Query,
+    configuration: Configuration,
+    *,
+    streaming: bool,
+    rate: float | None = None,
 ) -> Any:
-    source = NexmarkStream(configuration) if streaming else NexmarkEvents(configuration)
+    source = NexmarkStream(configuration, rate) if streaming else NexmarkEvents(configuration)
     return query.build(pipeline | source, configuration)
 
 
 def _summarized(
-    pipeline: beam.Pipeline, query: Query, configuration: Configuration, *, streaming: bool
+    pipeline: beam.Pipeline,
+    query: Query,
+    configuration: Configuration,
+    *,
+    streaming: bool,
+    rate: float | None = None,
 ) -> Any:
-    answers = _answered(pipeline, query, configuration, streaming=streaming)
+    answers = _answered(pipeline, query, configuration, streaming=streaming, rate=rate)
     return answers | Summarize(query.weigh) | "Publish" >> beam.ParDo(Publish())

@@ -37,9 +37,14 @@ class PeakMemory:
     def _now(self) -> int:
         total = 0
         for process in (self._process, *self._process.children(recursive=True)):
-            try:
-                memory = process.memory_full_info()
-            except psutil.Error:
-                continue  # It has just ended.
-            total += getattr(memory, "pss", memory.rss)
+            total += resident(process)
         return total
+
+
+def resident(process: psutil.Process) -> int:
+    """The bytes that a process holds, on Linux its share of what it shares; 0 if it has ended."""
+    try:
+        memory = process.memory_full_info()
+    except psutil.Error:
+        return 0
+    return int(getattr(memory, "pss", memory.rss))

@@ -29,7 +29,7 @@ class Run:
         query: the query's number.
         name: the query's name.
         runner: ``OURS``, or the class name of another runner.
-        mode: ``batch`` or ``streaming``.
+        mode: ``batch``, ``streaming``, or ``streaming at N/s`` where a stream has a rate.
         events: how many events went in.
         configuration: all settings of generator and queries.
         cores: how many tasks the runner had room for at once.

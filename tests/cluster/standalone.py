@@ -73,6 +73,23 @@ class Cluster:
     ) -> None:
         self.close()
 
+    def options(self) -> list[str]:
+        """The pipeline options with which a program on this machine runs on the cluster."""
+        settings = {
+            "spark.driver.host": _HOST,
+            "spark.driver.bindAddress": _HOST,
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "4",
+            # Nobody answers in place of a worker that was killed.
+            "spark.shuffle.io.retryWait": "100ms",
+        }
+        return [
+            f"--spark_master={self.url}",
+            *(f"--spark_conf={key}={value}" for key, value in settings.items()),
+        ]
+
     def ensure_workers(self, count: int) -> None:
         """Starts workers until ``count`` are alive, and waits until all have registered."""
         self._workers = [worker for worker in self._workers if worker.poll() is None]

@@ -20,29 +20,6 @@ DRIVERS = Path(__file__).parent / "drivers"
 WAIT_SECONDS = 120
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(workers=2) as started:
-        yield started
-
-
-def options(cluster: Cluster) -> list[str]:
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        # Nobody answers in place of a worker that was killed.
-        "spark.shuffle.io.retryWait": "100ms",
-    }
-    return [
-        f"--spark_master={cluster.url}",
-        *(f"--spark_conf={key}={value}" for key, value in settings.items()),
-    ]
-
-
 def until(condition: Callable[[], bool], report: Callable[[], str]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
@@ -76,7 +53,7 @@ def run_own_module(
     shipped = [f"--spark_py_files={modules / name}" for name in ("orders.py", "pricing.zip")]
     program = [str(DRIVERS / "own_module.py"), str(outcome), str(modules)]
     done = subprocess.run(
-        [sys.executable, *program, *options(cluster), *shipped],
+        [sys.executable, *program, *cluster.options(), *shipped],
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,
@@ -126,7 +103,7 @@ class Driver:
         self._log = folder / "driver.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(DRIVERS / "lost_worker.py"), *options(cluster)],
+                [sys.executable, str(DRIVERS / "lost_worker.py"), *cluster.options()],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -12,14 +12,18 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from click.testing import CliRunner, Result
+from in_process import StreamingRunner
 from runs import a_run, runs_of
 
 from sparkbeam.cli import main
-from sparkbeam.nexmark import command, history
+from sparkbeam.nexmark import command, engine, history, measure
 from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
+from sparkbeam.nexmark.stream import NexmarkStream
 
 ORACLE = ("--runner", "FnApiRunner", "--events", "500")
 
@@ -93,6 +97,25 @@ class TestRun:
         assert one.configuration["generators"] == 7
         assert one.results
 
+    def test_the_rate_reaches_the_stream_and_the_record(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rates = []
+
+        def stream(configuration: Configuration, rate: float | None) -> NexmarkStream:
+            rates.append(rate)
+            return NexmarkStream(configuration, rate)
+
+        options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+        in_process = Engine("in process", StreamingRunner(), options, 2, streaming=True)
+        monkeypatch.setattr(engine, "prepared", lambda *_, **__: in_process)
+        monkeypatch.setattr(measure, "NexmarkStream", stream)
+        streaming = ("--mode", "streaming", "--rate", 50_000, "--check", "--json", "runs.json")
+        assert run("--query", 2, "--events", 3000, *streaming).exit_code == 0
+        (one,) = read_json(tmp_path / "runs.json")
+        assert one.mode == "streaming at 50000/s"
+        assert rates == [None, 50_000], "the warm-up has none"
+
     def test_a_query_that_fails_does_not_stop_the_others(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -131,6 +154,10 @@ class TestBadInput:
             (["--events", "many"], "'--events'"),
             (["--repeat", "0"], "'--repeat'"),
             (["--mode", "fast"], "'--mode'"),
+            (["--rate", "5"], "Only a stream has a rate: add --mode streaming."),
+            (["--mode", "batch", "--rate", "5"], "Only a stream has a rate"),
+            (["--mode", "streaming", "--rate", "0"], "'--rate'"),
+            (["--mode", "streaming", "--rate", "many"], "'--rate'"),
             (["--runner", "NoRunner"], "There is no runner 'NoRunner'"),
             (["--evnets", "5"], "There is no option or command '--evnets'"),
             (["compar"], "There is no option or command 'compar'"),

@@ -13,11 +13,14 @@ from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
+Deferred = tuple[int, int, bytes]
+"""When the clock lets it go on, the watermark that it lets through, the element."""
+
 
 class PlainRun(StageRun):
     """A stage without keys: all that it keeps is what splittable DoFns defer."""
 
-    _deferred: tuple[tuple[int, int, bytes], ...] = ()
+    _deferred: tuple[Deferred, ...] = ()
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
@@ -39,12 +42,16 @@ class PlainRun(StageRun):
         now = self.moment.clock
         if self.moment.draining and self._deferred:
             self._truncate()
-        due = [encoded for at, _, encoded in self._deferred if at <= now]
+        due = [deferred for deferred in self._deferred if deferred[0] <= now]
         if due:
             self._deferred = tuple(kept for kept in self._deferred if kept[0] > now)
-            decode = self._processor.source.windowed_coder_impl.decode_all
-            elements = sources.blocks(e for encoded in due for e in decode(encoded))
-            self._bundle(elements, resumed=True)
+            self._resume(due)
+
+    def _resume(self, due: list[Deferred]) -> None:
+        """Goes on with what was deferred."""
+        decode = self._processor.source.windowed_coder_impl.decode_all
+        elements = sources.blocks(e for _, _, encoded in due for e in decode(encoded))
+        self._bundle(elements, resumed=True)
 
     def _truncate(self) -> None:
         """Gives up what is left of restrictions that have no end."""

@@ -7,15 +7,16 @@ then hands on the same rows, whatever is read the second time.
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker import metrics
+from sparkbeam.worker import metrics, sources
 from sparkbeam.worker.processor import Residual, StageProcessor
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.pages import ShardState
-from sparkbeam.worker.streaming.plain import PlainRun
+from sparkbeam.worker.streaming.plain import Deferred, PlainRun
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
@@ -65,31 +66,34 @@ class ReadingRun(PlainRun):
 
     def _receive(self, rows: list[Row]) -> None:
         """Keeps new restrictions with those that are under way."""
-        for block in self._gated(b"", self._decoded(rows)):
-            self._tally.arrived(len(block[1]))
-            self._keep(block)
+        self._keep(self._gated(b"", self._decoded(rows)))
 
-    def _keep(self, block: Block) -> None:
-        template, values = block
+    def _release(self) -> None:
+        if self._gate is not None and self._gate.waiting:
+            self._keep(block for _, block in self._gate.release(self._marks))
+
+    def _keep(self, blocks: Iterator[Block]) -> None:
         encode = self._processor.source.windowed_coder_impl.encode
-        for value in values:
-            deferred = (self.moment.clock, MIN_MICROS, encode(template.with_value(value)))
-            self._deferred = (*self._deferred, deferred)
-
-    def _bundle(self, elements: Iterator[Block], *, resumed: bool = False) -> None:
-        watch = _Watch(self._processor, self._max_elements)
-        with watch:
-            super()._bundle(self._until(watch, elements), resumed=resumed)
-        self._defer(watch.residuals)
-
-    def _until(self, watch: "_Watch", elements: Iterator[Block]) -> Iterator[Block]:
-        """The restrictions that are begun before the time is over; keeps the others."""
-        for template, values in elements:
+        for template, values in blocks:
+            self._tally.arrived(len(values))
             for value in values:
-                if watch.is_over:
-                    self._keep((template, [value]))
-                else:
-                    yield template, [value]
+                deferred = (self.moment.clock, MIN_MICROS, encode(template.with_value(value)))
+                self._deferred = (*self._deferred, deferred)
+
+    def _resume(self, due: list[Deferred]) -> None:
+        """Goes on with those that there is time for; the others come first the next time."""
+        waiting = deque(due)
+        decode = self._processor.source.windowed_coder_impl.decode_all
+        watch = _Watch(self._processor, self._max_elements)
+
+        def begun() -> Iterator[Block]:
+            while waiting and not watch.is_over:
+                yield from sources.blocks(iter(decode(waiting.popleft()[-1])))
+
+        with watch:
+            self._bundle(begun(), resumed=True)
+        self._defer(watch.residuals)
+        self._deferred = (*waiting, *self._deferred)
 
     def _due(self) -> int | None:
         if self._read.rows or self._let_through() > self.moment.output_watermark:

@@ -1,0 +1,238 @@
+"""Three chained stateful steps over a stream that ends, into files; see ``test_crash.py``.
+
+Usage: ``chained.py EVENTS RATE OUTPUT [pipeline options]``
+
+The stream has some events twice. The first step counts how often it has each, and tells when a
+timer fires; the second adds up windows; the third keeps running totals, with a timer for each
+end of a window. So an event that is lost, read twice or processed twice shows in the output, and
+so does a timer. :func:`expected` tells what is right without Beam.
+"""
+
+import functools
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import FastPrimitivesCoder, VarIntCoder
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    ReadModifyWriteStateSpec,
+    TimerSpec,
+    on_timer,
+)
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from sparkbeam.io import WriteToSpark
+
+STRIPES = 2
+BLOCK = 100
+TWICE = 5
+USERS = 20
+GROUPS = 4
+WAIT_MS = 2000
+WINDOW_MS = 3000
+COLUMNS = ("team", "ending", "events", "amount", "copies", "total")
+Sums = tuple[int, int, int]
+"""Events, amount and copies."""
+SCHEMA = ", ".join(f"{column} bigint" for column in COLUMNS)
+
+
+def time_ms(number: int) -> int:
+    """When an event happens."""
+    return number * 10
+
+
+def user(number: int) -> int:
+    """Whose event it is."""
+    return number * 7919 % USERS
+
+
+def amount(number: int) -> int:
+    """What an event is about."""
+    return number * 31 % 997
+
+
+def copies(number: int) -> int:
+    """How often the stream has an event."""
+    return 1 if number % TWICE else 2
+
+
+def expected(events: int) -> Counter[tuple[int, ...]]:
+    """The rows of the output, and how often they are there."""
+    windows: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for number in range(events):
+        ending = ((time_ms(number) + WAIT_MS) // WINDOW_MS + 1) * WINDOW_MS - 1
+        found = windows[user(number) % GROUPS, ending]
+        for place, value in enumerate((1, amount(number), copies(number))):
+            found[place] += value
+    rows: Counter[tuple[int, ...]] = Counter()
+    totals: Counter[int] = Counter()
+    for (team, ending), values in sorted(windows.items()):
+        totals[team] += values[0]
+        rows[team, ending, *values, totals[team]] += 1
+    return rows
+
+
+class Blocks(beam.RestrictionProvider):
+    """A restriction is a range of the blocks of a stripe."""
+
+    def __init__(self, events: int) -> None:
+        self._blocks = -(-events // (STRIPES * BLOCK))
+
+    def initial_restriction(self, stripe: int) -> OffsetRange:
+        return OffsetRange(0, self._blocks)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, stripe: int, restriction: OffsetRange) -> int:
+        return int(restriction.size())
+
+    def split(self, stripe: int, restriction: OffsetRange) -> Iterator[OffsetRange]:
+        yield restriction
+
+
+def generate(events: int, rate: float) -> beam.DoFn:
+    """A splittable DoFn over stripes: the numbers of events, a block at a time."""
+
+    class Generate(beam.DoFn):
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self,
+            stripe: int,
+            tracker: Any = beam.DoFn.RestrictionParam(Blocks(events)),
+            watermark: Any = beam.DoFn.WatermarkEstimatorParam(
+                ManualWatermarkEstimator.default_provider()
+            ),
+        ) -> Iterator[TimestampedValue]:
+            block = tracker.current_restriction().start
+            if not tracker.try_claim(block):
+                return
+            start = (block * STRIPES + stripe) * BLOCK
+            numbers = range(start, min(start + BLOCK, events))
+            for number in (*numbers, *(n for n in numbers if copies(n) > 1)):
+                yield TimestampedValue(number, Timestamp(micros=time_ms(number) * 1000))
+            following = time_ms(start + STRIPES * BLOCK)
+            watermark.set_watermark(Timestamp(micros=following * 1000))
+            # The rate holds while the query runs: no event happens while it is down.
+            tracker.defer_remainder(Duration(STRIPES * BLOCK / rate))
+
+    return Generate()
+
+
+class CountCopies(beam.DoFn):
+    """How often each event is there, told a while later."""
+
+    COPIES = CombiningValueStateSpec("copies", sum)
+    DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: tuple[int, None],
+        now: Any = beam.DoFn.TimestampParam,
+        found: Any = beam.DoFn.StateParam(COPIES),
+        due: Any = beam.DoFn.TimerParam(DUE),
+    ) -> None:
+        found.add(1)
+        due.set(now + Duration(micros=WAIT_MS * 1000))
+
+    @on_timer(DUE)
+    def tell(
+        self, number: Any = beam.DoFn.KeyParam, found: Any = beam.DoFn.StateParam(COPIES)
+    ) -> Iterator[tuple[int, Sums]]:
+        yield user(number), (1, amount(number), found.read())
+        found.clear()
+
+
+class AddUp(beam.CombineFn):
+    """The sums of each place."""
+
+    def create_accumulator(self) -> Sums:
+        return 0, 0, 0
+
+    def add_input(self, sums: Sums, values: Sums) -> Sums:
+        return sums[0] + values[0], sums[1] + values[1], sums[2] + values[2]
+
+    def merge_accumulators(self, several: Iterable[Sums]) -> Sums:
+        return functools.reduce(self.add_input, several, self.create_accumulator())
+
+    def extract_output(self, sums: Sums) -> Sums:
+        return sums
+
+
+class RunningTotals(beam.DoFn):
+    """The sums of each window, and the total of all windows so far, in their order."""
+
+    WAITING = BagStateSpec("waiting", FastPrimitivesCoder())
+    TOTAL = ReadModifyWriteStateSpec("total", VarIntCoder())
+    END = TimerSpec("end", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: tuple[int, Sums],
+        now: Any = beam.DoFn.TimestampParam,
+        waiting: Any = beam.DoFn.StateParam(WAITING),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> None:
+        waiting.add((now.micros, element[1]))
+        end.set(Timestamp(micros=min(ending for ending, _ in waiting.read())))
+
+    @on_timer(END)
+    def tell(
+        self,
+        team: Any = beam.DoFn.KeyParam,
+        now: Any = beam.DoFn.TimestampParam,
+        waiting: Any = beam.DoFn.StateParam(WAITING),
+        total: Any = beam.DoFn.StateParam(TOTAL),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> Iterator[dict[str, int]]:
+        rows = list(waiting.read())
+        waiting.clear()
+        ready = [values for ending, values in rows if ending <= now.micros]
+        later = [row for row in rows if row[0] > now.micros]
+        for row in later:
+            waiting.add(row)
+        if later:
+            end.set(Timestamp(micros=min(ending for ending, _ in later)))
+        sums = tuple(map(sum, zip(*ready, strict=True)))
+        total.write((total.read() or 0) + sums[0])
+        yield dict(zip(COLUMNS, (team, now.micros // 1000, *sums, total.read()), strict=True))
+
+
+def totals(pipeline: beam.Pipeline, events: int, rate: float) -> Any:
+    """The rows of the output, as dictionaries."""
+    return (
+        pipeline
+        | beam.Create(range(STRIPES), reshuffle=False)
+        | "Events" >> beam.ParDo(generate(events, rate)).with_output_types(int)
+        | "By number" >> beam.Map(lambda number: (number, None)).with_output_types(tuple[int, None])
+        | "Copies" >> beam.ParDo(CountCopies()).with_output_types(tuple[int, Sums])
+        | "Windows" >> beam.WindowInto(FixedWindows(WINDOW_MS // 1000))
+        | "Sums" >> beam.CombinePerKey(AddUp())
+        | "All windows" >> beam.WindowInto(GlobalWindows())
+        | "By team"
+        >> beam.MapTuple(lambda user, sums: (user % GROUPS, sums)).with_output_types(
+            tuple[int, Sums]
+        )
+        | "Totals" >> beam.ParDo(RunningTotals())
+    )
+
+
+def main() -> None:
+    events, rate, output, *options = sys.argv[1:]
+    pipeline = beam.Pipeline(argv=["--runner=sparkbeam.SparkRunner", "--streaming", *options])
+    _ = totals(pipeline, int(events), float(rate)) | WriteToSpark(
+        "parquet", {"path": output}, SCHEMA
+    )
+    pipeline.run().wait_until_finish()
+
+
+if __name__ == "__main__":
+    main()

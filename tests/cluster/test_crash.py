@@ -1,0 +1,25 @@
+"""A streaming query goes on after a kill of whatever it runs on, and its output is exact.
+
+``bench/crash.py`` does the same with many kills at random moments.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+from killing import DRIVER, EXECUTOR, WORKER, Killing
+from standalone import Cluster
+
+
+@pytest.mark.timeout(300)
+def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.ensure_workers(2)
+    kills = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
+    with Killing(tmp_path, cluster.options(), events=1600, rate=400, seconds=280) as program:
+        done = program.run(kills, random.Random(1))
+
+    assert [kill.kind for kill in done] == [WORKER, EXECUTOR, DRIVER]
+    assert [kill.restarts for kill in done] == [0, 0, 1], "Spark itself repairs all but the driver"
+    missing, unexpected = program.differences()
+    assert not missing
+    assert not unexpected
