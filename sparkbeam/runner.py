@@ -169,6 +169,7 @@ class SparkRunner(PipelineRunner):
                     max_batch_elements=options.max_batch_elements,
                     proceed=cancellation.check,
                     committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
+                    observed=monitor.observe,
                 ).run()
             return BatchExecution(
                 session,

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,7 @@ from sparkbeam.streaming.files import files
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.spark_sources import newest_seen, source_rows
+from sparkbeam.streaming.summary import MicroBatch, summary
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
 from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
@@ -44,6 +46,7 @@ class StreamingExecution:
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
         proceed: called now and then; the run ends with what it raises.
         committed: called with all reports so far when a micro-batch has done its work.
+        observed: called with the figures of each micro-batch when it has done its work.
 
     Raises:
         ConfigurationError: there is no checkpoint location where one is needed.
@@ -60,6 +63,7 @@ class StreamingExecution:
         max_batch_elements: int | None = None,
         proceed: Callable[[], None] = lambda: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
+        observed: Callable[[MicroBatch], None] = lambda _: None,
     ) -> None:
         if checkpoint is None and not sessions.is_local(session):
             raise ConfigurationError(
@@ -79,6 +83,8 @@ class StreamingExecution:
         self._max_batch_elements = max_batch_elements
         self._proceed = proceed
         self._tell = committed
+        self._observe = observed
+        self._since = _now()
         self._committed = Committed()
         self._number = 0
         self._finished_batch: int | None = None
@@ -144,6 +150,7 @@ class StreamingExecution:
             if last is None or not _is_idle(query):
                 return False
             self._committed = Committed(last.reports)
+            self._observe(MicroBatch.of(last.summary))
             return True
         progress = query.lastProgress
         return progress is not None and progress["batchId"] >= self._finished_batch
@@ -211,8 +218,26 @@ class StreamingExecution:
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
         self._commit(tick.number, reports)
-        feedback = Feedback(tick.number, finished, due, self._committed.store(), newest_seen(seen))
+        batch = summary(
+            self._topology,
+            tick,
+            statuses,
+            Committed().plus(reports).by_stage,
+            self._committed.by_stage,
+            since=self._since,
+            now=_now(),
+        )
+        self._since = batch.ended
+        feedback = Feedback(
+            number=tick.number,
+            finished=finished,
+            due=due,
+            reports=self._committed.store(),
+            seen=newest_seen(seen),
+            summary=batch.content(),
+        )
         self._feedback.write(feedback)
+        self._observe(batch)
         if finished:
             self._finished_batch = batch_id
 
@@ -224,6 +249,10 @@ class StreamingExecution:
         self._number = number
         self._committed = self._committed.plus(reports)
         self._tell(self._committed.reports())
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
 
 
 def _is_idle(query: Any) -> bool:
