@@ -8,7 +8,7 @@ from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from sparkbeam.metrics.results import SparkMetrics
-from sparkbeam.progress.model import PipelineProgress
+from sparkbeam.progress.model import PipelineProgress, Progress
 from sparkbeam.worker.consolidation import Infos, consolidate
 
 
@@ -28,7 +28,7 @@ class SparkPipelineResult(PipelineResult):
         self,
         cancel_work: Callable[[], None],
         lost: Callable[[], Infos],
-        progress: Callable[[], PipelineProgress] = PipelineProgress,
+        progress: Callable[[], Progress] = PipelineProgress,
         interrupted: Callable[[], None] = lambda: None,
         drain_work: Callable[[], None] | None = None,
     ) -> None:
@@ -109,8 +109,13 @@ class SparkPipelineResult(PipelineResult):
                 self._drain_work()
         return self.state
 
-    def progress(self) -> PipelineProgress:
-        """How far the pipeline is; exact once it has succeeded, see :class:`PipelineProgress`."""
+    def progress(self) -> Progress:
+        """How far the pipeline is.
+
+        Returns:
+            A :class:`~sparkbeam.progress.model.PipelineProgress`; in streaming a
+            :class:`~sparkbeam.progress.model.StreamingProgress`.
+        """
         return self._progress()
 
     def metrics(self) -> MetricResults:

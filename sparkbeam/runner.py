@@ -177,6 +177,7 @@ class SparkRunner(PipelineRunner):
                     proceed=cancellation.check,
                     drain=drain,
                     committed=committed,
+                    observed=monitor.observe,
                 ).run()
             return BatchExecution(
                 session,

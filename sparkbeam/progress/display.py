@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from sparkbeam.progress.model import PipelineProgress
+from sparkbeam.progress.model import Progress
 from sparkbeam.progress.notebook import NotebookScreen, in_notebook
 from sparkbeam.progress.plain import PlainScreen
 from sparkbeam.progress.terminal import TerminalScreen
@@ -23,10 +23,10 @@ class Screen(Protocol):
     ``show`` is called a few times a second, then ``finish`` or ``clear`` once.
     """
 
-    def show(self, progress: PipelineProgress, seconds: float) -> None:
+    def show(self, progress: Progress, seconds: float) -> None:
         """Brings the screen up to date, ``seconds`` after the start of the run."""
 
-    def finish(self, progress: PipelineProgress, seconds: float) -> None:
+    def finish(self, progress: Progress, seconds: float) -> None:
         """Shows how the run has ended."""
 
     def clear(self) -> None:
@@ -43,7 +43,7 @@ class Display:
         screen: where to show it.
     """
 
-    def __init__(self, snapshot: Callable[[], PipelineProgress], screen: Screen) -> None:
+    def __init__(self, snapshot: Callable[[], Progress], screen: Screen) -> None:
         self._snapshot = snapshot
         self._screen = screen
         self._start = time.monotonic()

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
+
+from apache_beam.utils.timestamp import Timestamp
 
 
 class StageState(StrEnum):
-    """How far a stage is."""
+    """How far a stage is, or in streaming the whole pipeline."""
 
     WAITING = "waiting"
     """No task has started."""
@@ -73,3 +76,75 @@ class PipelineProgress:
     def count(self, state: StageState) -> int:
         """How many stages are in a state."""
         return sum(stage.state is state for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class StreamingStageProgress:
+    """One stage of a streaming pipeline, at the end of a micro-batch.
+
+    Attributes:
+        name: the labels of the user's transforms.
+        elements: what has gone into the stage since the query was first started.
+        busiest: the elements in the PCollection of the stage that has the most of them.
+        per_second: the elements of the same PCollection, per second over the last micro-batches.
+        input_watermark: up to when the input is complete; None where nothing is known yet.
+        output_watermark: the same of the output.
+        keys: of how many keys the stage has state.
+        state_bytes: how many bytes all its state takes, with side inputs and what waits for them.
+        dropped_late: elements that were dropped, as their window was past the watermark and the
+            allowed lateness.
+    """
+
+    name: str
+    elements: int = 0
+    busiest: int = 0
+    per_second: float = 0.0
+    input_watermark: Timestamp | None = None
+    output_watermark: Timestamp | None = None
+    keys: int = 0
+    state_bytes: int = 0
+    dropped_late: int = 0
+
+    @property
+    def hold(self) -> Timestamp | None:
+        """What keeps the output watermark behind the input watermark; None where nothing does.
+
+        It is the oldest timestamp with which what the stage keeps may still come out.
+        """
+        if self.input_watermark is None or self.output_watermark is None:
+            return None
+        held = self.output_watermark < self.input_watermark
+        return self.output_watermark if held else None
+
+
+@dataclass(frozen=True)
+class StreamingProgress:
+    """A streaming pipeline at the end of its last micro-batch.
+
+    Attributes:
+        state: WAITING before the end of the first micro-batch.
+        micro_batch: the number of the last one. The first of a query is 1, and a query that goes
+            on after a stop counts on.
+        batch_seconds: how long it took.
+        per_second: how many elements the pipeline has taken in, per second over the last
+            micro-batches; of bounded splittable DoFns only what they were given.
+        lag_seconds: the time from the least watermark of the sources until now. None where that
+            has no meaning: before there is one, when all sources have ended, for a TestStream.
+        stages: in an order in which they can run.
+    """
+
+    state: StageState = StageState.WAITING
+    micro_batch: int = 0
+    batch_seconds: float = 0.0
+    per_second: float = 0.0
+    lag_seconds: float | None = None
+    stages: tuple[StreamingStageProgress, ...] = ()
+
+    @property
+    def dropped_late(self) -> int:
+        """The late elements that all stages have dropped."""
+        return sum(stage.dropped_late for stage in self.stages)
+
+
+Progress: TypeAlias = PipelineProgress | StreamingProgress
+"""A pipeline at one moment, in batch or in streaming."""

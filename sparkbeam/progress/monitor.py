@@ -6,9 +6,11 @@ from typing import Any
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.display import Display, screen_for
-from sparkbeam.progress.listener import listen
-from sparkbeam.progress.model import PipelineProgress
+from sparkbeam.progress.listener import Listener, listen
+from sparkbeam.progress.model import Progress
+from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.tracker import ProgressTracker
+from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.metrics import Reporter, TaskReport
 
@@ -23,8 +25,13 @@ class Monitor:
     """
 
     def __init__(self, plan: Plan, session: Any, show: str) -> None:
-        self._tracker = ProgressTracker(plan)
-        self._listener = listen(session, self._tracker.note)
+        self._tracker: ProgressTracker | StreamingTracker
+        self._listener: Listener | None = None
+        if plan.streaming:
+            self._tracker = StreamingTracker(plan)
+        else:
+            self._tracker = ProgressTracker(plan)
+            self._listener = listen(session, self._tracker.note)
         self._display: Display | None = None
         with contextlib.suppress(Exception):  # Standard error may be anything.
             screen = screen_for(show)
@@ -32,10 +39,15 @@ class Monitor:
 
     @property
     def reporter(self) -> Reporter | None:
-        """What the workers send signals with; None where they cannot reach the driver."""
+        """What the workers send signals with; None where they need not or cannot."""
         return None if self._listener is None else self._listener.reporter
 
-    def snapshot(self) -> PipelineProgress:
+    def observe(self, batch: MicroBatch) -> None:
+        """Takes in a micro-batch of a streaming query."""
+        assert isinstance(self._tracker, StreamingTracker)
+        self._tracker.note(batch)
+
+    def snapshot(self) -> Progress:
         """How far the pipeline is."""
         return self._tracker.snapshot()
 

@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from sparkbeam.progress.model import PipelineProgress
+from sparkbeam.progress.model import Progress
 
 _WIDTH, _HEIGHT = 110, 60
 
@@ -24,7 +24,7 @@ class NotebookScreen:
     def __init__(self) -> None:
         self._handle: Any = None
 
-    def show(self, progress: PipelineProgress, seconds: float) -> None:
+    def show(self, progress: Progress, seconds: float) -> None:
         """Updates the table."""
         from sparkbeam.progress.table import progress_table
 
@@ -35,7 +35,7 @@ class NotebookScreen:
         else:
             self._handle.update(table)
 
-    def finish(self, progress: PipelineProgress, seconds: float) -> None:
+    def finish(self, progress: Progress, seconds: float) -> None:
         """Leaves the table as it is at the end."""
         self.show(progress, seconds)
 

@@ -11,7 +11,7 @@ import os
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
-from sparkbeam.progress.model import PipelineProgress
+from sparkbeam.progress.model import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,7 @@ class TerminalScreen:
         self._console: Console | None = None
         self._drawn = False
 
-    def show(self, progress: PipelineProgress, seconds: float) -> None:
+    def show(self, progress: Progress, seconds: float) -> None:
         """Draws a frame."""
         if seconds < _DELAY_SECONDS:
             return
@@ -46,7 +46,7 @@ class TerminalScreen:
         self._write(f"{room}{_ERASE_LINE}{_SAVE}{table}{_ERASE_BELOW}{_RESTORE}")
         self._drawn = True
 
-    def finish(self, progress: PipelineProgress, seconds: float) -> None:
+    def finish(self, progress: Progress, seconds: float) -> None:
         """Leaves the table as it is at the end, if it has been seen before."""
         if self._drawn:
             lines = self._lines(progress, seconds)
@@ -57,7 +57,7 @@ class TerminalScreen:
         if self._drawn:
             self._write(_ERASE_BELOW)
 
-    def _lines(self, progress: PipelineProgress, seconds: float) -> list[str]:
+    def _lines(self, progress: Progress, seconds: float) -> list[str]:
         # Takes a tenth of a second to load, which short pipelines need not wait for.
         from rich.console import Console
 

@@ -1,21 +1,56 @@
 """Progress in words and figures, as all screens say it."""
 
+from datetime import date
 from unicodedata import east_asian_width
 
-from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+
+from sparkbeam.progress.model import (
+    PipelineProgress,
+    Progress,
+    StageProgress,
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+)
 
 _CUT = "..."
+_UNKNOWN = "-"
+_END = "end"
+_KILO = 1000
 
 
-def summary(progress: PipelineProgress, seconds: float) -> str:
+def summary(progress: Progress, seconds: float) -> str:
     """The whole pipeline in one line."""
+    if isinstance(progress, StreamingProgress):
+        return f"{', '.join(_of_query(progress))}, after {duration(seconds)}"
+    return f"{', '.join(_of_stages(progress))} after {duration(seconds)}"
+
+
+def _of_stages(progress: PipelineProgress) -> list[str]:
     states = [f"{progress.count(StageState.DONE)} of {len(progress.stages)} stages done"]
     states += [
         f"{progress.count(state)} {state}"
         for state in (StageState.RUNNING, StageState.FAILED, StageState.STOPPED)
         if progress.count(state)
     ]
-    return f"{', '.join(states)} after {duration(seconds)}"
+    return states
+
+
+def _of_query(progress: StreamingProgress) -> list[str]:
+    parts = []
+    if progress.state is not StageState.RUNNING:
+        parts.append(str(progress.state))
+    if progress.micro_batch:
+        parts.append(f"micro-batch {progress.micro_batch}")
+    if progress.state is StageState.RUNNING:
+        parts += [duration(progress.batch_seconds), f"{progress.per_second:,.0f} elements/s"]
+        if progress.lag_seconds is not None:
+            parts.append(f"{duration(progress.lag_seconds)} behind")
+    if progress.dropped_late:
+        elements = "element" if progress.dropped_late == 1 else "elements"
+        parts.append(f"{progress.dropped_late:,} late {elements} dropped")
+    return parts
 
 
 def tasks(stage: StageProgress) -> str:
@@ -31,9 +66,54 @@ def elements(stage: StageProgress) -> str:
     return f"{stage.busiest:,}" if stage.tasks_started else ""
 
 
-def rate(stage: StageProgress) -> str:
+def rate(stage: StageProgress | StreamingStageProgress) -> str:
     """The same per second."""
     return f"{stage.per_second:,.0f}/s" if stage.per_second else ""
+
+
+def moment(watermark: Timestamp | None, today: date) -> str:
+    """A watermark in UTC: the time, with the date if that is not today's."""
+    if watermark is None:
+        return _UNKNOWN
+    if watermark >= MAX_TIMESTAMP:
+        return _END
+    try:
+        found = watermark.to_utc_datetime().replace(microsecond=0)
+    except (OverflowError, ValueError):
+        return _UNKNOWN  # It is in a year that Python does not know.
+    return f"{found:%H:%M:%S}" if found.date() == today else f"{found:%Y-%m-%d %H:%M:%S}"
+
+
+def delay(stage: StreamingStageProgress) -> str:
+    """How far the stage keeps its output watermark behind that of an input which goes on."""
+    if stage.hold is None or stage.input_watermark is None:
+        return ""
+    if stage.input_watermark >= MAX_TIMESTAMP:
+        return ""
+    return f"held {duration((stage.input_watermark - stage.hold).micros / 1e6)}"
+
+
+def state(stage: StreamingStageProgress) -> str:
+    """Keys and bytes."""
+    keys = "1 key" if stage.keys == 1 else f"{stage.keys:,} keys"
+    return f"{keys}, {size(stage.state_bytes)}" if stage.keys or stage.state_bytes else ""
+
+
+def late(stage: StreamingStageProgress) -> str:
+    """The late elements that were dropped."""
+    return f"{stage.dropped_late:,} late" if stage.dropped_late else ""
+
+
+def size(count: int) -> str:
+    """Bytes, such as 512 B or 3.4 MB."""
+    if count < _KILO:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("kB", "MB", "GB"):
+        amount /= _KILO
+        if amount < _KILO:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / _KILO:.1f} TB"
 
 
 def shortened(text: str, width: int) -> str:

@@ -1,7 +1,7 @@
 """What a query has reported so far, over all its micro-batches."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sparkbeam.worker.consolidation import consolidate
 from sparkbeam.worker.metrics import TaskReport
@@ -34,6 +34,11 @@ class Committed:
                 before.counts.plus(report.counts),
             )
         return result
+
+    @property
+    def by_stage(self) -> Mapping[str, TaskReport]:
+        """The reports by the id of their stage."""
+        return self._by_stage
 
     def store(self) -> str:
         """All of it as text."""

@@ -20,6 +20,7 @@ from sparkbeam.streaming.files import Files, ServerFiles, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
+from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
 from sparkbeam.worker.streaming.rows import DDL
@@ -43,6 +44,7 @@ class StreamingExecution:
         proceed: called now and then; the run ends with what it raises.
         drain: once it is set, the sources end, and the run when all has been processed.
         committed: called with all reports so far when a micro-batch has been committed.
+        observed: called with the figures of each micro-batch that has been committed.
 
     Raises:
         ConfigurationError: there is no checkpoint location where one is needed.
@@ -60,6 +62,7 @@ class StreamingExecution:
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
+        observed: Callable[[MicroBatch], None] = lambda _: None,
     ) -> None:
         if checkpoint is None and not sessions.on_one_machine(session):
             raise ConfigurationError(
@@ -83,6 +86,7 @@ class StreamingExecution:
         self._proceed = proceed
         self._drain = drain or threading.Event()
         self._tell = committed
+        self._observe = observed
         self._number: int | None = None
         self._reports: list[bytes] = []
 
@@ -95,7 +99,7 @@ class StreamingExecution:
         self._check_checkpoint()
         query = (
             self._rows()
-            .writeStream.foreachBatch(QuerySink(self._topology.plan.sinks, self._checkpoint))
+            .writeStream.foreachBatch(QuerySink(self._topology, self._checkpoint))
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
             .start()
@@ -154,9 +158,12 @@ class StreamingExecution:
         return self._hear_of(self._feedback.last_number())
 
     def _hear(self, query: Any) -> bool:
-        """Takes in what the last committed micro-batch says; whether nothing is left to do."""
-        number = _committed_tick(query)
-        return number != self._number and self._hear_of(number)
+        """Takes in what committed micro-batches say; whether nothing is left to do."""
+        last = _committed_tick(query)
+        if last is None:
+            return False
+        first = last if self._number is None else self._number + 1
+        return any(self._hear_of(number) for number in range(first, last + 1))
 
     def _hear_of(self, number: int | None) -> bool:
         feedback = None if number is None else self._feedback.read(number)
@@ -165,6 +172,7 @@ class StreamingExecution:
         self._number = number
         self._reports = Committed(feedback.reports).reports()
         self._tell(self._reports)
+        self._observe(MicroBatch.of(feedback.summary))
         return feedback.finished
 
     def _rows(self) -> Any:

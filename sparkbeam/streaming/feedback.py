@@ -7,6 +7,7 @@ plans. A micro-batch that runs again writes its file again.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from sparkbeam.streaming.files import Files
 
@@ -26,6 +27,7 @@ class Feedback:
         reports: all that has been committed so far; see :class:`.committed.Committed`.
         seen: the latest timestamp of the rows of each of Spark's sources, by its tag, in
             microseconds; only of those that had rows.
+        summary: the content of a :class:`.summary.MicroBatch`.
     """
 
     number: int
@@ -33,6 +35,7 @@ class Feedback:
     due: int | None
     reports: str = ""
     seen: Mapping[str, int] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
 
 
 class FeedbackFiles:

@@ -1,15 +1,17 @@
 """The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
 
+import time
 from typing import Any
 
 from pyspark.sql import functions as sf
 
-from sparkbeam.plan.model import Sink
+from sparkbeam.plan.layers import Topology
 from sparkbeam.streaming.committed import Committed
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.spark_sources import newest_seen
+from sparkbeam.streaming.summary import summary
 from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
 from sparkbeam.worker.streaming.times import MAX_MICROS
 
@@ -21,13 +23,15 @@ class QuerySink:
     before its first call.
 
     Args:
-        sinks: those of the plan.
+        topology: what runs.
         checkpoint: the checkpoint location of the query.
     """
 
-    def __init__(self, sinks: tuple[Sink, ...], checkpoint: str) -> None:
-        self._spark_sinks = SparkSinks(sinks, checkpoint)
+    def __init__(self, topology: Topology, checkpoint: str) -> None:
+        self._topology = topology
+        self._spark_sinks = SparkSinks(topology.plan.sinks, checkpoint)
         self._checkpoint = checkpoint
+        self._since = _now()
         self._committed = Committed()
         self._number = 0
 
@@ -81,6 +85,27 @@ class QuerySink:
             self._committed = Committed(before.reports if before is not None else "")
         self._number = tick.number
         self._committed = self._committed.plus(reports)
-        feedback.write(
-            Feedback(tick.number, finished, due, self._committed.store(), newest_seen(seen))
+        figures = summary(
+            self._topology,
+            tick,
+            statuses,
+            Committed().plus(reports).by_stage,
+            self._committed.by_stage,
+            since=self._since,
+            now=_now(),
         )
+        self._since = figures.ended
+        feedback.write(
+            Feedback(
+                number=tick.number,
+                finished=finished,
+                due=due,
+                reports=self._committed.store(),
+                seen=newest_seen(seen),
+                summary=figures.content(),
+            )
+        )
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -15,7 +15,7 @@ from sparkbeam.worker.operations import SourceOperation
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.grouping import TriggerGrouping, expiry_of
-from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.pages import KeyedState, ShardState
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.stateful import KeyedInput, StoredTimers
 from sparkbeam.worker.streaming.times import MAX_MICROS
@@ -27,6 +27,8 @@ _KEYS_PER_BUNDLE = 1000
 
 class KeyedRun(StageRun):
     """A stage that keeps records of keys in the shard's state, with timers and holds."""
+
+    _keyed: KeyedState
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)

@@ -281,6 +281,11 @@ class ShardTurn(Turn):
                 self._marks[tag] = min(senders.values())
 
     def _end(self) -> Iterator[Message]:
+        for run in self._runs:
+            run.save()
+        self._state.set_value(_MARKS, dict(self._marks))
+        self._state.set_value(_HEARD, self._heard)
+        self._state.save()
         for layer, tags in self._task.readers.items():
             rounds = tuple({tag: marks[tag] for tag in tags} for marks in self._said)
             value = dump(Watermarks(self._shard, rounds))
@@ -289,11 +294,6 @@ class ShardTurn(Turn):
         stages = {run.stage.id: run.status() for run in self._runs}
         status = dump(Status(self._task.number, self._shard, stages))
         yield self._shard, self._task.depth, 0, STATUS_TAG, status
-        for run in self._runs:
-            run.save()
-        self._state.set_value(_MARKS, dict(self._marks))
-        self._state.set_value(_HEARD, self._heard)
-        self._state.save()
         yield from super()._end()
 
 

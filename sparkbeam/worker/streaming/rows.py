@@ -107,7 +107,7 @@ class StageStatus:
         input_watermark, output_watermark: the two watermarks.
         due: when processing time lets it go on; None where nothing waits for that.
         keys: of how many keys it has state.
-        state_bytes: how much state that is.
+        state_bytes: how much state it has: of keys, side inputs, and elements that wait for them.
     """
 
     input_watermark: int

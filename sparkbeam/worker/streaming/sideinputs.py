@@ -48,6 +48,11 @@ class StreamSideInputs(SideInputs):
             for number, side in enumerate(self._side_inputs)
         }
 
+    @property
+    def size(self) -> int:
+        """Bytes of all of them, as of the last time that the state was saved."""
+        return self._keyed.size[1]
+
     def add(self, rows: Mapping[int, list[Row]]) -> bool:
         """Takes in what has arrived, by tag; tells whether there was anything."""
         arrived = False
@@ -99,6 +104,11 @@ class Gate:
         self._side_inputs = side_inputs
         self._runs = runs
         self.waiting: list[Waiting] = waiting or []
+
+    @property
+    def size(self) -> int:
+        """Bytes of what waits."""
+        return sum(len(key) + len(run) for _, key, run in self.waiting)
 
     def let_through(
         self, key: bytes, blocks: Iterable[Block], watermarks: Mapping[int, int]

@@ -20,7 +20,7 @@ from sparkbeam.worker.rows import PLAIN_CELL, Row
 from sparkbeam.worker.sinks import sink_for
 from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.streaming.pages import KeyedState, ShardState
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.rows import StageStatus
 from sparkbeam.worker.streaming.sideinputs import Gate, StreamSideInputs
@@ -40,6 +40,8 @@ class StageRun(ABC):
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
         router: takes the output.
     """
+
+    _keyed: KeyedState | None = None
 
     def __init__(self, run_id: str, stage: Stage, shard: ShardState | None, router: Router) -> None:
         self.stage = stage
@@ -148,8 +150,14 @@ class StageRun(ABC):
         return None
 
     def status(self) -> StageStatus:
-        """Where the stage is."""
-        return StageStatus(self.moment.input_watermark, self.moment.output_watermark, self._due())
+        """Where the stage is, once all has been saved."""
+        keys, size = self._keyed.size if self._keyed is not None else (0, 0)
+        if self._side is not None:
+            size += self._side.size
+        if self._gate is not None:
+            size += self._gate.size
+        moment = self.moment
+        return StageStatus(moment.input_watermark, moment.output_watermark, self._due(), keys, size)
 
     def _due(self) -> int | None:
         """When the clock lets the stage go on."""

@@ -1,0 +1,111 @@
+"""What is known of a streaming query, from the figures of its micro-batches."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.plan.model import Plan
+from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.streaming.summary import MicroBatch, StageSummary
+from sparkbeam.worker.consolidation import Infos
+from sparkbeam.worker.metrics import TaskReport
+from sparkbeam.worker.streaming.times import MIN_MICROS
+
+_RATE_MICROS = 10_000_000
+"""Rates are those of the micro-batches of about this time."""
+
+_SECOND = 1e6
+
+
+class StreamingTracker:
+    """Follows a query; may be used from any thread.
+
+    Args:
+        plan: what runs.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._names = {stage.id: stage.name for stage in plan.stages}
+        self._recent: deque[MicroBatch] = deque()
+        self._end: StageState | None = None
+
+    def note(self, batch: MicroBatch) -> None:
+        """Takes a micro-batch in, which has ended."""
+        with self._lock:
+            self._recent.append(batch)
+            while len(self._recent) > 1 and _span(self._recent[1], batch) >= _RATE_MICROS:
+                self._recent.popleft()
+
+    def end(self, reports: Iterable[TaskReport] | None) -> None:
+        """Notes that the query has ended.
+
+        Args:
+            reports: None if it failed or was cancelled.
+        """
+        with self._lock:
+            self._end = StageState.STOPPED if reports is None else StageState.DONE
+
+    def lost(self) -> Infos:
+        """The metrics of failed attempts: nobody tells of them in streaming."""
+        return []
+
+    def snapshot(self) -> StreamingProgress:
+        """The query at the end of its last micro-batch."""
+        with self._lock:
+            recent = list(self._recent)
+            end = self._end
+        if not recent:
+            stages = tuple(map(StreamingStageProgress, self._names.values()))
+            return StreamingProgress(end or StageState.WAITING, stages=stages)
+        first, last = recent[0], recent[-1]
+        seconds = _span(first, last) / _SECOND
+        return StreamingProgress(
+            state=end or StageState.RUNNING,
+            micro_batch=last.number,
+            batch_seconds=last.duration / _SECOND,
+            per_second=_rate([batch.elements for batch in recent], seconds),
+            lag_seconds=self._lag(last),
+            stages=tuple(
+                _stage(name, [batch.stages[id] for batch in recent], seconds)
+                for id, name in self._names.items()
+            ),
+        )
+
+    def _lag(self, batch: MicroBatch) -> float | None:
+        if batch.source_watermark is None:
+            return None
+        return max(0.0, self._clock() - batch.source_watermark / _SECOND)
+
+
+def _stage(name: str, recent: list[StageSummary], seconds: float) -> StreamingStageProgress:
+    last = recent[-1]
+    return StreamingStageProgress(
+        name=name,
+        elements=last.total.elements,
+        busiest=last.total.busiest,
+        per_second=_rate([summary.new.busiest for summary in recent], seconds),
+        input_watermark=_timestamp(last.input_watermark),
+        output_watermark=_timestamp(last.output_watermark),
+        keys=last.keys,
+        state_bytes=last.state_bytes,
+        dropped_late=last.dropped_late,
+    )
+
+
+def _span(first: MicroBatch, last: MicroBatch) -> int:
+    """Microseconds from the start of a micro-batch to the end of another one."""
+    return last.ended - first.ended + first.duration
+
+
+def _rate(elements: list[int], seconds: float) -> float:
+    return sum(elements) / seconds if seconds > 0 else 0.0
+
+
+def _timestamp(watermark: int) -> Timestamp | None:
+    return None if watermark <= MIN_MICROS else Timestamp(micros=watermark)

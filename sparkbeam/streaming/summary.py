@@ -1,0 +1,179 @@
+"""A micro-batch in figures, for whoever looks at the query while it runs.
+
+It is made where the micro-batch ends, out of what the shards say of themselves, and kept with
+the feedback of the micro-batch.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from apache_beam.metrics import monitoring_infos
+
+from sparkbeam.plan.layers import Topology
+from sparkbeam.plan.model import Stage
+from sparkbeam.plan.sparkio import READ_URN
+from sparkbeam.worker.metrics import Counts, TaskReport
+from sparkbeam.worker.streaming.rows import StageStatus, Status, Tick
+from sparkbeam.worker.streaming.stages import DROPPED_DUE_TO_LATENESS, NAMESPACE
+from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """A stage at the end of a micro-batch, over all shards; times are in microseconds.
+
+    Attributes:
+        new: the elements of the micro-batch.
+        total: the elements of all micro-batches so far.
+        dropped_late: elements that came too late, in all micro-batches so far.
+        input_watermark, output_watermark: the least of all shards.
+        keys: of how many keys it has state.
+        state_bytes: how much state it has.
+    """
+
+    new: Counts = field(default_factory=Counts)
+    total: Counts = field(default_factory=Counts)
+    dropped_late: int = 0
+    input_watermark: int = MIN_MICROS
+    output_watermark: int = MIN_MICROS
+    keys: int = 0
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A micro-batch; times are in microseconds, by the clock of the machine if not said otherwise.
+
+    Attributes:
+        number: of its tick; the first of a query is 1.
+        ended: when its output was complete.
+        duration: how long it took.
+        elements: how many elements the pipeline has taken in.
+        source_watermark: the least watermark of the sources, in the time of their elements;
+            None where it says nothing of how far the pipeline is behind.
+        stages: by their ids.
+    """
+
+    number: int
+    ended: int
+    duration: int
+    elements: int
+    source_watermark: int | None
+    stages: Mapping[str, StageSummary]
+
+    def content(self) -> dict[str, Any]:
+        """All of it as what JSON can say."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "MicroBatch":
+        """The inverse of :meth:`content`."""
+        stages = {
+            id: StageSummary(
+                **{**stage, "new": Counts(*stage["new"]), "total": Counts(*stage["total"])}
+            )
+            for id, stage in content["stages"].items()
+        }
+        return cls(**{**content, "stages": stages})
+
+
+def summary(
+    topology: Topology,
+    tick: Tick,
+    statuses: Iterable[Status],
+    new: Mapping[str, TaskReport],
+    total: Mapping[str, TaskReport],
+    *,
+    since: int,
+    now: int,
+) -> MicroBatch:
+    """Sums a micro-batch up.
+
+    Args:
+        topology: what runs.
+        tick: of the micro-batch.
+        statuses: of each shard of each layer but the first.
+        new: a report for each stage that had something to do, by its id.
+        total: the same over all micro-batches so far.
+        since: a time at which the micro-batch had not begun; in microseconds.
+        now: when it has ended.
+    """
+    of_stage: dict[str, list[StageStatus]] = defaultdict(list)
+    for status in statuses:
+        for id, stage_status in status.stages.items():
+            of_stage[id].append(stage_status)
+    stages = {}
+    for stage in topology.plan.stages:
+        found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
+        stages[stage.id] = StageSummary(
+            new=_counts(new, stage),
+            total=_counts(total, stage),
+            dropped_late=_dropped(total, stage),
+            input_watermark=min(status.input_watermark for status in found),
+            output_watermark=min(status.output_watermark for status in found),
+            keys=sum(status.keys for status in found),
+            state_bytes=sum(status.state_bytes for status in found),
+        )
+    return MicroBatch(
+        number=tick.number,
+        ended=now,
+        # The clock of a TestStream is another one, which stands near the epoch.
+        duration=max(0, now - max(since, tick.rounds[-1].time)),
+        elements=_taken_in(topology, stages),
+        source_watermark=_source_watermark(topology, tick, stages),
+        stages=stages,
+    )
+
+
+def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus:
+    """A stage of the first layer is as far as its sources are, as nothing is kept there."""
+    marks = tick.rounds[-1].watermarks
+    roots = {root for tag in stage.inputs for root in topology.roots(tag)}
+    watermark = min((marks[root] for root in roots), default=MAX_MICROS)
+    return StageStatus(watermark, watermark)
+
+
+def _counts(reports: Mapping[str, TaskReport], stage: Stage) -> Counts:
+    return reports[stage.id].counts if stage.id in reports else Counts()
+
+
+def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
+    infos = reports[stage.id].infos if stage.id in reports else ()
+    return sum(
+        monitoring_infos.extract_counter_value(info)
+        for info in infos
+        if info.labels.get(monitoring_infos.NAMESPACE_LABEL) == NAMESPACE
+        and info.labels.get(monitoring_infos.NAME_LABEL) == DROPPED_DUE_TO_LATENESS
+    )
+
+
+def _taken_in(topology: Topology, stages: Mapping[str, StageSummary]) -> int:
+    """The new elements of what feeds the pipeline.
+
+    What bounded splittable DoFns read is not among them.
+    """
+    plan = topology.plan
+    elements = 0
+    for source in plan.sources:
+        for _, tag in source.outputs:
+            # All who read a source get the same elements.
+            readers = [stage for stage in plan.stages if tag in stage.inputs]
+            elements += max((stages[stage.id].new.elements for stage in readers), default=0)
+    for stage in plan.stages:
+        if stage.creates or stage.reads_unbounded:
+            elements += stages[stage.id].new.busiest
+    return elements
+
+
+def _source_watermark(
+    topology: Topology, tick: Tick, stages: Mapping[str, StageSummary]
+) -> int | None:
+    plan = topology.plan
+    if any(source.urn != READ_URN for source in plan.sources):
+        return None  # A TestStream has a time of its own.
+    marks = [*tick.rounds[-1].watermarks.values()]
+    marks += [stages[stage.id].output_watermark for stage in plan.stages if stage.reads_unbounded]
+    least = min(marks, default=MAX_MICROS)
+    return least if MIN_MICROS < least < MAX_MICROS else None

@@ -1,0 +1,60 @@
+"""Progress of a streaming query on Spark."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
+
+from sparkbeam import SparkBeamOptions, SparkRunner
+from sparkbeam.progress.model import StageState, StreamingProgress
+
+WAIT_SECONDS = 90
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_figures_move_while_the_query_runs(spark: Any) -> None:
+    p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(["--streaming"]))
+    (
+        p
+        | PeriodicImpulse(fire_interval=0.1)
+        | beam.WindowInto(FixedWindows(1))
+        | beam.Map(lambda stamp: (int(stamp) % 3, 1))
+        | beam.CombinePerKey(sum)
+        | "Counts" >> beam.Map(str)
+    )
+    result = p.run()
+
+    def progress() -> StreamingProgress:
+        found = result.progress()
+        assert isinstance(found, StreamingProgress)
+        return found
+
+    def counted(found: StreamingProgress) -> int:
+        (stage,) = (stage for stage in found.stages if "Counts" in stage.name.split(" + "))
+        return stage.elements
+
+    try:
+        assert progress().state is StageState.WAITING
+        until(lambda: counted(progress()) > 0)
+        first = progress()
+        until(lambda: counted(progress()) > counted(first))
+        second = progress()
+    finally:
+        result.cancel()
+    assert second.micro_batch > first.micro_batch
+    assert second.per_second > 0
+    assert second.batch_seconds > 0
+    assert second.lag_seconds is not None
+    marks = [found.stages[-1].input_watermark for found in (first, second)]
+    assert None not in marks
+    assert marks[0] < marks[1]  # type: ignore[operator]
+    assert progress().state is StageState.STOPPED

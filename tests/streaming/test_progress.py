@@ -1,0 +1,273 @@
+"""What is told of a streaming query while it runs."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.userstate import BagStateSpec
+from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+from in_process import Spark, StreamingRunner
+
+from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.progress.streaming import StreamingTracker
+from sparkbeam.streaming import source
+from sparkbeam.streaming.summary import MicroBatch, StageSummary
+from sparkbeam.worker.metrics import Counts
+
+SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """Spark's workers cannot import this module."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture
+def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
+    """The progress after each micro-batch; an event of a TestStream is one."""
+    seen: list[StreamingProgress] = []
+    note = StreamingTracker.note
+
+    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
+        note(tracker, batch)
+        seen.append(tracker.snapshot())
+
+    monkeypatch.setattr(StreamingTracker, "note", look)
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    return seen
+
+
+def pipeline(spark: Spark | None = None, *options: str) -> beam.Pipeline:
+    flags = PipelineOptions(["--streaming", *options])
+    return beam.Pipeline(runner=StreamingRunner(spark), options=flags)
+
+
+def at(*stamps: int) -> list[TimestampedValue]:
+    """Numbers, each at the second that it names."""
+    return [TimestampedValue(stamp, stamp) for stamp in stamps]
+
+
+def stages(snapshots: list[StreamingProgress], label: str) -> list[StreamingStageProgress]:
+    """The stage with a label, after each micro-batch."""
+    found = [[s for s in each.stages if label in s.name.split(" + ")] for each in snapshots]
+    assert all(len(matching) == 1 for matching in found)
+    return [matching[0] for matching in found]
+
+
+def test_a_grouping_tells_its_watermarks_and_holds(snapshots: list[StreamingProgress]) -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements(at(3, 5))
+        .advance_watermark_to(7)
+        .advance_watermark_to(12)
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        (
+            p
+            | events
+            | "Windows"
+            >> beam.WindowInto(
+                FixedWindows(10), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST
+            )
+            | beam.WithKeys("k")
+            | beam.GroupByKey()
+            | "After" >> beam.Map(str)
+        )
+    after = stages(snapshots, "After")
+    assert [(s.input_watermark, s.output_watermark, s.hold) for s in after] == [
+        (None, None, None),
+        (Timestamp(7), Timestamp(3), Timestamp(3)),
+        (Timestamp(12), Timestamp(12), None),
+        (MAX_TIMESTAMP, MAX_TIMESTAMP, None),
+    ]
+    # It keeps nothing, so it is as far as the source.
+    before = stages(snapshots, "Windows")
+    assert [s.output_watermark for s in before[:3]] == [None, Timestamp(7), Timestamp(12)]
+
+
+class Remembering(beam.DoFn):
+    """Keeps each element in the state of its key and window."""
+
+    KEPT = BagStateSpec("kept", StrUtf8Coder())
+
+    def process(
+        self, element: tuple[str, str], kept: Any = beam.DoFn.StateParam(KEPT)
+    ) -> Iterator[None]:
+        kept.add(element[1])
+        yield from ()
+
+
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_state_is_counted_until_its_windows_expire(
+    snapshots: list[StreamingProgress], size: int
+) -> None:
+    words = ["a" * size, "b" * size, "c" * size]
+    events = (
+        TestStream(coder=StrUtf8Coder())
+        .add_elements([TimestampedValue(word, 5) for word in words])
+        .advance_watermark_to(11)
+        .advance_watermark_to(30)
+    )
+    with pipeline() as p:
+        keyed = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.WindowInto(FixedWindows(10), allowed_lateness=5)
+            | beam.WithKeys(lambda word: word[0])
+        )
+        keyed | "Group" >> beam.GroupByKey() | "Grouped" >> beam.Map(str)
+        keyed | "Remember" >> beam.ParDo(Remembering())
+    remembering = stages(snapshots, "Remember")
+    assert [stage.keys for stage in remembering] == [3, 3, 0, 0]
+    assert [stage.state_bytes > 3 * size for stage in remembering] == [True, True, False, False]
+    assert remembering[-1].state_bytes == 0
+    grouped = stages(snapshots, "Grouped")
+    assert grouped[0].keys == 3
+    assert grouped[0].state_bytes > 3 * size
+    assert (grouped[-1].keys, grouped[-1].state_bytes) == (0, 0)
+
+
+def test_what_waits_for_a_side_input_counts_as_state(snapshots: list[StreamingProgress]) -> None:
+    events = (
+        TestStream()
+        .add_elements(at(1), tag="main")
+        .advance_watermark_to_infinity(tag="main")
+        .add_elements(at(2), tag="side")
+        .advance_watermark_to_infinity(tag="side")
+    )
+    with pipeline() as p:
+        found = p | events
+        side = beam.pvalue.AsList(found["side"] | "windows" >> beam.WindowInto(FixedWindows(10)))
+        main = found["main"] | beam.WindowInto(FixedWindows(10))
+        main | "Waits" >> beam.Map(lambda n, seen: (n, seen), seen=side)
+    waits = stages(snapshots, "Waits")
+    assert waits[0].state_bytes > 0
+    assert waits[1].hold == Timestamp(1)
+    assert [stage.elements for stage in waits] == [0, 0, 0, 1]
+
+
+def test_late_elements_are_counted_where_they_are_dropped(
+    snapshots: list[StreamingProgress],
+) -> None:
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements(at(1))
+        .advance_watermark_to(13)
+        .add_elements(at(2, 3))
+        .add_elements(at(4, 15))
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        windows = p | events | "Windows" >> beam.WindowInto(FixedWindows(10))
+        windows | beam.WithKeys("k") | beam.GroupByKey() | "After" >> beam.Map(str)
+    assert [stage.dropped_late for stage in stages(snapshots, "After")] == [0, 0, 2, 3, 3]
+    assert {stage.dropped_late for stage in stages(snapshots, "Windows")} == {0}
+    assert snapshots[-1].dropped_late == 3
+
+
+def test_elements_add_up(snapshots: list[StreamingProgress]) -> None:
+    events = TestStream(coder=VarIntCoder()).add_elements(at(1, 2)).add_elements(at(3))
+    with pipeline() as p:
+        p | events.advance_watermark_to_infinity() | "Twice" >> beam.FlatMap(lambda n: [n, n])
+    assert [snapshot.micro_batch for snapshot in snapshots] == [1, 2, 3]
+    twice = stages(snapshots, "Twice")
+    assert [stage.elements for stage in twice] == [2, 3, 3]
+    assert all(snapshot.per_second > 0 for snapshot in snapshots)
+
+
+def test_a_test_stream_is_not_behind(snapshots: list[StreamingProgress]) -> None:
+    events = TestStream(coder=VarIntCoder()).advance_watermark_to(5).add_elements(at(7))
+    with pipeline() as p:
+        p | events.advance_watermark_to_infinity() | beam.Map(str)
+    assert {snapshot.lag_seconds for snapshot in snapshots} == {None}
+
+
+def test_the_end_is_told() -> None:
+    p = pipeline()
+    p | beam.Create([1, 2, 3]) | beam.Map(str)
+    result = p.run()
+    result.wait_until_finish()
+    progress = result.progress()
+    assert progress.state is StageState.DONE
+    assert sum(stage.elements for stage in progress.stages) > 0
+    assert all(stage.output_watermark == MAX_TIMESTAMP for stage in progress.stages)
+
+
+def test_a_run_that_finds_all_done_tells_what_the_one_before_did(tmp_path: Any) -> None:
+    spark = Spark()
+    told = []
+    for _ in range(2):
+        p = pipeline(spark, f"--checkpoint_location={tmp_path}")
+        p | beam.Create([1, 2, 3]) | beam.Map(str)
+        result = p.run()
+        result.wait_until_finish()
+        told.append(result.progress())
+    first, second = told
+    assert first.micro_batch > 0
+    assert second.micro_batch == first.micro_batch
+    assert second.stages == first.stages
+
+
+# The tracker.
+
+
+def batch(number: int, second: float, elements: int, mark: float | None = None) -> MicroBatch:
+    """A micro-batch of one second that ends at a second."""
+    return MicroBatch(
+        number=number,
+        ended=int(second * SECOND),
+        duration=SECOND,
+        elements=elements,
+        source_watermark=None if mark is None else int(mark * SECOND),
+        stages={},
+    )
+
+
+def tracked(*batches: MicroBatch, now: float = 0.0) -> StreamingProgress:
+    tracker = StreamingTracker(EMPTY, clock=lambda: now)
+    for each in batches:
+        tracker.note(each)
+    return tracker.snapshot()
+
+
+EMPTY: Any = type("Plan", (), {"stages": ()})
+
+
+def test_nothing_is_known_before_the_first_micro_batch() -> None:
+    assert tracked() == StreamingProgress()
+
+
+def test_the_lag_grows_while_nothing_comes() -> None:
+    last = batch(1, 100.0, 10, mark=98.0)
+    assert [tracked(last, now=now).lag_seconds for now in (100.0, 104.0)] == [2.0, 6.0]
+
+
+def test_a_rate_counts_the_time_between_micro_batches() -> None:
+    assert tracked(batch(1, 1.0, 100)).per_second == 100
+    assert tracked(batch(1, 1.0, 100), batch(2, 5.0, 100)).per_second == 40
+
+
+def test_a_rate_is_that_of_the_last_micro_batches() -> None:
+    before = [batch(number, number, 1_000_000) for number in range(1, 20)]
+    after = [batch(number, number, 10) for number in range(20, 40)]
+    progress = tracked(*before, *after)
+    assert progress.per_second == 10
+    assert (progress.micro_batch, progress.batch_seconds) == (39, 1.0)
+
+
+def test_a_summary_travels_as_json() -> None:
+    stage = StageSummary(Counts(1, 2), Counts(3, 4), 5, -6, 7, 8, 9)
+    whole = MicroBatch(1, 2, 3, 4, None, {"s": stage})
+    assert MicroBatch.of(json.loads(json.dumps(whole.content()))) == whole
