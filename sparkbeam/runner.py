@@ -150,6 +150,7 @@ class SparkRunner(PipelineRunner):
         self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
     ) -> SparkPipelineResult:
         cancellation = Cancellation(session)
+        levels = spark_options.log_levels(options)
         monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
             cancel_work=cancellation.interrupt,
@@ -167,6 +168,7 @@ class SparkRunner(PipelineRunner):
                     shards=options.shards,
                     trigger=options.trigger,
                     max_batch_elements=options.max_batch_elements,
+                    levels=levels,
                     proceed=cancellation.check,
                     committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
                     observed=monitor.observe,
@@ -176,6 +178,7 @@ class SparkRunner(PipelineRunner):
                 plan,
                 parallelism=options.spark_parallelism,
                 reporter=monitor.reporter,
+                levels=levels,
                 proceed=cancellation.check,
             ).run()
 

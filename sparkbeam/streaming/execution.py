@@ -24,6 +24,7 @@ from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.spark_sources import newest_seen, source_rows
 from sparkbeam.streaming.summary import MicroBatch, summary
+from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
 from sparkbeam.worker.streaming.rows import DDL, REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
@@ -44,6 +45,7 @@ class StreamingExecution:
         shards: into how many shards the keys are divided; None for the number of cores.
         trigger: when micro-batches start, as ``--trigger`` says.
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
+        levels: what the workers log.
         proceed: called now and then; the run ends with what it raises.
         committed: called with all reports so far when a micro-batch has done its work.
         observed: called with the figures of each micro-batch when it has done its work.
@@ -61,6 +63,7 @@ class StreamingExecution:
         shards: int | None = None,
         trigger: str | None = None,
         max_batch_elements: int | None = None,
+        levels: LogLevels | None = None,
         proceed: Callable[[], None] = lambda: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
@@ -81,6 +84,7 @@ class StreamingExecution:
         self._sinks = SparkSinks(plan, self._files)
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
+        self._levels = levels
         self._proceed = proceed
         self._tell = committed
         self._observe = observed
@@ -162,7 +166,7 @@ class StreamingExecution:
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
         first, *later = layer_tasks(
-            uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements
+            uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements, self._levels
         )
         plan = self._topology.plan
         for source in spark_sources(plan):
