@@ -1,11 +1,14 @@
 """The pipeline options of the runner."""
 
 import argparse
+import logging
 import re
+from collections.abc import Iterator
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.worker.logs import LogLevels
 
 AVAILABLE_NOW = "available-now"
 """The value of ``--trigger`` with which a query ends when it has done what is there."""
@@ -127,11 +130,41 @@ def problems(options: SparkBeamOptions) -> list[str]:
             f"--trigger={options.trigger} is neither {AVAILABLE_NOW} nor an interval "
             "such as '10 seconds'."
         )
+    for option, value in _log_levels(options):
+        if _level(value) is None:
+            found.append(
+                f"--{option}: {value} is not a level: use DEBUG, INFO, WARNING, ERROR or a number."
+            )
     for setting in options.spark_conf or ():
         key, separator, _ = setting.partition("=")
         if not separator or not key.startswith("spark."):
             found.append(f"--spark_conf={key}… is not of the form spark.some.key=value.")
     return found
+
+
+def log_levels(options: PipelineOptions) -> LogLevels:
+    """What workers log by Beam's own options, which are those of its SDK harness."""
+    worker = options.view_as(WorkerOptions)
+    default = _level(worker.default_sdk_harness_log_level)
+    overrides = worker.sdk_harness_log_level_overrides or {}
+    return LogLevels(
+        LogLevels.default if default is None else default,
+        {name: _level(value) or logging.NOTSET for name, value in overrides.items()},
+    )
+
+
+def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:
+    worker = options.view_as(WorkerOptions)
+    if worker.default_sdk_harness_log_level is not None:
+        yield "default_sdk_harness_log_level", worker.default_sdk_harness_log_level
+    for value in (worker.sdk_harness_log_level_overrides or {}).values():
+        yield "sdk_harness_log_level_overrides", value
+
+
+def _level(value: object) -> int | None:
+    """A level by its name or number; None if it is none."""
+    text = str(value).strip().upper()
+    return int(text) if text.isdecimal() else logging.getLevelNamesMapping().get(text)
 
 
 def checked(options: PipelineOptions) -> SparkBeamOptions:

@@ -149,6 +149,7 @@ class SparkRunner(PipelineRunner):
     ) -> SparkPipelineResult:
         cancellation = Cancellation(session)
         drain = threading.Event()
+        levels = spark_options.log_levels(options)
         monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
             cancel_work=cancellation.interrupt,
@@ -174,6 +175,7 @@ class SparkRunner(PipelineRunner):
                     shards=options.shards,
                     trigger=options.trigger,
                     max_batch_elements=options.max_batch_elements,
+                    levels=levels,
                     proceed=cancellation.check,
                     drain=drain,
                     committed=committed,
@@ -184,6 +186,7 @@ class SparkRunner(PipelineRunner):
                 plan,
                 parallelism=options.spark_parallelism,
                 reporter=monitor.reporter,
+                levels=levels,
                 proceed=cancellation.check,
             ).run()
 

@@ -26,6 +26,7 @@ from sparkbeam.io import frames
 from sparkbeam.io.delivery import Delivery
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.metrics import Reporter
 from sparkbeam.worker.packing import plain_row
 from sparkbeam.worker.rows import METRICS_TAG
@@ -41,6 +42,7 @@ class BatchExecution:
         plan: what to run.
         parallelism: the number of partitions of a shuffle, or None for Spark's choice.
         reporter: where the workers send live progress, or None.
+        levels: what the workers log.
         proceed: called before each Spark job; the run ends with what it raises.
     """
 
@@ -53,12 +55,14 @@ class BatchExecution:
         *,
         parallelism: int | None = None,
         reporter: Reporter | None = None,
+        levels: LogLevels | None = None,
         proceed: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
         self._plan = plan
         self._parallelism = parallelism
         self._reporter = reporter
+        self._levels = levels or LogLevels()
         self._proceed = proceed
         self._run_id = uuid.uuid4().hex
         self._cores = sessions.cores(session)
@@ -104,6 +108,7 @@ class BatchExecution:
             reporter=self._reporter,
             tasks=self._tasks(stage),
             repeatable=self._repeatable,
+            levels=self._levels,
         )
         rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:

@@ -18,6 +18,7 @@ _CUT = "..."
 _UNKNOWN = "-"
 _END = "end"
 _KILO = 1000
+_LEAST_RATE = 0.5
 
 
 def summary(progress: Progress, seconds: float) -> str:
@@ -68,7 +69,7 @@ def elements(stage: StageProgress) -> str:
 
 def rate(stage: StageProgress | StreamingStageProgress) -> str:
     """The same per second."""
-    return f"{stage.per_second:,.0f}/s" if stage.per_second else ""
+    return f"{stage.per_second:,.0f}/s" if stage.per_second >= _LEAST_RATE else ""
 
 
 def moment(watermark: Timestamp | None, today: date) -> str:

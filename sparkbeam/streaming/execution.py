@@ -21,6 +21,7 @@ from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.summary import MicroBatch
+from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
 from sparkbeam.worker.streaming.rows import DDL
@@ -41,6 +42,7 @@ class StreamingExecution:
         shards: into how many shards the keys are divided; None for the number of cores.
         trigger: when micro-batches start, as ``--trigger`` says.
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
+        levels: what the workers log.
         proceed: called now and then; the run ends with what it raises.
         drain: once it is set, the sources end, and the run when all has been processed.
         committed: called with all reports so far when a micro-batch has been committed.
@@ -59,6 +61,7 @@ class StreamingExecution:
         shards: int | None = None,
         trigger: str | None = None,
         max_batch_elements: int | None = None,
+        levels: LogLevels | None = None,
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
@@ -83,6 +86,7 @@ class StreamingExecution:
         self._shards = _shards(self._session, count)
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
+        self._levels = levels
         self._proceed = proceed
         self._drain = drain or threading.Event()
         self._tell = committed
@@ -182,7 +186,7 @@ class StreamingExecution:
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
         first, *later = layer_tasks(
-            uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements
+            uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements, self._levels
         )
         plan = self._topology.plan
         for source in spark_sources(plan):

@@ -16,14 +16,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
-from sparkbeam.worker import failure, metrics, sources
+from sparkbeam.worker import failure, logs, metrics, sources
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
@@ -46,6 +46,7 @@ class StageTask:
         reporter: where live progress goes, or None.
         tasks: in how many tasks the stage runs if it reads nothing.
         repeatable: two attempts of a task are to put out the same report.
+        levels: what is logged.
     """
 
     run_id: str
@@ -54,9 +55,11 @@ class StageTask:
     reporter: metrics.Reporter | None = None
     tasks: int = 1
     repeatable: bool = False
+    levels: logs.LogLevels = field(default_factory=logs.LogLevels)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
+        logs.install(self.levels)
         return _Run(self, batches).output()
 
 
@@ -114,7 +117,7 @@ class _Run:
         raise _Abandoned
 
     def _work(self) -> None:
-        stage = self._task.stage
+        label = logs.at(self._task.stage)
         outcome: BaseException | None = None
         try:
             self._run_stage()
@@ -122,7 +125,7 @@ class _Run:
             return
         except BaseException as error:
             self._tally.failed()
-            outcome = failure.report(error, stage.labels[-1])
+            outcome = failure.report(error, label)
         with contextlib.suppress(_Abandoned):
             self._put(outcome)
 

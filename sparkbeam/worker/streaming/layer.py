@@ -7,11 +7,11 @@ others run shard by shard, each over the state of its own.
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
-from sparkbeam.worker import failure
+from sparkbeam.worker import failure, logs
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.stage import settle
 from sparkbeam.worker.streaming.kinds import stage_run
@@ -50,6 +50,7 @@ class LayerTask:
         roots: for each port of the first layer, the sources on which its watermark depends.
         max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
         readers: for each later layer, the tags of this one whose watermarks it needs.
+        levels: what is logged.
     """
 
     run_id: str
@@ -62,6 +63,7 @@ class LayerTask:
     roots: Mapping[int, frozenset[int]]
     readers: Mapping[int, frozenset[int]]
     max_elements: int = READ_ELEMENTS
+    levels: logs.LogLevels = field(default_factory=logs.LogLevels)
 
 
 def layer_tasks(
@@ -69,6 +71,7 @@ def layer_tasks(
     topology: Topology,
     shards: tuple[int, ...],
     max_batch_elements: int | None = None,
+    levels: logs.LogLevels | None = None,
 ) -> list[LayerTask]:
     """The tasks of all layers."""
     max_elements = READ_ELEMENTS
@@ -100,6 +103,7 @@ def layer_tasks(
                 roots=roots,
                 max_elements=max_elements,
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
+                levels=levels or logs.LogLevels(),
             )
         )
     return tasks
@@ -138,13 +142,14 @@ class Turn(ABC):
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
         """
         settle()
+        logs.install(self._task.levels)
         for row in rows:
             yield from self._take(row)
         label = self._task.stages[0].labels[-1] if self._task.stages else ""
         self._inbox = self._data.pop(0, {})
         try:
             for stage in self._task.stages:
-                label = stage.labels[-1]
+                label = logs.at(stage)
                 self._runs.append(stage_run(self._task, stage, self._state, self._router))
             count = len(self._tick.rounds) if self._tick is not None else 0
             for number in range(max([1, count, *(late + 1 for late in self._data)])):
@@ -152,7 +157,7 @@ class Turn(ABC):
                     self._inbox = self._data.pop(number, {})
                 self._router.begin(number)
                 for run in self._round(number):
-                    label = run.stage.labels[-1]
+                    label = logs.at(run.stage)
                 self._router.flush()
                 yield from self._taken()
         except Exception as error:

@@ -1,0 +1,148 @@
+"""What becomes of the log records of the user's code."""
+
+import contextlib
+import io
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from in_process import StreamingRunner
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.options import checked, log_levels
+from sparkbeam.worker import logs
+from sparkbeam.worker.logs import LogLevels, StepHandler
+
+PROGRAM = """
+import logging
+import sys
+import apache_beam as beam
+from apache_beam.transforms.window import FixedWindows
+from sparkbeam import SparkRunner
+
+class Telling(beam.DoFn):
+    def setup(self):
+        logging.warning("set up")
+
+    def process(self, element):
+        logging.getLogger("mine").warning("element %s", element)
+        logging.getLogger("mine").info("quiet")
+        logging.getLogger("other").info("info %s", element)
+        yield element
+
+def mapped(element):
+    logging.warning("mapped %s", element)
+    return element, 1
+
+p = beam.Pipeline(SparkRunner(), argv=["--spark_master=local[1]", *sys.argv[1:]])
+(
+    p
+    | beam.Create(["a"])
+    | "Tell" >> beam.ParDo(Telling())
+    | "Map it" >> beam.Map(mapped)
+    | beam.GroupByKey()
+    | "Last" >> beam.Map(lambda pair: logging.error("last %s", pair[0]))
+)
+p.run().wait_until_finish()
+"""
+
+
+@pytest.mark.parametrize("mode", [[], ["--streaming"]], ids=["batch", "streaming"])
+def test_records_have_the_label_of_their_step(mode: list[str]) -> None:
+    options = ['--sdk_harness_log_level_overrides={"other": "INFO"}', *mode]
+    program = [sys.executable, "-c", PROGRAM, *options]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    found = [line for line in done.stderr.splitlines() if line.startswith(("WARN", "INFO", "ERR"))]
+    assert set(found) >= {
+        "WARNING:Tell:mine:element a",
+        "INFO:Tell:other:info a",
+        "WARNING:Map it:root:mapped a",
+        "ERROR:Last:root:last a",
+    }
+    assert "quiet" not in done.stderr
+    # A stage is set up as a whole.
+    assert any("Tell + Map it:root:set up" in line for line in found)
+
+
+class Telling(beam.DoFn):
+    def setup(self) -> None:
+        logging.error("set up")
+
+    def process(self, element: str) -> Iterator[str]:
+        logging.getLogger("mine").warning("element %s", element)
+        yield element
+
+
+def test_code_without_a_step_of_its_own_has_the_labels_of_the_stage() -> None:
+    written = io.StringIO()
+    handler = StepHandler()
+    handler.setStream(written)
+    with in_worker(handler, spark=False), beam.Pipeline(StreamingRunner()) as p:
+        p | beam.Create(["a"]) | "Tell" >> beam.ParDo(Telling()) | "Then" >> beam.Map(str)
+    lines = written.getvalue().splitlines()
+    assert "WARNING:Tell:mine:element a" in lines
+    assert any(line.endswith("Tell + Then:root:set up") for line in lines)
+
+
+@contextlib.contextmanager
+def in_worker(*handlers: logging.Handler, spark: bool = True) -> Iterator[logging.Logger]:
+    """The root logger as in a worker of Spark that has such handlers."""
+    root = logging.getLogger()
+    level = root.level
+    with pytest.MonkeyPatch.context() as patch:
+        # Not in a fixture: pytest adds handlers of its own when the test begins.
+        patch.setattr(root, "handlers", list(handlers))
+        patch.setattr("pyspark.TaskContext.get", lambda: object() if spark else None)
+        yield root
+    root.setLevel(level)
+
+
+def test_a_handler_of_somebody_else_stays_alone() -> None:
+    others = logging.NullHandler()
+    with in_worker(others) as root:
+        logs.install(LogLevels(logging.DEBUG))
+        assert root.handlers == [others]
+        assert root.level != logging.DEBUG
+
+
+def test_ours_takes_the_place_of_the_one_of_python() -> None:
+    with in_worker() as root:
+        logging.basicConfig()
+        for _ in range(2):
+            logs.install(LogLevels())
+        assert [type(handler) for handler in root.handlers] == [StepHandler]
+
+
+def test_levels_are_those_of_the_last_pipeline() -> None:
+    logger = logging.getLogger("some.module.part")
+    with in_worker():
+        logs.install(LogLevels(logging.INFO, {"some.module": logging.DEBUG}))
+        assert logger.getEffectiveLevel() == logging.DEBUG
+        logs.install(LogLevels())
+        assert logger.getEffectiveLevel() == logging.WARNING
+
+
+def test_nothing_changes_outside_of_spark() -> None:
+    with in_worker(spark=False) as root:
+        logs.install(LogLevels())
+        assert root.handlers == []
+
+
+def test_levels_are_beams_options() -> None:
+    options = PipelineOptions(
+        [
+            "--default_sdk_harness_log_level=INFO",
+            '--sdk_harness_log_level_overrides={"a.b": "debug", "c": 35}',
+        ]
+    )
+    assert log_levels(options) == LogLevels(logging.INFO, {"a.b": logging.DEBUG, "c": 35})
+    assert log_levels(PipelineOptions([])) == LogLevels(logging.WARNING)
+
+
+def test_a_wrong_level_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="LOUD is not a level"):
+        checked(PipelineOptions(["--default_sdk_harness_log_level=LOUD"]))
