@@ -2,8 +2,9 @@
 
 Run with ``python bench/soak.py --query 3,11 --rate 2000 --minutes 10``. The queries run at the same
 time in one session, each over a stream of its own. Time in the events goes as the clock does.
-The table has a row for each minute: means of the memory, of the entries in the state and of
-the time of a micro-batch. A series is flat if its mean over the last third is at most a tenth
+The table has a row for each minute: means of the memory (the JVM's heap after a collection of
+garbage), of the entries in the state, which are pages of many keys, and of the time of a
+micro-batch. A series is flat if its mean over the last third is at most a tenth
 above that over the middle third. Ends with 1 if one is not.
 """
 
@@ -32,6 +33,7 @@ from sparkbeam.options import SparkBeamOptions
 
 MIB = 1 << 20
 SAMPLE_SECONDS = 5.0
+HEAP_SECONDS = 30.0
 GROWTH = 0.1
 START_SECONDS = 120.0
 
@@ -130,12 +132,24 @@ def memory() -> Iterator[tuple[str, float]]:
     yield "driver, MiB", resident(psutil.Process()) / MIB
 
 
-def watched(runs: list[Run], seconds: float) -> Series:
+def heap(spark: Any) -> Iterator[tuple[str, float]]:
+    """What is alive in the JVM."""
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()
+    runtime.gc()
+    yield "JVM's heap, MiB", (runtime.totalMemory() - runtime.freeMemory()) / MIB
+
+
+def watched(runs: list[Run], spark: Any, seconds: float) -> Series:
     """Samples of all series while the queries run."""
     series: Series = defaultdict(list)
     start = time.monotonic()
+    heap_at = 0.0
     while (now := time.monotonic() - start) < seconds:
-        for source in (memory(), *(run.sample() for run in runs)):
+        sources = [memory(), *(run.sample() for run in runs)]
+        if now >= heap_at:
+            heap_at = now + HEAP_SECONDS
+            sources.append(heap(spark))
+        for source in sources:
             for name, value in source:
                 series[name].append((now, value))
         for run in runs:
@@ -193,7 +207,7 @@ def main() -> None:
         for number in arguments.query.split(",")
     ]
     try:
-        series = watched(runs, seconds)
+        series = watched(runs, spark, seconds)
     finally:
         for run in runs:
             run.result.cancel()
