@@ -41,9 +41,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--events", type=int, default=30_000)
+    parser.add_argument("--events", type=int, default=16_000)
     parser.add_argument("--rate", type=float, default=200.0, help="events a second")
-    parser.add_argument("--seconds", type=float, default=1800.0, help="the longest time in all")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="the longest time in all")
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     plan = [(chance.choice(KINDS), chance.uniform(*_KILLS_EVERY)) for _ in range(arguments.kills)]

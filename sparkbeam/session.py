@@ -103,6 +103,11 @@ def _defaults(cores: int | None) -> dict[str, str]:
     if cores is not None:
         defaults |= {
             "spark.ui.enabled": "false",
+            # What Spark keeps for the pages that nobody sees fills the heap of a long stream.
+            "spark.ui.retainedJobs": "50",
+            "spark.ui.retainedStages": "50",
+            "spark.ui.retainedTasks": "1000",
+            "spark.sql.ui.retainedExecutions": "50",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(2 * cores),
