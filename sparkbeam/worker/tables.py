@@ -29,29 +29,33 @@ _ENTRY_BYTES = 5 * OBJECT_BYTES
 IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
 """Types of values that may be kept as they are."""
 
-HASHED_AS_ENCODED = frozenset([int, str, bytes])
+HASHED_AS_ENCODED = (int, str, bytes)
 """Types of keys that are equal when, and only when, their encodings are."""
 
+_HASHED = frozenset(HASHED_AS_ENCODED)
 _SIZED = frozenset([str, bytes])
 _NO_WINDOW = object()
+_ENCODED = type(None)
+"""In place of the type of keys that are encoded already; a key that is None is one of them."""
 
 Run = tuple[bytes, bytes, int]
 """Encoded key, encoded run of values, combined timestamp in microseconds."""
 
 
+_Runs = dict[type, defaultdict[Any, list[Any]]]
+
+
 class _WindowTable:
-    """The runs of one window: lists of objects, and lists of encodings, by key."""
+    """The runs of one window: of objects, and of encodings, by the type of the key and the key."""
 
     def __init__(self) -> None:
-        self.objects: dict[type, defaultdict[Any, list[Any]]] = {
-            kind: defaultdict(list) for kind in HASHED_AS_ENCODED
-        }
-        self.encodings: dict[bytes, list[bytes]] = {}
+        self.objects: _Runs = {kind: defaultdict(list) for kind in HASHED_AS_ENCODED}
+        self.encodings: _Runs = {kind: defaultdict(list) for kind in (*HASHED_AS_ENCODED, _ENCODED)}
         self.stamps: dict[bytes, int] = {}
 
     def count(self) -> int:
         """The number of values."""
-        tables = (*self.objects.values(), self.encodings)
+        tables = (*self.objects.values(), *self.encodings.values())
         return sum(sum(map(len, by_key.values())) for by_key in tables)
 
 
@@ -86,23 +90,28 @@ class RunTable:
         """Adds many elements of a window; True when the table is full."""
         keys, values = zip(*pairs, strict=True)
         key_kinds, value_kinds = set(map(type, keys)), set(map(type, values))
-        if (
-            self._combine is None
-            and len(key_kinds) == 1
-            and key_kinds <= HASHED_AS_ENCODED
-            and value_kinds <= IMMUTABLE
-        ):
-            self._select(window)
-            by_key = self._last.objects[key_kinds.pop()]
-            before = len(by_key)
-            for key, value in pairs:
-                by_key[key].append(value)
-            self._bytes += OBJECT_BYTES * len(pairs) + _ENTRY_BYTES * (len(by_key) - before)
-            if value_kinds & _SIZED:
-                self._bytes += sum(len(value) for value in values if type(value) in _SIZED)
-        else:
+        if self._combine is not None or len(key_kinds) > 1 or not key_kinds <= _HASHED:
             for key, value in pairs:
                 self.add(window, key, value, stamp)
+            return self._bytes > TABLE_BYTES
+        self._select(window)
+        (kind,) = key_kinds
+        if value_kinds <= IMMUTABLE:
+            by_key = self._last.objects[kind]
+            sized = value_kinds & _SIZED
+        else:
+            by_key = self._last.encodings[kind]
+            sized = _SIZED
+            pairs = list(zip(keys, map(self._encode_value, values), strict=True))
+        before = len(by_key)
+        for key, value in pairs:
+            by_key[key].append(value)
+        new = len(by_key) - before
+        self._bytes += OBJECT_BYTES * len(pairs) + _ENTRY_BYTES * new
+        if new and kind in _SIZED:
+            self._bytes += new * sum(map(len, keys)) // len(keys)
+        if sized:
+            self._bytes += sum(len(value) for _, value in pairs if type(value) in _SIZED)
         return self._bytes > TABLE_BYTES
 
     def _select(self, window: Any) -> None:
@@ -118,25 +127,22 @@ class RunTable:
         if self._combine is not None:
             self._stamp(key, stamp)
         kind = type(value)
-        if kind in IMMUTABLE:
-            by_key = self._last.objects.get(type(key))
-            if by_key is not None:
-                run = by_key[key]
-                if not run:
-                    self._bytes += _ENTRY_BYTES
-                run.append(value)
-                self._bytes += OBJECT_BYTES + len(value) if kind in _SIZED else OBJECT_BYTES
-                return self._bytes > TABLE_BYTES
-        return self._add_encoded(self._encode_key(key), self._encode_value(value))
+        if kind in IMMUTABLE and type(key) in self._last.objects:
+            return self._append(self._last.objects[type(key)], key, value, sized=kind in _SIZED)
+        encoded = self._encode_value(value)
+        by_key = self._last.encodings.get(type(key))
+        if by_key is None or key is None:
+            by_key, key = self._last.encodings[_ENCODED], self._encode_key(key)
+        return self._append(by_key, key, encoded, sized=True)
 
-    def _add_encoded(self, key: bytes, value: bytes) -> bool:
-        run = self._last.encodings.get(key)
-        if run is None:
-            self._last.encodings[key] = [value]
-            self._bytes += _ENTRY_BYTES + len(key)
-        else:
-            run.append(value)
-        self._bytes += OBJECT_BYTES + len(value)
+    def _append(
+        self, by_key: defaultdict[Any, list[Any]], key: Any, value: Any, *, sized: bool
+    ) -> bool:
+        run = by_key[key]
+        if not run:
+            self._bytes += _ENTRY_BYTES + len(key) if type(key) in _SIZED else _ENTRY_BYTES
+        run.append(value)
+        self._bytes += OBJECT_BYTES + len(value) if sized else OBJECT_BYTES
         return self._bytes > TABLE_BYTES
 
     def _stamp(self, key: Any, stamp: int) -> None:
@@ -155,12 +161,15 @@ class RunTable:
         average = max(1, self._bytes) / max(1, sum(table.count() for table in windows.values()))
         self._clear()
         for window, table in windows.items():
-            for by_key in table.objects.values():
-                for keys, runs in _parts(by_key, self._runs.encode, average):
-                    encoded = list(map(self._encode_key, keys))
-                    yield window, encoded, runs, self._stamps(table, encoded)
-            for keys, runs in _parts(table.encodings, self._runs.join, average):
-                yield window, keys, runs, self._stamps(table, keys)
+            for tables, encode in (
+                (table.objects, self._runs.encode),
+                (table.encodings, self._runs.join),
+            ):
+                for kind, by_key in tables.items():
+                    for keys, runs in _parts(by_key, encode, average):
+                        if kind is not _ENCODED:
+                            keys = list(map(self._encode_key, keys))
+                        yield window, keys, runs, self._stamps(table, keys)
 
     def _stamps(self, table: _WindowTable, keys: list[bytes]) -> list[int]:
         if self._combine is None:
