@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.errors import ConfigurationError, PipelineCancelled
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import differences, fingerprint
 from sparkbeam.plan.layers import topology
@@ -20,6 +20,7 @@ from sparkbeam.streaming.files import Files, ServerFiles, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
+from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
@@ -77,10 +78,12 @@ class StreamingExecution:
         self._topology = topology(plan)
         self._is_temporary = checkpoint is None
         self._checkpoint = checkpoint or f"{tempfile.gettempdir()}/sparkbeam-{uuid.uuid4().hex}"
-        remote = sessions.is_connect(session)
-        self._poll_seconds = _REMOTE_POLL_SECONDS if remote else _POLL_SECONDS
+        self._is_remote = sessions.is_connect(session)
+        self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS
         self._files: Files = (
-            ServerFiles(self._session, self._checkpoint) if remote else files(self._checkpoint)
+            ServerFiles(self._session, self._checkpoint)
+            if self._is_remote
+            else files(self._checkpoint)
         )
         self._feedback = FeedbackFiles(self._files)
         self._shards = _shards(self._session, count)
@@ -91,6 +94,7 @@ class StreamingExecution:
         self._drain = drain or threading.Event()
         self._tell = committed
         self._observe = observed
+        self._stopping = False
         self._number: int | None = None
         self._reports: list[bytes] = []
 
@@ -103,7 +107,7 @@ class StreamingExecution:
         self._check_checkpoint()
         query = (
             self._rows()
-            .writeStream.foreachBatch(QuerySink(self._topology, self._checkpoint))
+            .writeStream.foreachBatch(self._sink())
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
             .start()
@@ -118,6 +122,7 @@ class StreamingExecution:
                 query.awaitTermination(self._poll_seconds)
             self._hear(query)
         finally:
+            self._stopping = True
             query.stop()
             error = query.exception()
             if self._is_temporary:
@@ -126,6 +131,18 @@ class StreamingExecution:
         if error is not None:
             raise error
         return self._reports
+
+    def _sink(self) -> Callable[[Any, int], None]:
+        sink = QuerySink(self._topology, self._checkpoint)
+        # Over Connect it works elsewhere, and does not know.
+        return sink if self._is_remote else StoppableSink(sink, self._is_stopping)
+
+    def _is_stopping(self) -> bool:
+        try:
+            self._proceed()
+        except PipelineCancelled:
+            return True
+        return self._stopping
 
     def _trigger_arguments(self) -> dict[str, Any]:
         if self._trigger is None:

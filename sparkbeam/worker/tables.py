@@ -98,10 +98,10 @@ class RunTable:
         (kind,) = key_kinds
         if value_kinds <= IMMUTABLE:
             by_key = self._last.objects[kind]
-            sized = value_kinds & _SIZED
+            sized = not value_kinds.isdisjoint(_SIZED)
         else:
             by_key = self._last.encodings[kind]
-            sized = _SIZED
+            sized = True
             pairs = list(zip(keys, map(self._encode_value, values), strict=True))
         before = len(by_key)
         for key, value in pairs:
