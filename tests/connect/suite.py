@@ -1,7 +1,6 @@
 """Tests over a Spark Connect session; ``test_connect.py`` runs them in a process of their own.
 
-A representative third of Beam's ``FnApiRunnerTest``: every third test in the order of their
-names. Those that follow are about what Connect does in its own way, and then streaming: the
+A third of Beam's ``FnApiRunnerTest``; what Connect does in its own way; and streaming: the
 tests of the model that also run on a classic session, and what becomes of files there.
 """
 
@@ -27,13 +26,11 @@ from test_model import (  # noqa: F401 - collected here.
     test_an_element_waits_for_the_window_of_its_side_input,
     test_timers_in_processing_time_follow_the_clock,
 )
+from third import ALL, CHOSEN
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
 from sparkbeam import session as sessions
 from sparkbeam.io import ForeachBatch
-
-ALL = sorted(name for name in dir(FnApiRunnerTest) if name.startswith("test"))
-CHOSEN = ALL[::3]
 
 
 @pytest.fixture(scope="module")
