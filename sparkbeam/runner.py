@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections.abc import Iterable
+from contextlib import closing
 from importlib import import_module
 from typing import Any
 
@@ -159,16 +160,9 @@ class SparkRunner(PipelineRunner):
             drain_work=drain.set if plan.streaming else None,
         )
 
-        micro_batches = 0
-
-        def committed(found: list[bytes]) -> None:
-            nonlocal micro_batches
-            micro_batches += 1
-            result.commit(_infos(map(TaskReport.parse, found)))
-
         def execute() -> list[bytes]:
             if plan.streaming:
-                return StreamingExecution(
+                execution = StreamingExecution(
                     session,
                     plan,
                     options.checkpoint_location,
@@ -178,25 +172,28 @@ class SparkRunner(PipelineRunner):
                     levels=levels,
                     proceed=cancellation.check,
                     drain=drain,
-                    committed=committed,
+                    committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
                     observed=monitor.observe,
+                )
+                with closing(execution):
+                    return recovering(execution.run, execution.micro_batches)
+            return recovering(
+                lambda: BatchExecution(
+                    session,
+                    plan,
+                    parallelism=options.spark_parallelism,
+                    reporter=monitor.reporter,
+                    levels=levels,
+                    proceed=cancellation.check,
                 ).run()
-            return BatchExecution(
-                session,
-                plan,
-                parallelism=options.spark_parallelism,
-                reporter=monitor.reporter,
-                levels=levels,
-                proceed=cancellation.check,
-            ).run()
+            )
 
         def work() -> None:
             reports: list[TaskReport] = []
             error: Exception | None = None
             try:
                 cancellation.cover()
-                steps = (lambda: micro_batches) if plan.streaming else None
-                reports = [TaskReport.parse(report) for report in recovering(execute, steps)]
+                reports = [TaskReport.parse(report) for report in execute()]
             except Exception as raised:
                 error = explained(raised, Redaction.of(plan))
             monitor.close(reports if error is None else None)

@@ -37,6 +37,8 @@ def failing(times: int, error: Exception) -> tuple[Callable[[], str], list[int]]
         "failure reason: org.apache.spark.shuffle.MetadataFetchFailedException",
         "Task 1 in stage 2.0 failed 4 times, most recent failure: Lost task 1.3 in stage 2.0 "
         "(TID 9) (10.0.0.2 executor 3): ExecutorLostFailure (executor 3 exited)",
+        "Task 2 in stage 51.0 failed 1 times, most recent failure: Lost task 2.0 in stage 51.0 "
+        "(TID 84) (10.0.0.2 executor driver): java.nio.channels.ClosedChannelException",
     ],
 )
 def test_what_spark_could_not_repair_is_run_again(

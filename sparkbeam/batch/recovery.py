@@ -2,8 +2,10 @@
 
 Spark computes again what a lost executor had put out. It gives up where that
 comes out differently after later tasks have taken in the first version, and
-where executors are lost again and again. The driver takes nothing out of a run
-before it has ended, so the run can start from the beginning; a streaming query goes on
+where executors are lost again and again. On a local master it gives up at once,
+even where it has only lost the connection to an idle Python worker, which
+happens after a job was cancelled. The driver takes nothing out of a run before
+it has ended, so the run can start from the beginning; a streaming query goes on
 over its checkpoint.
 """
 
@@ -23,7 +25,7 @@ _GAVE_UP = re.compile(
     r"|for the maximum allowable number of times"
     r"|failed the maximum allowable number of times"
     r"|exceeded the maximum allowable total stage attempts"
-    r"|most recent failure: [^\n]*ExecutorLostFailure"
+    r"|most recent failure: [^\n]*(ExecutorLostFailure|java\.nio\.channels\.ClosedChannelException)"
 )
 
 _logger = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ _T = TypeVar("_T")
 
 
 def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) -> _T:
-    """Calls ``run``, and calls it again where Spark gave up because of lost executors.
+    """Calls ``run``, and calls it again where Spark gave up because of what it had lost.
 
     Args:
         run: the run.
@@ -46,7 +48,7 @@ def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) ->
         try:
             return run()
         except Exception as error:
-            if not lost_executors(str(error)):
+            if not gave_up(str(error)):
                 raise
             if steps is not None and steps() > reached:
                 left, reached = RERUNS, steps()
@@ -54,12 +56,12 @@ def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) ->
                 raise
         left -= 1
         _logger.warning(
-            "Spark could not repair the loss of an executor: the pipeline %s (attempts left: %d).",
+            "Spark could not repair the loss of a process: the pipeline %s (attempts left: %d).",
             "starts again from the beginning" if steps is None else "goes on from its checkpoint",
             left,
         )
 
 
-def lost_executors(text: str) -> bool:
-    """Whether an error out of Spark says that it gave up because executors were lost."""
+def gave_up(text: str) -> bool:
+    """Whether an error out of Spark says that it gave up because of lost executors or workers."""
     return failure.find(text) is None and _GAVE_UP.search(text) is not None

@@ -99,12 +99,13 @@ class StreamingExecution:
         self._reports: list[bytes] = []
 
     def run(self) -> list[bytes]:
-        """Executes the plan until nothing is left to do.
+        """Executes the plan until nothing is left to do; called again, it goes on.
 
         Returns:
             The metrics reports of all tasks.
         """
         self._check_checkpoint()
+        self._stopping = False
         query = (
             self._rows()
             .writeStream.foreachBatch(self._sink())
@@ -124,13 +125,20 @@ class StreamingExecution:
         finally:
             self._stopping = True
             query.stop()
-            error = query.exception()
-            if self._is_temporary:
-                self._files.remove_all()
-            sessions.release(self._session)
+        error = query.exception()
         if error is not None:
             raise error
         return self._reports
+
+    def micro_batches(self) -> int:
+        """How many micro-batches have been committed, as far as is known."""
+        return self._number or 0
+
+    def close(self) -> None:
+        """Removes what is only for this execution."""
+        if self._is_temporary:
+            self._files.remove_all()
+        sessions.release(self._session)
 
     def _sink(self) -> Callable[[Any, int], None]:
         sink = QuerySink(self._topology, self._checkpoint)
