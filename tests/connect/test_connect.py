@@ -45,6 +45,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ElementTree.E
     return {case.attrib["name"]: case for case in ElementTree.parse(report).iter("testcase")}
 
 
+@pytest.mark.timeout(900)  # The first one runs them all.
 @pytest.mark.parametrize("name", [*CHOSEN, *own()])
 def test_over_connect(name: str, reports: dict[str, ElementTree.Element]) -> None:
     for outcome in reports[name]:
