@@ -6,7 +6,7 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.model import Event, EventCoder
 from sparkbeam.nexmark.queries.query import Query
 
-_CODER = EventCoder()
+_CODER = EventCoder().get_impl()
 
 
 def round_trip(event: Event) -> Event:
