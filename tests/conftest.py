@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
         action="store_true",
-        help="run Beam's streaming tests on Spark as a whole, not a part of them",
+        help="run all of Beam's tests on Spark, not a part of them",
     )
 
 

@@ -13,9 +13,13 @@ collect_ignore = ["test_dataframes.py", "test_yaml.py"]
 
 RUNNER = "runners.BatchOnSpark"
 
-ON_SPARK = "test_streaming_on_spark"
-PART = 16
-"""Of the streaming tests on Spark, one in so many runs unless all are asked for."""
+PARTS = {
+    "test_streaming_on_spark": 16,
+    "test_transforms": 2,
+    "test_io": 2,
+    "test_pipelines": 2,
+}
+"""Of a file's tests one in so many runs unless all are asked for: they take minutes on Spark."""
 
 
 BEAM_MARKS = (
@@ -41,8 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("whole"):
         return
-    on_spark = [item for item in items if item.path.stem == ON_SPARK]
-    left_out = set(on_spark) - set(on_spark[::PART])
+    left_out: set[pytest.Item] = set()
+    for file, part in PARTS.items():
+        found = [item for item in items if item.path.stem == file]
+        left_out |= set(found) - set(found[::part])
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -1,4 +1,4 @@
-"""Beam's own streaming tests on Spark; the part of them that ``conftest.PART`` names.
+"""Beam's own streaming tests on Spark; the part of them that ``conftest.PARTS`` names.
 
 ``--whole`` runs all.
 """
