@@ -10,40 +10,39 @@ _MOST_WARNINGS = 100
 
 
 class Committed:
-    """One report for each stage, which stands for those of all committed tasks.
+    """One report for each stage, which stands for those of many tasks.
 
     Args:
-        stored: what :meth:`store` gave after an earlier micro-batch; empty for the first.
+        by_stage: the reports by the id of their stage.
     """
 
-    def __init__(self, stored: str = "") -> None:
-        parsed = [TaskReport.parse(report.encode()) for report in json.loads(stored or "[]")]
-        self._by_stage = {report.stage: report for report in parsed}
+    def __init__(self, by_stage: Mapping[str, TaskReport] | None = None) -> None:
+        self.by_stage: Mapping[str, TaskReport] = by_stage or {}
 
-    def plus(self, reports: Iterable[bytes]) -> "Committed":
-        """This and the reports of a micro-batch."""
-        result = Committed()
-        result._by_stage = dict(self._by_stage)
-        for report in map(TaskReport.parse, reports):
-            before = result._by_stage.get(report.stage, TaskReport(report.stage, []))
+    @classmethod
+    def of(cls, reports: Iterable[bytes]) -> "Committed":
+        """Those of tasks."""
+        return cls().plus(map(TaskReport.parse, reports))
+
+    def plus(self, reports: Iterable[TaskReport]) -> "Committed":
+        """This and more reports."""
+        by_stage = dict(self.by_stage)
+        for report in reports:
+            before = by_stage.get(report.stage, TaskReport(report.stage, []))
             warnings = dict.fromkeys((*before.warnings, *report.warnings))
-            result._by_stage[report.stage] = TaskReport(
+            by_stage[report.stage] = TaskReport(
                 report.stage,
                 consolidate([*before.infos, *report.infos]),
                 tuple(warnings)[:_MOST_WARNINGS],
                 before.counts.plus(report.counts),
             )
-        return result
-
-    @property
-    def by_stage(self) -> Mapping[str, TaskReport]:
-        """The reports by the id of their stage."""
-        return self._by_stage
+        return Committed(by_stage)
 
     def store(self) -> str:
         """All of it as text."""
-        return json.dumps([report.decode() for report in self.reports()])
+        return json.dumps([report.serialize().decode() for report in self.by_stage.values()])
 
-    def reports(self) -> list[bytes]:
-        """The reports, a stage each."""
-        return [report.serialize() for report in self._by_stage.values()]
+
+def stored_reports(stored: str) -> list[bytes]:
+    """The reports, a stage each, in what :meth:`Committed.store` gave; empty for nothing."""
+    return [report.encode() for report in json.loads(stored or "[]")]

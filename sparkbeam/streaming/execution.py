@@ -14,7 +14,7 @@ from sparkbeam.plan.fingerprint import differences, fingerprint
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
-from sparkbeam.streaming.committed import Committed
+from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import Files, ServerFiles, files
 from sparkbeam.streaming.sink import QuerySink
@@ -141,7 +141,7 @@ class StreamingExecution:
         sessions.release(self._session)
 
     def _sink(self) -> Callable[[Any, int], None]:
-        sink = QuerySink(self._topology, self._checkpoint)
+        sink = QuerySink(self._topology, files(self._checkpoint))
         # Over Connect it works elsewhere, and does not know.
         return sink if self._is_remote else StoppableSink(sink, self._is_stopping)
 
@@ -199,7 +199,7 @@ class StreamingExecution:
         if feedback is None:
             return False
         self._number = number
-        self._reports = Committed(feedback.reports).reports()
+        self._reports = stored_reports(feedback.reports)
         self._tell(self._reports)
         self._observe(MicroBatch.of(feedback.summary))
         return feedback.finished

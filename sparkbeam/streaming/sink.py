@@ -1,19 +1,18 @@
 """The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
 
-import time
 from typing import Any
 
 from pyspark.sql import functions as sf
 
 from sparkbeam.plan.layers import Topology
-from sparkbeam.streaming.committed import Committed
+from sparkbeam.streaming.committed import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import files
+from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.spark_sources import newest_seen
 from sparkbeam.streaming.summary import summary
 from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
-from sparkbeam.worker.streaming.times import MAX_MICROS
+from sparkbeam.worker.streaming.times import MAX_MICROS, now_micros
 
 
 class QuerySink:
@@ -24,14 +23,14 @@ class QuerySink:
 
     Args:
         topology: what runs.
-        checkpoint: the checkpoint location of the query.
+        files: those under the checkpoint of the query, where Spark calls it.
     """
 
-    def __init__(self, topology: Topology, checkpoint: str) -> None:
+    def __init__(self, topology: Topology, files: Files) -> None:
         self._topology = topology
-        self._spark_sinks = SparkSinks(topology.plan.sinks, checkpoint)
-        self._checkpoint = checkpoint
-        self._since = _now()
+        self._spark_sinks = SparkSinks(topology.plan.sinks, files)
+        self._feedback = FeedbackFiles(files)
+        self._since = now_micros()
         self._committed = Committed()
         self._number = 0
 
@@ -78,24 +77,24 @@ class QuerySink:
             stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
-        feedback = FeedbackFiles(files(self._checkpoint))
         if tick.number != self._number + 1:
             # The first micro-batch of this run: an earlier one may have gone before.
-            before = feedback.read(tick.number - 1)
-            self._committed = Committed(before.reports if before is not None else "")
+            before = self._feedback.read(tick.number - 1)
+            self._committed = Committed.of(stored_reports(before.reports if before else ""))
         self._number = tick.number
-        self._committed = self._committed.plus(reports)
+        new = Committed.of(reports)
+        self._committed = self._committed.plus(new.by_stage.values())
         figures = summary(
             self._topology,
             tick,
             statuses,
-            Committed().plus(reports).by_stage,
+            new.by_stage,
             self._committed.by_stage,
             since=self._since,
-            now=_now(),
+            now=now_micros(),
         )
         self._since = figures.ended
-        feedback.write(
+        self._feedback.write(
             Feedback(
                 number=tick.number,
                 finished=finished,
@@ -105,7 +104,3 @@ class QuerySink:
                 summary=figures.content(),
             )
         )
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -21,7 +21,7 @@ from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.worker.rows import PLAIN_CELL
 from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
-from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS, now_micros
 
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
@@ -104,7 +104,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._next_look = 0
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._until = _now()
+        self._until = now_micros()
 
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
@@ -126,21 +126,21 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         last = position
         for _, after in self._steps(position):
             last = after
-        time_now = last.time if self._spec.events is not None else _now()
+        time_now = last.time if self._spec.events is not None else now_micros()
         marks = last.watermarks | self._spark_marks(position, time_now)
         following = Position(position.number + 1, time_now, last.event, marks)
         return following.offset()
 
     def _is_to_drain(self) -> bool:
         """Whether somebody has asked for the end; looks now and then."""
-        if not self._draining and _now() >= self._next_look:
-            self._next_look = _now() + _LOOK_MICROS
+        if not self._draining and now_micros() >= self._next_look:
+            self._next_look = now_micros() + _LOOK_MICROS
             self._draining = self._files.is_to_drain()
         return self._draining
 
     def _drained(self, position: Position) -> Position:
         """The position after another one where all sources are at their ends."""
-        clock = position.time if self._spec.events is not None else _now()
+        clock = position.time if self._spec.events is not None else now_micros()
         marks = dict.fromkeys(position.watermarks, MAX_MICROS)
         return Position(position.number + 1, clock, len(self._events) + 1, marks, draining=True)
 
@@ -153,7 +153,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _pace(self, position: Position) -> None:
         """Waits a little while Spark's sources have nothing, which nobody else tells."""
         if self._spec.clocks and position.number and not self._had_rows(position):
-            left = position.time + _IDLE_MICROS - _now()
+            left = position.time + _IDLE_MICROS - now_micros()
             time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
 
     def _had_rows(self, position: Position) -> bool:
@@ -186,7 +186,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return True
         if feedback.finished or feedback.due is None:
             return False
-        now = _now() if self._until is None else self._until
+        now = now_micros() if self._until is None else self._until
         return self._spec.events is not None or feedback.due <= now
 
     def _steps(self, position: Position) -> Iterator[tuple[list[Message], Position]]:
@@ -241,10 +241,6 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _round(position: Position) -> Round:
     return Round(position.time, {int(tag): mark for tag, mark in position.watermarks.items()})
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 class TickSource(DataSource):

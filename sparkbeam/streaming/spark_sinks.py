@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from sparkbeam.io.delivery import Delivery, Place
 from sparkbeam.plan.model import Sink
-from sparkbeam.streaming.files import Files, files
+from sparkbeam.streaming.files import Files
 from sparkbeam.worker.streaming.rows import unpack
 
 _FILES = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
@@ -26,19 +26,15 @@ class SparkSinks:
 
     Args:
         sinks: those of the plan.
-        checkpoint: the checkpoint location of the query.
+        files: the files under the query's checkpoint.
     """
 
-    def __init__(self, sinks: tuple[Sink, ...], checkpoint: str) -> None:
+    def __init__(self, sinks: tuple[Sink, ...], files: Files) -> None:
         self._deliveries = [Delivery(sink, unpack) for sink in sinks]
-        self._checkpoint = checkpoint
+        self._files = files
 
     def __bool__(self) -> bool:
         return bool(self._deliveries)
-
-    @cached_property
-    def _files(self) -> Files:
-        return files(self._checkpoint)
 
     @cached_property
     def _id(self) -> str:

@@ -32,7 +32,6 @@ IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
 HASHED_AS_ENCODED = (int, str, bytes)
 """Types of keys that are equal when, and only when, their encodings are."""
 
-_HASHED = frozenset(HASHED_AS_ENCODED)
 _SIZED = frozenset([str, bytes])
 _NO_WINDOW = object()
 _ENCODED = type(None)
@@ -90,12 +89,12 @@ class RunTable:
         """Adds many elements of a window; True when the table is full."""
         keys, values = zip(*pairs, strict=True)
         key_kinds, value_kinds = set(map(type, keys)), set(map(type, values))
-        if self._combine is not None or len(key_kinds) > 1 or not key_kinds <= _HASHED:
+        kind = key_kinds.pop()
+        if self._combine is not None or key_kinds or kind not in HASHED_AS_ENCODED:
             for key, value in pairs:
                 self.add(window, key, value, stamp)
             return self._bytes > TABLE_BYTES
         self._select(window)
-        (kind,) = key_kinds
         if value_kinds <= IMMUTABLE:
             by_key = self._last.objects[kind]
             sized = not value_kinds.isdisjoint(_SIZED)

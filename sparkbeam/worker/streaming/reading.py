@@ -76,9 +76,9 @@ class ReadingRun(PlainRun):
         encode = self._processor.source.windowed_coder_impl.encode
         for template, values in blocks:
             self._tally.arrived(len(values))
-            for value in values:
-                deferred = (self.moment.clock, MIN_MICROS, encode(template.with_value(value)))
-                self._deferred = (*self._deferred, deferred)
+            new = (encode(template.with_value(value)) for value in values)
+            kept = ((self.moment.clock, MIN_MICROS, encoded) for encoded in new)
+            self._deferred = (*self._deferred, *kept)
 
     def _resume(self, due: list[Deferred]) -> None:
         """Goes on with those that there is time for; the others come first the next time."""
