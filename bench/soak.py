@@ -23,6 +23,7 @@ import apache_beam as beam
 import psutil
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
+from query_sessions import QuerySessions
 from rich.console import Console
 from rich.table import Table
 
@@ -42,19 +43,6 @@ START_SECONDS = 120.0
 
 Series = dict[str, list[tuple[float, float]]]
 """By name: the seconds since the start, and what was there."""
-
-
-class Sessions:
-    """The sessions that the runner makes for streaming queries, which nobody else gets to see."""
-
-    def __init__(self) -> None:
-        self.made: list[Any] = []
-        self._usual = session.for_streaming
-        session.for_streaming = self._make
-
-    def _make(self, *arguments: Any) -> Any:
-        self.made.append(self._usual(*arguments))
-        return self.made[-1]
 
 
 class Count(beam.DoFn):
@@ -86,7 +74,7 @@ class Run:
         configuration: Configuration,
         rate: float,
         spark: Any,
-        sessions: Sessions,
+        sessions: QuerySessions,
     ) -> None:
         self._name = f"q{query.number}"
         self._next = 0
@@ -210,7 +198,7 @@ def main() -> None:
         f"--spark_conf=spark.driver.extraJavaOptions={java}",
     ]
     spark = session.obtain(SparkBeamOptions([*master, *options]))
-    sessions = Sessions()
+    sessions = QuerySessions()
     runs = [
         Run(QUERIES[int(number)], configuration, arguments.rate, spark, sessions)
         for number in arguments.query.split(",")

@@ -24,6 +24,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from query_sessions import QuerySessions
 from rich.console import Console
 from rich.table import Table
 
@@ -39,19 +40,6 @@ WINDOW_SECONDS = 10
 WARM_UPS = 2
 PARTITIONS = 2
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-
-class Sessions:
-    """The sessions that the runner makes for streaming queries, which nobody else gets to see."""
-
-    def __init__(self) -> None:
-        self.made: list[Any] = []
-        self._usual = session.for_streaming
-        session.for_streaming = self._make
-
-    def _make(self, *arguments: Any) -> Any:
-        self.made.append(self._usual(*arguments))
-        return self.made[-1]
 
 
 class Figures(NamedTuple):
@@ -77,7 +65,7 @@ class Bench:
         batches: how many micro-batches are measured.
     """
 
-    def __init__(self, spark: Any, sessions: Sessions, batches: int) -> None:
+    def __init__(self, spark: Any, sessions: QuerySessions, batches: int) -> None:
         self._spark = spark
         self._sessions = sessions
         self._batches = batches
@@ -249,7 +237,7 @@ def main() -> None:
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
     spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-    bench = Bench(spark, Sessions(), arguments.batches)
+    bench = Bench(spark, QuerySessions(), arguments.batches)
     many = batches_of(ROWS)
     console = Console(width=120, highlight=False)
 

@@ -17,10 +17,9 @@ from apache_beam.transforms import environments
 
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
-from sparkbeam.batch.cancellation import Cancellation
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.explain import Rehearsal
-from sparkbeam.batch.recovery import recovering
+from sparkbeam.cancellation import Cancellation
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import Explanation, show
 from sparkbeam.failures import explained
@@ -31,6 +30,7 @@ from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.sparkio import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
+from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
 from sparkbeam.streaming.explain import layers

@@ -2,17 +2,18 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.runners.runner import PipelineState
+from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkPipelineResult, SparkRunner
-from sparkbeam.batch.cancellation import Cancellation
 from sparkbeam.batch.sideinputs import SideInputStore
+from sparkbeam.cancellation import Cancellation
 from sparkbeam.plan.model import SideInput
 from sparkbeam.worker.sideinputs import SideInputData
 
@@ -22,13 +23,6 @@ ENDLESS = 50_000
 
 def pipeline(spark: Any) -> beam.Pipeline:
     return beam.Pipeline(SparkRunner(spark), SparkBeamOptions([]))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def slow(signs: Path) -> beam.PTransform:

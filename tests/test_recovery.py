@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sparkbeam.batch.recovery import RERUNS, recovering
+from sparkbeam.recovery import RERUNS, recovering
 from sparkbeam.worker import failure
 
 INDETERMINATE = (

@@ -18,7 +18,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner_test import FnApiRu
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import FixedWindows
 from pyspark.sql import SparkSession
-from test_drain import counted, counter, until
+from test_drain import counted, counter
 from test_model import (  # noqa: F401 - collected here.
     by_value,
     test_a_result_older_than_the_watermark_is_in_time_downstream,
@@ -27,6 +27,7 @@ from test_model import (  # noqa: F401 - collected here.
     test_timers_in_processing_time_follow_the_clock,
 )
 from third import ALL, CHOSEN
+from waiting import until
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
 from sparkbeam import session as sessions

@@ -1,10 +1,14 @@
 """A terminal for tests, and what a person would see on it."""
 
+import io
 import os
 import pty
 import termios
 
 import pyte
+
+from sparkbeam.progress.model import Progress
+from sparkbeam.progress.plain import PlainScreen
 
 COLUMNS, ROWS = 80, 24
 
@@ -50,3 +54,14 @@ class Terminal:
     def close(self) -> None:
         self.stream.close()
         os.close(self._reader)
+
+
+def plain_lines(*moments: tuple[float, Progress]) -> list[str]:
+    """What is written as lines of text when the progress is such at such times."""
+    stream = io.StringIO()
+    now = [0.0]
+    screen = PlainScreen(stream, clock=lambda: now[0])
+    for moment, progress in moments:
+        now[0] = moment
+        screen.show(progress, moment)
+    return stream.getvalue().splitlines()

@@ -5,7 +5,7 @@ import sys
 import threading
 
 import pytest
-from terminals import COLUMNS, ROWS, Terminal
+from terminals import COLUMNS, ROWS, Terminal, plain_lines
 
 from sparkbeam.progress import words
 from sparkbeam.progress.display import Display, screen_for
@@ -163,17 +163,6 @@ def test_a_narrow_terminal_keeps_one_line_a_stage(
 
 
 # Lines of text.
-
-
-def plain_lines(*moments: tuple[float, PipelineProgress]) -> list[str]:
-    """What is written when the progress is such at such times."""
-    stream = io.StringIO()
-    now = [0.0]
-    screen = PlainScreen(stream, clock=lambda: now[0])
-    for moment, progress in moments:
-        now[0] = moment
-        screen.show(progress, moment)
-    return stream.getvalue().splitlines()
 
 
 def test_a_line_tells_the_stages_that_run() -> None:

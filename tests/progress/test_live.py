@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTr
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from terminals import Terminal
+from waiting import until
 
 from sparkbeam import PipelineFailed, SparkBeamOptions, SparkPipelineResult, SparkRunner
 from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
-
-WAIT_SECONDS = 60
 
 
 def pipeline(spark: Any, *options: str) -> beam.Pipeline:
@@ -30,13 +29,6 @@ def named(progress: PipelineProgress, label: str) -> StageProgress:
     """The one stage whose labels include ``label``."""
     (stage,) = (stage for stage in progress.stages if label in stage.name.split(" + "))
     return stage
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def hold(held: int, gate: Path) -> beam.PTransform:

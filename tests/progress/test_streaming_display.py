@@ -1,6 +1,5 @@
 """What a person sees of a streaming pipeline."""
 
-import io
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -10,12 +9,11 @@ from typing import Any
 import pytest
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from rich.console import Console
-from terminals import ROWS, Terminal
+from terminals import ROWS, Terminal, plain_lines
 
 from sparkbeam.progress import words
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.notebook import NotebookScreen
-from sparkbeam.progress.plain import PlainScreen
 from sparkbeam.progress.table import progress_table
 from sparkbeam.progress.terminal import TerminalScreen
 
@@ -105,17 +103,6 @@ def test_a_notebook_shows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Lines of text.
-
-
-def plain_lines(*moments: tuple[float, StreamingProgress]) -> list[str]:
-    """What is written when the progress is such at such times."""
-    stream = io.StringIO()
-    now = [0.0]
-    screen = PlainScreen(stream, clock=lambda: now[0])
-    for moment, progress in moments:
-        now[0] = moment
-        screen.show(progress, moment)
-    return stream.getvalue().splitlines()
 
 
 def test_a_line_tells_of_the_last_micro_batch() -> None:

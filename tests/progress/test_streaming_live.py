@@ -1,24 +1,14 @@
 """Progress of a streaming query on Spark."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
+from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.progress.model import StageState, StreamingProgress
-
-WAIT_SECONDS = 90
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_figures_move_while_the_query_runs(spark: Any) -> None:
@@ -44,9 +34,9 @@ def test_figures_move_while_the_query_runs(spark: Any) -> None:
 
     try:
         assert progress().state is StageState.WAITING
-        until(lambda: counted(progress()) > 0)
+        until(lambda: counted(progress()) > 0, seconds=90)
         first = progress()
-        until(lambda: counted(progress()) > counted(first))
+        until(lambda: counted(progress()) > counted(first), seconds=90)
         second = progress()
     finally:
         result.cancel()

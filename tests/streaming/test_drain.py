@@ -1,8 +1,7 @@
 """How a pipeline without an end is brought to one; in process, and once on Spark."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,13 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from click.testing import CliRunner
 from in_process import Crash, Point, Spark, StreamingRunner
+from waiting import until
 
 from sparkbeam import SparkRunner
 from sparkbeam.cli import main
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.result import SparkPipelineResult
 
-WAIT_SECONDS = 60
 ENDLESS = sys.maxsize
 
 
@@ -96,13 +95,6 @@ def read(more: int | None = None) -> beam.ParDo:
 def counter(result: SparkPipelineResult, name: str) -> int:
     found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
     return sum(one.committed for one in found)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def counted(numbers: beam.PCollection, windows: Any) -> beam.PCollection:

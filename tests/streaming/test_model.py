@@ -38,6 +38,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
+from remembering import Remembering
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
@@ -202,18 +203,6 @@ def test_an_element_waits_for_the_window_of_its_side_input(anywhere: SparkRunner
             | beam.Map(lambda m, side: (m, sorted(side)), side=beam.pvalue.AsIter(side))
         )
         assert_that(seen, equal_to([("m", ["a", "b"])]))
-
-
-class Remembering(beam.DoFn):
-    """Keeps each element in the state of its key and window."""
-
-    KEPT = BagStateSpec("kept", StrUtf8Coder())
-
-    def process(
-        self, element: tuple[str, str], kept: Any = beam.DoFn.StateParam(KEPT)
-    ) -> Iterator[None]:
-        kept.add(element[1])
-        yield from ()
 
 
 def state_after_expiry(keys: int, folder: Path) -> list[int]:

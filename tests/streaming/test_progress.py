@@ -1,20 +1,17 @@
 """What is told of a streaming query while it runs."""
 
 import json
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.userstate import BagStateSpec
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from in_process import Spark, StreamingRunner
+from remembering import Remembering
 
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.streaming import StreamingTracker
@@ -23,14 +20,6 @@ from sparkbeam.streaming.summary import MicroBatch, StageSummary
 from sparkbeam.worker.metrics import Counts
 
 SECOND = 1_000_000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value() -> Iterator[None]:
-    """Spark's workers cannot import this module."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture
@@ -95,18 +84,6 @@ def test_a_grouping_tells_its_watermarks_and_holds(snapshots: list[StreamingProg
     # It keeps nothing, so it is as far as the source.
     before = stages(snapshots, "Windows")
     assert [s.output_watermark for s in before[:3]] == [None, Timestamp(7), Timestamp(12)]
-
-
-class Remembering(beam.DoFn):
-    """Keeps each element in the state of its key and window."""
-
-    KEPT = BagStateSpec("kept", StrUtf8Coder())
-
-    def process(
-        self, element: tuple[str, str], kept: Any = beam.DoFn.StateParam(KEPT)
-    ) -> Iterator[None]:
-        kept.add(element[1])
-        yield from ()
 
 
 @pytest.mark.parametrize("size", [10, 10_000])

@@ -1,0 +1,12 @@
+"""Waits for what happens in other threads and processes."""
+
+import time
+from collections.abc import Callable
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Returns when a condition holds; fails if it takes longer."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
