@@ -16,7 +16,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import Files, ServerFiles, files
+from sparkbeam.streaming.files import Files, ServerFiles, absolute, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
@@ -77,7 +77,11 @@ class StreamingExecution:
         self._session = sessions.for_streaming(session, count)
         self._topology = topology(plan)
         self._is_temporary = checkpoint is None
-        self._checkpoint = checkpoint or f"{tempfile.gettempdir()}/sparkbeam-{uuid.uuid4().hex}"
+        self._checkpoint = (
+            absolute(checkpoint)
+            if checkpoint
+            else f"{tempfile.gettempdir()}/sparkbeam-{uuid.uuid4().hex}"
+        )
         self._is_remote = sessions.is_connect(session)
         self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS
         self._files: Files = (
@@ -166,7 +170,7 @@ class StreamingExecution:
             ConfigurationError: the pipeline has changed so that its state does not fit.
         """
         now = fingerprint(self._topology, len(self._shards))
-        stored = self._files.read(_PIPELINE)
+        stored = _stored_pipeline(self._files, self._checkpoint)
         if stored is None:
             self._files.write(_PIPELINE, json.dumps(now).encode())
             return
@@ -238,10 +242,22 @@ def ask_to_drain(checkpoint: str) -> None:
     Raises:
         ConfigurationError: there is no checkpoint.
     """
+    checkpoint = absolute(checkpoint)
     known = files(checkpoint)
-    if known.read(_PIPELINE) is None:
+    if _stored_pipeline(known, checkpoint) is None:
         raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
     FeedbackFiles(known).ask_to_drain()
+
+
+def _stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
+    try:
+        return files.read(_PIPELINE)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"The checkpoint location {checkpoint} cannot be read: {str(error).splitlines()[0]} "
+            "Give a folder that this process may use, or the URL of one on storage that Spark "
+            "and Beam's filesystems both know."
+        ) from error
 
 
 def _committed_tick(query: Any) -> int | None:

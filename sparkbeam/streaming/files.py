@@ -1,6 +1,7 @@
 """Small files beside Spark's own under the checkpoint of a query."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,13 @@ def files(checkpoint: str) -> Files:
         return LocalFiles("/dbfs" + checkpoint.removeprefix("dbfs:"))
     if "://" in checkpoint and not checkpoint.startswith("file://"):
         return RemoteFiles(checkpoint)
-    return LocalFiles("/" + checkpoint.removeprefix("file:").lstrip("/"))
+    return LocalFiles(re.sub("^file:/*", "/", checkpoint))
+
+
+def absolute(checkpoint: str) -> str:
+    """A checkpoint location that means the same in each process and folder."""
+    is_url = re.match("[A-Za-z][A-Za-z0-9+.-]*:", checkpoint)
+    return checkpoint if is_url else str(Path(checkpoint).absolute())
 
 
 class LocalFiles:

@@ -25,7 +25,7 @@ from waiting import until
 
 from sparkbeam import SparkRunner
 from sparkbeam.cli import main
-from sparkbeam.errors import PipelineFailed
+from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.result import SparkPipelineResult
 
 ENDLESS = sys.maxsize
@@ -112,7 +112,7 @@ def counted(numbers: beam.PCollection, windows: Any) -> beam.PCollection:
     )
 
 
-def pipeline(runner: SparkRunner, checkpoint: Path | None = None) -> beam.Pipeline:
+def pipeline(runner: SparkRunner, checkpoint: Path | str | None = None) -> beam.Pipeline:
     flags = ["--streaming"]
     if checkpoint is not None:
         flags.append(f"--checkpoint_location={checkpoint}")
@@ -226,6 +226,33 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
     again = p.run()
     again.wait_until_finish()
     assert counter(again, "written") == counter(result, "written")
+
+
+def test_a_checkpoint_is_in_the_folder_that_its_relative_path_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    p = pipeline(StreamingRunner(), Path("mine"))
+    counted(p | beam.Create([3]), FixedWindows(10))
+    p.run().wait_until_finish()
+    assert (tmp_path / "mine" / "sparkbeam" / "pipeline.json").exists()
+    assert CliRunner().invoke(main, ["drain", "mine"]).exit_code == 0
+
+
+@pytest.mark.parametrize("location", ["foo://bucket/mine", "a file"])
+def test_a_checkpoint_location_that_cannot_be_read_is_named(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a file").touch()
+    drained = CliRunner().invoke(main, ["drain", location])
+    assert drained.exit_code == 1
+    assert drained.output.startswith("Error: The checkpoint location")
+    assert f"{location} cannot be read" in drained.output
+    p = pipeline(StreamingRunner(), location)
+    _ = p | beam.Create([1])
+    with pytest.raises(ConfigurationError, match=f"{location} cannot be read"):
+        p.run().wait_until_finish()
 
 
 def test_a_batch_pipeline_is_not_changed_by_a_drain() -> None:
