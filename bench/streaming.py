@@ -144,7 +144,9 @@ def batches_of(rows: int) -> dict[str, Any]:
 
 def reading(rows: int) -> ReadFromSpark:
     """The same for a pipeline."""
-    return ReadFromSpark("rate-micro-batch", batches_of(rows), timestamp_column="timestamp")
+    return ReadFromSpark(
+        "rate-micro-batch", batches_of(rows), columns=["value"], timestamp_column="timestamp"
+    )
 
 
 class RunningCount(beam.DoFn):

@@ -24,7 +24,7 @@ from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
-from sparkbeam.worker.streaming.operators import FirstLayer, ShardLayer
+from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
 from sparkbeam.worker.streaming.rows import DDL
 
 _POLL_SECONDS = 0.02
@@ -217,17 +217,9 @@ class StreamingExecution:
         first, *later = layer_tasks(
             uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements, self._levels
         )
-        plan = self._topology.plan
-        for source in spark_sources(plan):
-            rows = rows.unionAll(
-                source_rows(
-                    self._session,
-                    source,
-                    shard=self._shards[0],
-                    depth=self._topology.depth,
-                )
-            )
-        rows = rows.mapInArrow(FirstLayer(first), DDL)
+        rows = rows.mapInArrow(TickLayer(first), DDL)
+        for source in spark_sources(self._topology.plan):
+            rows = rows.unionAll(source_rows(self._session, source, first))
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows

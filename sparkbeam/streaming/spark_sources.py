@@ -1,7 +1,7 @@
 """Spark's sources in a streaming query, and their watermarks.
 
-The rows of a micro-batch are encoded where they are read and join the ticks before the
-first layer. What was seen of them gets to the sink, and by the feedback to the next tick.
+The first layer runs where the rows of a micro-batch are read. What was seen of them gets to
+the sink, and by the feedback to the next tick.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,23 +10,23 @@ from typing import Any
 from sparkbeam.io import frames
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker.sparkrows import StreamedRows
+from sparkbeam.worker.streaming.layer import LayerTask
+from sparkbeam.worker.streaming.operators import RowsLayer
 from sparkbeam.worker.streaming.rows import DDL, Seen
 
 
-def source_rows(session: Any, source: Source, *, shard: int, depth: int) -> Any:
-    """The rows of a source as those of the query.
+def source_rows(session: Any, source: Source, first: LayerTask) -> Any:
+    """What the first layer makes of the rows of a source.
 
     Args:
         session: that of the query.
         source: what to read.
-        shard: the number of any shard.
-        depth: the number of layers.
+        first: the task of the layer.
     """
     spec = ReadSpec.unpack(source.payload)
     ((_, tag),) = source.outputs
-    task = StreamedRows(source.label, spec, tag, shard, depth)
-    return frames.timed(session, spec, streaming=True).mapInArrow(task, DDL)
+    layer = RowsLayer(first, source.label, spec, tag)
+    return frames.timed(session, spec, streaming=True).mapInArrow(layer, DDL)
 
 
 def newest_seen(seen: Iterable[Seen]) -> Mapping[str, int]:

@@ -18,17 +18,41 @@ yields joins a block only if it is immutable. What comes from different calls,
 or from a finished list, always may.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from apache_beam.runners.worker import operations
 from apache_beam.utils.windowed_value import WindowedValue
+
+Block = tuple[WindowedValue, list[Any]]
+"""Values, and a windowed value that has the windowing of them all."""
 
 BLOCK_SIZE = 2000
 """The most values in a block."""
 
 BLOCK_BYTES = 1 << 20
 """A block has fewer values where they would take more than about this."""
+
+
+def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
+    """Joins neighbours with the same windowing."""
+    template: WindowedValue | None = None
+    values: list[Any] = []
+    for element in elements:
+        if (
+            template is not None
+            and element.timestamp_micros == template.timestamp_micros
+            and element.windows == template.windows
+            and element.pane_info is template.pane_info
+            and len(values) < BLOCK_SIZE
+        ):
+            values.append(element.value)
+            continue
+        if template is not None:
+            yield template, values
+        template, values = element, [element.value]
+    if template is not None:
+        yield template, values
 
 
 def rough_size(value: Any) -> int:
@@ -62,6 +86,22 @@ class BlockLimit:
         self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 
 
+def joined(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Joins neighbours that have the same template."""
+    limit = BlockLimit()
+    template: WindowedValue | None = None
+    values: list[Any] = []
+    for common, some in blocks:
+        if common is not template or len(values) >= limit.values:
+            if template is not None:
+                limit.learn(values)
+                yield template, values
+            template, values = common, []
+        values += some
+    if template is not None:
+        yield template, values
+
+
 class Emitter:
     """The way from one operation to the next ones, for blocks and for single elements."""
 
@@ -76,7 +116,7 @@ class Emitter:
 
     def block(self, template: WindowedValue, values: list[Any]) -> None:
         """Hands on values with the windowing of ``template``."""
-        if not self._takers:
+        if not self._takers or len(values) == 1:
             receive = self._receiver.receive
             for value in values:
                 receive(template.with_value(value))

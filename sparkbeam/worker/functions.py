@@ -1,6 +1,6 @@
 """Operations on blocks: plain functions, and the values of a Create."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
 from sparkbeam.worker.blocks import BlockLimit, Emitter
 from sparkbeam.worker.failure import UserCodeFailed
-from sparkbeam.worker.tables import IMMUTABLE
+from sparkbeam.worker.tables import is_immutable
 
 _SMALLEST_BLOCK = 4
 _FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
@@ -51,15 +51,7 @@ class FunctionOperation(operations.DoOperation):
             super().process(o)
             return
         with self.scoped_process_state:
-            try:
-                results = self.function(o.value)
-            except Exception as error:
-                raise UserCodeFailed(self.name_context.step_name) from error
-            if type(results) is list and len(results) < _SMALLEST_BLOCK:
-                for value in results:
-                    self._emit_wrapped(o, value)
-            elif results is not None:
-                self._emit_iterable(o, results)
+            self._flat_map(o, [o.value])
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Applies the function to each of the values."""
@@ -88,47 +80,46 @@ class FunctionOperation(operations.DoOperation):
         for value in values:
             try:
                 results = function(value)
+                iterator = iter(()) if results is None else iter(results)
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
             if type(results) is list and len(results) <= self._limit.values:
                 block += results
-            elif results is not None:
-                self._emit(template, block)
-                block = []
-                self._emit_iterable(template, results)
-            if len(block) >= self._limit.values:
-                self._emit(template, block)
-                block = []
+                block = self._emit_full(template, block)
+            elif type(results) in _FINISHED:
+                while part := list(islice(iterator, self._limit.values)):
+                    block += part
+                    block = self._emit_full(template, block)
+            else:
+                block = self._emit_as_it_comes(template, block, iterator)
         self._emit(template, block)
 
-    def _emit_iterable(self, template: WindowedValue, results: Iterable[Any]) -> None:
-        try:
-            iterator = iter(results)
-        except TypeError as error:
-            raise UserCodeFailed(self.name_context.step_name) from error
-        if type(results) in _FINISHED:
-            while block := list(islice(iterator, self._limit.values)):
-                self._emit(template, block)
-            return
-        block = []
+    def _emit_as_it_comes(
+        self, template: WindowedValue, block: list[Any], results: Iterator[Any]
+    ) -> list[Any]:
+        """Emits what is not finished when it is yielded; gives the block that is open then."""
         while True:
             try:
-                value = next(iterator, _END)
+                value = next(results, _END)
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
-            if type(value) in IMMUTABLE:
-                block.append(value)
-                if len(block) < self._limit.values:
-                    continue
-            self._emit(template, block)
-            block = []
             if value is _END:
-                return
-            if type(value) not in IMMUTABLE:
-                self._emit(template, [value])
+                return block
+            block.append(value)
+            if len(block) >= self._limit.values or not is_immutable(value):
+                self._emit(template, block)
+                block = []
+
+    def _emit_full(self, template: WindowedValue, block: list[Any]) -> list[Any]:
+        if len(block) < self._limit.values:
+            return block
+        self._emit(template, block)
+        return []
 
     def _emit(self, template: WindowedValue, block: list[Any]) -> None:
-        if not block:
+        if len(block) < _SMALLEST_BLOCK:
+            for value in block:
+                self._emit_wrapped(template, value)
             return
         self._limit.learn(block)
         if any(map(self._is_wrapper, set(map(type, block)))):
@@ -166,12 +157,18 @@ class CreateOperation(FunctionOperation):
 
     share: slice = slice(None)
 
+    def process(self, o: WindowedValue) -> None:
+        """Puts the share out."""
+        self.process_block(o, [o.value])
+
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Puts the share out, for each of the impulses in ``values``."""
         with self.scoped_process_state:
             for impulse in values:
                 created = list(self.function(impulse) or ())[self.share]
-                self._emit_iterable(template, created)
+                remaining = iter(created)
+                while block := list(islice(remaining, self._limit.values)):
+                    self._emit(template, block)
 
 
 def _map_wrapper(function: Callable[[Any], Any]) -> Any:

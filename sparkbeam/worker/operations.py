@@ -15,10 +15,9 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
-from sparkbeam.worker.blocks import Emitter
+from sparkbeam.worker.blocks import Block, Emitter
 from sparkbeam.worker.failure import StepFailed
 from sparkbeam.worker.sinks import Sink
-from sparkbeam.worker.sources import Block
 
 
 class SourceOperation(bundle_processor.DataInputOperation):

@@ -5,6 +5,7 @@ keeps it for the next task of the same stage. Spark gives no sign when a worker
 has had its last task; processors that have idled for a while are torn down.
 """
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -16,11 +17,11 @@ from apache_beam.runners.worker import bundle_processor, operations, sdk_worker
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker import precombine, windows  # noqa: F401 - they register operations.
+from sparkbeam.worker import precombine, stateful, windows  # noqa: F401 - they register operations.
+from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sideinputs import remember_windows
-from sparkbeam.worker.sources import Block
 from sparkbeam.worker.timers import KeyTimers, Timers
 
 IDLE_SECONDS = 20.0
@@ -111,6 +112,8 @@ class StageProcessor:
 
     def run_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
         """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
+        if not self.timers.streams:
+            return self.run(joined(itertools.chain.from_iterable(keys)))
 
         def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
             for elements in keys:

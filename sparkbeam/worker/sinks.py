@@ -17,12 +17,17 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
-from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, RowWriter
+from sparkbeam.worker.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
+from sparkbeam.worker.rows import CELL_BYTES, PLAIN_CELL, RowWriter
 from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
 
 SESSION_HEADER = struct.Struct(">qq")
 """The end of a session and its combined timestamp, both in microseconds."""
+
+
+_SMALLEST_BLOCK = 4
+_SMALLEST_RUN = 16
 
 
 class Sink(ABC):
@@ -44,34 +49,6 @@ class Sink(ABC):
     @abstractmethod
     def flush(self) -> None:
         """Turns what is held back into rows."""
-
-
-_SMALLEST_BLOCK = 4
-
-
-class BlockCoder:
-    """Encodes a block: the windowing once, then a run of values."""
-
-    def __init__(self, coder: coders.WindowedValueCoder) -> None:
-        self._windowing = coders.WindowedValueCoder(
-            coders.BytesCoder(), coder.window_coder
-        ).get_impl()
-        self._values = coder_impl.IterableCoderImpl(coder.wrapped_value_coder.get_impl())
-
-    def encode(self, template: WindowedValue, values: list[Any]) -> bytes:
-        """The block as a cell."""
-        stream = coder_impl.create_OutputStream()
-        stream.write(BLOCK_CELL)
-        self._windowing.encode_to_stream(template.with_value(b""), stream, True)
-        self._values.encode_to_stream(values, stream, True)
-        return stream.get()
-
-    def decode(self, cell: bytes) -> tuple[WindowedValue, list[Any]]:
-        """The block of a cell."""
-        stream = coder_impl.create_InputStream(cell)
-        stream.read(1)
-        template = self._windowing.decode_from_stream(stream, True)
-        return template, self._values.decode_from_stream(stream, True)
 
 
 class ChunkSink(Sink):
@@ -232,14 +209,13 @@ class SessionSink(Sink):
 
 
 class KeyedSink(Sink):
-    """Whole windowed elements by key, in order.
+    """Windowed elements by key, in order, without the key; those of a block as a run of values.
 
     Args:
         tag: of the port.
         rows: takes the rows.
         coder: of the elements.
-        written: the coder to write with; None for that of the elements. With one of its own,
-            the keys are stripped from the elements.
+        written: of the elements as they are written, without their keys.
     """
 
     def __init__(
@@ -247,59 +223,71 @@ class KeyedSink(Sink):
         tag: int,
         rows: RowWriter,
         coder: coders.WindowedValueCoder,
-        written: coders.WindowedValueCoder | None = None,
+        written: coders.WindowedValueCoder,
     ) -> None:
         self._tag = tag
         self._rows = rows
-        self._strip_key = written is not None
-        self._table = RunTable(
-            coder.wrapped_value_coder.key_coder().get_impl(),
-            RunCoder((written or coder).get_impl()),
-        )
+        self._cells = KeyCells(written)
+        key = coder.wrapped_value_coder.key_coder().get_impl()
+        self._elements = RunTable(key, self._cells.elements)
+        self._values = RunTable(key, self._cells.values)
+        self._heads: dict[Any, bytes] = {}
+        self._windowing: Any = None
         self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
+        self._turn_to(None)
         key, value = windowed_value.value
-        if self._strip_key:
-            windowed_value = windowed_value.with_value(value)
-        if self._table.add(None, key, windowed_value):
+        if self._elements.add(None, key, windowed_value.with_value(value)):
             self.flush()
 
+    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
+        if len(values) < _SMALLEST_RUN:
+            super().write_block(template, values)
+            return
+        windowing = (template.timestamp_micros, tuple(template.windows), template.pane_info)
+        self._turn_to(windowing)
+        if windowing not in self._heads:
+            self._heads[windowing] = self._cells.head(template)
+        if self._values.add_all(windowing, values):
+            self.flush()
+
+    def _turn_to(self, windowing: Any) -> None:
+        """Keeps the elements of a key in order where others with another windowing come."""
+        if windowing != self._windowing:
+            if windowing is None or self._windowing is None or windowing in self._heads:
+                self.flush()
+            self._windowing = windowing
+
     def flush(self) -> None:
-        for _, keys, runs, _ in self._table.take():
-            self._rows.extend(self._tag, keys, [self._parts] * len(keys), runs)
-            self._parts += 1
+        for _, keys, runs, _ in self._elements.take():
+            self._put(keys, PLAIN_CELL, runs)
+        for windowing, keys, runs, _ in self._values.take():
+            self._put(keys, self._heads[windowing], runs)
+        self._heads.clear()
 
-
-def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
-    """The coder of the windowed values of a PCollection of pairs, without their keys."""
-    return coders.WindowedValueCoder(coder.wrapped_value_coder.value_coder(), coder.window_coder)
-
-
-def stored_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
-    """As :func:`stripped_coder`, with the length of each value before it.
-
-    Who reads with a coder of bytes in its place gets the values without decoding them.
-    """
-    value = coder.wrapped_value_coder.value_coder()
-    return coders.WindowedValueCoder(coders.LengthPrefixCoder(value), coder.window_coder)
+    def _put(self, keys: list[bytes], head: bytes, runs: list[bytes]) -> None:
+        cells = [head + run for run in runs]
+        self._rows.extend(self._tag, keys, [self._parts] * len(keys), cells)
+        self._parts += 1
 
 
 class TimeSortedSink(Sink):
-    """``Layout.TIME_SORTED``: a row for each element, ordered by its timestamp."""
+    """``Layout.TIME_SORTED``: as of :class:`KeyedSink`, but a row for each, by its timestamp."""
 
     def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
         self._tag = tag
         self._rows = rows
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
-        self._encode = coder.get_impl().encode_nested
+        self._encode = stripped_coder(coder).get_impl().encode_nested
 
     def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
         self._rows.append(
             self._tag,
-            self._encode_key(windowed_value.value[0]),
+            self._encode_key(key),
             windowed_value.timestamp.micros,
-            RunCoder.join([self._encode(windowed_value)]),
+            PLAIN_CELL + RunCoder.join([self._encode(windowed_value.with_value(value))]),
         )
 
     def flush(self) -> None:
@@ -375,12 +363,10 @@ def sink_for(
             return GroupSink(tag, rows, coder, windowing)
         case Layout.SESSIONS:
             return SessionSink(tag, rows, coder, windowing)
-        case Layout.TRIGGERED:
+        case Layout.KEYED | Layout.TRIGGERED:
             return KeyedSink(tag, rows, coder, stripped_coder(coder))
         case Layout.STORED:
             return KeyedSink(tag, rows, coder, stored_coder(coder))
-        case Layout.KEYED:
-            return KeyedSink(tag, rows, coder)
         case Layout.TIME_SORTED:
             return TimeSortedSink(tag, rows, coder)
         case Layout.SIDE_ITERABLE:

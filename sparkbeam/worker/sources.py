@@ -22,19 +22,13 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.cells import BlockCoder, KeyCells, stripped_coder
 from sparkbeam.worker.merging import ON_TIME, MergingGroups, last_millisecond
 from sparkbeam.worker.panes import Panes
 from sparkbeam.worker.rows import BLOCK_CELL, Row
-from sparkbeam.worker.sinks import (
-    SESSION_HEADER,
-    BlockCoder,
-    combine_stamps,
-    stripped_coder,
-)
+from sparkbeam.worker.sinks import SESSION_HEADER, combine_stamps
 from sparkbeam.worker.values import RunCoder, ValuesBuilder
-
-Block = tuple[WindowedValue, list[Any]]
-"""Values, and a windowed value that has the windowing of them all."""
 
 _BLOCK_SIZE = 1000
 _BLOCK_BYTES = 1 << 20
@@ -51,28 +45,7 @@ def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Bl
         if cell[:1] == BLOCK_CELL:
             yield decode_block(cell)
         else:
-            yield from blocks(decode_all(cell[1:]))
-
-
-def blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
-    """Joins neighbours with the same windowing."""
-    template: WindowedValue | None = None
-    values: list[Any] = []
-    for element in elements:
-        if (
-            template is not None
-            and element.timestamp_micros == template.timestamp_micros
-            and element.windows == template.windows
-            and element.pane_info is template.pane_info
-            and len(values) < _BLOCK_SIZE
-        ):
-            values.append(element.value)
-            continue
-        if template is not None:
-            yield template, values
-        template, values = element, [element.value]
-    if template is not None:
-        yield template, values
+            yield from in_blocks(decode_all(cell[1:]))
 
 
 def groups(
@@ -216,23 +189,44 @@ def triggered(
 ) -> Iterator[WindowedValue]:
     """``Layout.TRIGGERED``: the windowing decides which panes there are, key by key."""
     decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
-    runs = RunCoder(stripped_coder(coder).get_impl())
+    cells = KeyCells(stripped_coder(coder))
     is_default = isinstance(windowing.triggerfn, trigger.DefaultTrigger)
     panes = MergingGroups(windowing) if is_default else Panes(windowing)
     for encoded_key, group in groupby(rows, _KEY):
-        elements = [element for _, _, run in group for element in runs.decode(run)]
+        elements = [
+            template.with_value(value)
+            for _, _, cell in group
+            for template, values in cells.blocks(cell)
+            for value in values
+        ]
         key = decode_key(encoded_key)
         for pane in panes.of(elements):
             yield pane.with_value((key, pane.value))
 
 
-def keyed(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Iterator[Block]]:
-    """``Layout.KEYED`` and ``Layout.TIME_SORTED``: the elements of one key after the other."""
-    decode = RunCoder(coder.get_impl()).decode
+class KeyedSource:
+    """``Layout.KEYED`` and ``Layout.TIME_SORTED``: the elements of one key after the other.
 
-    def elements(group: Iterator[Row]) -> Iterator[Block]:
-        for _, _, run in group:
-            yield from blocks(decode(run))
+    Args:
+        coder: of the elements.
+    """
 
-    for _, group in groupby(rows, _KEY):
-        yield elements(group)
+    def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
+        self._cells = KeyCells(stripped_coder(coder))
+
+    def blocks(self, rows: Iterable[Row]) -> Iterator[Block]:
+        """The elements of all keys."""
+        blocks = self._cells.blocks
+        last: bytes | None = None
+        key: Any = None
+        for encoded, _, cell in rows:
+            if encoded != last:
+                last, key = encoded, self._decode_key(encoded)
+            for template, values in blocks(cell):
+                yield template, [(key, value) for value in values]
+
+    def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[Block]]]:
+        """The elements of each key, which have to be read before the next key."""
+        for key, group in groupby(rows, _KEY):
+            yield key, self.blocks(group)

@@ -1,13 +1,10 @@
-"""From the rows of a Spark source to cells of encoded elements.
-
-The elements are encoded in the tasks that read the source, from Arrow's columns, in the
-coder of the PCollection that they become. Rows with one timestamp travel as blocks.
-"""
+"""From the rows of a Spark source, in Arrow's columns, to elements and to cells of them."""
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -17,16 +14,14 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker import failure
+from sparkbeam.worker.blocks import BLOCK_SIZE, Block
+from sparkbeam.worker.cells import BlockCoder
 from sparkbeam.worker.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
-from sparkbeam.worker.sinks import BlockCoder
-from sparkbeam.worker.streaming import rows as messages
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
-_BLOCK_ROWS = 2000
 _CHECKED_ROWS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -34,14 +29,14 @@ _MICROSECOND = timedelta(microseconds=1)
 Converter = Callable[[Any], Any]
 
 
-class RowEncoder:
-    """Encodes the rows of a source.
+class RowReader:
+    """Makes elements of the rows of a source.
 
     Args:
         spec: of the source.
 
     Attributes:
-        rows: how many have been encoded.
+        rows: how many have been read.
         newest: the latest timestamp of them, in microseconds.
     """
 
@@ -54,8 +49,8 @@ class RowEncoder:
         self.rows = 0
         self.newest = MIN_MICROS
 
-    def cells(self, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """The elements of a batch as cells of ``Layout.CHUNKS``.
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
+        """The elements of a batch; those with one timestamp in blocks.
 
         Args:
             batch: the columns of the source, and the timestamps in microseconds.
@@ -72,64 +67,29 @@ class RowEncoder:
         self.rows += batch.num_rows
         self.newest = max(self.newest, span["max"])
         values = _values(self._spec.columns, columns)
+        create, windows = windowed_value.create, self._windows
         if span["min"] == span["max"]:
-            yield from self._blocks(span["min"], list(values))
+            template = create(None, span["min"], windows)
+            while block := list(islice(values, BLOCK_SIZE)):
+                yield template, block
         else:
-            yield from self._chunks(times.to_pylist(), values)
+            for micros, value in zip(times.to_pylist(), values, strict=True):
+                yield create(None, micros, windows), [value]
 
-    def _blocks(self, micros: int, values: list[Any]) -> Iterator[bytes]:
-        template = WindowedValue(None, Timestamp(micros=micros), self._windows)
-        for start in range(0, len(values), _BLOCK_ROWS):
-            yield self._encode_block(template, values[start : start + _BLOCK_ROWS])
-
-    def _chunks(self, times: list[int], values: Iterator[Any]) -> Iterator[bytes]:
-        create, encode, windows = windowed_value.create, self._encode, self._windows
+    def cells(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+        """Elements as cells of ``Layout.CHUNKS``."""
+        encode = self._encode
         stream = coder_impl.create_OutputStream()
-        for number, (micros, value) in enumerate(zip(times, values, strict=True), start=1):
-            encode(create(value, micros, windows), stream, True)
+        for number, (template, values) in enumerate(blocks, start=1):
+            if len(values) > 1:
+                yield self._encode_block(template, values)
+                continue
+            encode(template.with_value(values[0]), stream, True)
             if number % _CHECKED_ROWS == 0 and stream.size() >= CELL_BYTES:
                 yield PLAIN_CELL + stream.get()
                 stream._clear()
         if stream.size():
             yield PLAIN_CELL + stream.get()
-
-
-@dataclass(frozen=True)
-class StreamedRows:
-    """The function for ``mapInArrow`` over a source of a streaming query.
-
-    Attributes:
-        label: of the transform.
-        spec: of the source.
-        tag: of the port that the rows belong to.
-        shard, depth: where to send word of what was seen: a shard, and the sink's layer.
-    """
-
-    label: str
-    spec: ReadSpec
-    tag: int
-    shard: int
-    depth: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            encoder = RowEncoder(self.spec)
-            for batch in batches:
-                for cell in encoder.cells(batch):
-                    yield _message(0, 0, self.tag, messages.pack([(b"", 0, cell)]))
-        except Exception as error:
-            raise failure.report(error, self.label) from None
-        if encoder.rows:
-            seen = messages.dump(messages.Seen(self.tag, encoder.rows, encoder.newest))
-            yield _message(self.shard, self.depth, messages.SEEN_TAG, seen)
-
-
-def _message(shard: int, layer: int, tag: int, value: bytes) -> pa.RecordBatch:
-    columns = [
-        pa.array([cell], kind.type)
-        for cell, kind in zip((shard, layer, 0, tag, value), messages.SCHEMA, strict=True)
-    ]
-    return pa.record_batch(columns, schema=messages.SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -150,10 +110,10 @@ class BatchRows:
         full: list[pa.RecordBatch] = []
         rows = RowBuffer(full.append)
         try:
-            encoder = RowEncoder(self.spec)
+            reader = RowReader(self.spec)
             number = 0
             for batch in batches:
-                for cell in encoder.cells(batch):
+                for cell in reader.cells(reader.blocks(batch)):
                     rows.append(self.tag, None, number, cell)
                     number += 1
                     yield from full
@@ -169,8 +129,13 @@ def _values(names: tuple[str, ...], columns: list[pa.Array]) -> Iterator[Any]:
     plain = []
     for column in columns:
         convert = _converter(column.type)
-        values = column.to_pylist()
-        plain.append(values if convert is None else [_optional(convert, v) for v in values])
+        if pa.types.is_timestamp(column.type):
+            micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+            plain.append([None if m is None else Timestamp(micros=m) for m in micros])
+        elif convert is None:
+            plain.append(column.to_pylist())
+        else:
+            plain.append([_optional(convert, value) for value in column.to_pylist()])
     # Beam's own classes for rows take three times as long to make.
     return map(_row_class(names)._make, zip(*plain, strict=True))
 

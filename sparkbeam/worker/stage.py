@@ -24,6 +24,7 @@ from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import failure, logs, metrics, sources
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
@@ -160,7 +161,7 @@ class _Run:
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
-            keys = sources.keyed(rows, coder)
+            keys = (elements for _, elements in sources.KeyedSource(coder).keys(rows))
             for first in keys:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
                 followed = self._tally.followed(processor, bundle)
@@ -168,16 +169,16 @@ class _Run:
                 processor.state.forget_user_state()
                 self._finish_bundle(processor, residuals)
             return
-        elements: Iterator[sources.Block]
+        elements: Iterator[Block]
         match source.layout:
             case Layout.GROUPS:
                 elements = sources.groups(rows, source.grouped_coder, source.grouped_windowing)
             case Layout.SESSIONS:
-                elements = sources.blocks(
+                elements = in_blocks(
                     sources.sessions(rows, source.grouped_coder, source.grouped_windowing)
                 )
             case Layout.TRIGGERED:
-                elements = sources.blocks(
+                elements = in_blocks(
                     sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
                 )
             case _:
@@ -202,9 +203,7 @@ class _Run:
             due_now = [heapq.heappop(waiting)[2]]
             while waiting and waiting[0][0] <= time.monotonic():
                 due_now.append(heapq.heappop(waiting)[2])
-            deferred = sources.blocks(
-                element for encoded in due_now for element in decode_all(encoded)
-            )
+            deferred = in_blocks(element for encoded in due_now for element in decode_all(encoded))
             residuals = processor.run(self._tally.followed(processor, deferred, resumed=True))
             self._commit(processor)
 

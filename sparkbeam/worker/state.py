@@ -11,7 +11,8 @@ from typing import Any
 
 from apache_beam.coders import coder_impl
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import sdk_worker
+from apache_beam.runners.worker import bundle_processor, sdk_worker
+from apache_beam.transforms.userstate import UserStateContext
 from sortedcontainers import SortedList
 
 from sparkbeam.worker.sideinputs import SideInputs
@@ -47,6 +48,14 @@ class StageState(sdk_worker.CachingStateHandler):
         return self.side_inputs.values(
             request.transform_id, request.side_input_id, request.window, key, coder
         )
+
+    def user_state(self, context: bundle_processor.FnApiUserStateContext) -> UserStateContext:
+        """What gives a stateful DoFn its states and timers.
+
+        Args:
+            context: what does so by requests to this object.
+        """
+        return context
 
     def done(self) -> None:
         """Nothing is pending."""

@@ -44,6 +44,14 @@ Run = tuple[bytes, bytes, int]
 _Runs = dict[type, defaultdict[Any, list[Any]]]
 
 
+def is_immutable(value: Any) -> bool:
+    """Whether a value may be kept as it is: nobody can change it or a part of it."""
+    kind = type(value)
+    if kind is tuple:
+        return IMMUTABLE.issuperset(map(type, value)) or all(map(is_immutable, value))
+    return kind in IMMUTABLE
+
+
 class _WindowTable:
     """The runs of one window: of objects, and of encodings, by the type of the key and the key."""
 

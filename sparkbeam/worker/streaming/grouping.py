@@ -14,12 +14,15 @@ from apache_beam.coders import coders
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.window import BoundedWindow, GlobalWindow
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.cells import KeyCells
 from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.streaming.lateness import Lateness, expiry_of
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
@@ -43,9 +46,6 @@ class Grouping(ABC):
         combine_fn: merges the values, which are its accumulators; None keeps them all.
         state: the records of the shard's keys.
         moment: what time it is, kept up by the caller.
-
-    Attributes:
-        dropped: how many elements came too late.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Grouping(ABC):
         pair = coder.wrapped_value_coder
         self._decode_key = pair.key_coder().get_impl().decode_nested
         stored = coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder)
-        self._runs = RunCoder(stored.get_impl())
+        self._cells = KeyCells(stored)
         self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
         self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
         self._expires = expiry_of(windowing)
+        self._lateness = Lateness(windowing)
         self._combine_fn = combine_fn
         self._keyed = state
         self._moment = moment
-        self.dropped = 0
         self._prepare(coder, windowing)
         if combine_fn is not None:
             combine_fn.setup()
@@ -74,6 +74,11 @@ class Grouping(ABC):
     @abstractmethod
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         """Sets up what only this kind of grouping needs."""
+
+    @property
+    def dropped(self) -> int:
+        """How many elements came too late."""
+        return self._lateness.dropped
 
     def close(self) -> None:
         """Ends the use of the CombineFn."""
@@ -88,12 +93,17 @@ class Grouping(ABC):
     def fire(self) -> Iterator[WindowedValue]:
         """Fires what is due by the watermark, or by the clock; forgets expired windows."""
 
-    def _by_key(self, rows: list[Row]) -> Iterator[tuple[bytes, list[bytes]]]:
-        """The runs of each key."""
+    def _arrived(self, rows: list[Row]) -> Iterator[tuple[bytes, list[Block]]]:
+        """The elements of each key that are not too late, if there are any."""
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch({key for key, _, _ in rows})
+        blocks, in_time = self._cells.blocks, self._lateness.in_time
+        watermark = self._moment.input_watermark
         for key, group in groupby(rows, itemgetter(0)):
-            yield key, [run for _, _, run in group]
+            arrived = (block for _, _, cell in group for block in blocks(cell))
+            kept = list(in_time(arrived, watermark))
+            if kept:
+                yield key, kept
 
     def _values(self, stored: Iterable[list[bytes]]) -> Any:
         """The values of a pane, decoded when they are asked for if they are many."""
@@ -115,12 +125,9 @@ class TriggerGrouping(Grouping):
         )
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
-        for key, runs in self._by_key(rows):
-            decoded = [e for run in runs for e in self._runs.decode(run)]
-            elements, late = in_time(decoded, self._expires, self._moment.input_watermark)
-            self.dropped += late
-            if elements:
-                yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
+        for key, blocks in self._arrived(rows):
+            elements = [template.with_value(v) for template, values in blocks for v in values]
+            yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
 
     def fire(self) -> Iterator[WindowedValue]:
         for domain, limit in (
@@ -178,45 +185,6 @@ class TriggerGrouping(Grouping):
                     state,
                     Timestamp(micros=self._moment.input_watermark),
                 )
-
-
-def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
-    """Tells at which watermark what is kept for a window is forgotten: its *expiry*."""
-    lateness = windowing.allowed_lateness.micros
-
-    def expiry(window: BoundedWindow) -> int:
-        if isinstance(window, GlobalWindow):
-            return MAX_MICROS + 1
-        return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
-
-    return expiry
-
-
-def latest_over(watermark: int) -> int:
-    """The latest expiry of the windows for which elements are too late at a watermark.
-
-    The watermark need only be at a window's end and the allowed lateness, not past it.
-    """
-    return watermark + 1
-
-
-def in_time(
-    elements: list[WindowedValue], expires: Callable[[BoundedWindow], int], watermark: int
-) -> tuple[list[WindowedValue], int]:
-    """Elements without the windows for which they are too late; how many windows those were."""
-    over = latest_over(watermark)
-    dropped = 0
-    kept = []
-    for element in elements:
-        windows = [w for w in element.windows if expires(w) > over]
-        if len(windows) < len(element.windows):
-            dropped += len(element.windows) - len(windows)
-            element = WindowedValue(
-                element.value, element.timestamp, tuple(windows), element.pane_info
-            )
-        if windows:
-            kept.append(element)
-    return kept, dropped
 
 
 class _Parts:

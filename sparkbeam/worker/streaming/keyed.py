@@ -10,11 +10,11 @@ from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
-from sparkbeam.worker import sources
+from sparkbeam.worker.blocks import Block, in_blocks, joined
 from sparkbeam.worker.operations import SourceOperation
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.sources import Block
-from sparkbeam.worker.streaming.grouping import TriggerGrouping, expiry_of
+from sparkbeam.worker.streaming.grouping import TriggerGrouping
+from sparkbeam.worker.streaming.lateness import expiry_of
 from sparkbeam.worker.streaming.pages import KeyedState, ShardState
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.stateful import KeyedInput, StoredTimers
@@ -23,6 +23,7 @@ from sparkbeam.worker.streaming.windowed import WindowGrouping
 from sparkbeam.worker.timers import PROCESSING_TIME
 
 _KEYS_PER_BUNDLE = 1000
+_ROWS_PER_BUNDLE = 20_000
 
 
 class KeyedRun(StageRun):
@@ -73,7 +74,7 @@ class GroupingRun(KeyedRun):
         return self._grouping.dropped
 
     def _put_out(self, panes: Iterator[WindowedValue]) -> None:
-        self._bundle(self._gated(b"", sources.blocks(panes)))
+        self._bundle(self._gated(b"", in_blocks(panes)))
 
 
 class StatefulRun(KeyedRun):
@@ -82,11 +83,12 @@ class StatefulRun(KeyedRun):
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
         source = self._processor.source
+        is_sorted = self.stage.layout is Layout.TIME_SORTED
         self._input = KeyedInput(
             source.windowed_coder,
             source.windowing,
             self._keyed,
-            sorted_by_time=self.stage.layout is Layout.TIME_SORTED,
+            sorted_by_time=is_sorted,
         )
         windows = source.windowed_coder.window_coder
         self._state.keyed = self._keyed
@@ -96,10 +98,18 @@ class StatefulRun(KeyedRun):
         self._timers = self._processor.timers
         self._timers.moment = self.moment
         self._timers.encode_window = windows.encode
+        self._one_by_one = bool(is_sorted or self._gate or self._timers.streams)
 
     def _receive(self, rows: list[Row]) -> None:
-        arrived = self._input.arrived(rows, self.moment.input_watermark)
-        self._bundles_of((key, self._gated(key, blocks)) for key, blocks in arrived)
+        self._input.prepare(rows)
+        watermark = self.moment.input_watermark
+        if self._one_by_one:
+            arrived = self._input.by_key(rows, watermark)
+            self._bundles_of((key, self._gated(key, blocks)) for key, blocks in arrived)
+            return
+        for start in range(0, len(rows), _ROWS_PER_BUNDLE):
+            some = rows[start : start + _ROWS_PER_BUNDLE]
+            self._bundle(joined(self._input.elements(some, watermark)))
 
     def _dropped(self) -> int:
         return self._input.dropped

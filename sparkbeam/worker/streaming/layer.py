@@ -9,10 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
+from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker import failure, logs
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.sparkrows import RowReader
 from sparkbeam.worker.stage import settle
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.pages import ShardState
@@ -20,10 +25,12 @@ from sparkbeam.worker.streaming.reading import READ_ELEMENTS
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.rows import (
     REPORT_TAG,
+    SEEN_TAG,
     STATUS_TAG,
     TICK_TAG,
     WATERMARKS_TAG,
     Message,
+    Seen,
     Status,
     Tick,
     Watermarks,
@@ -33,6 +40,9 @@ from sparkbeam.worker.streaming.rows import (
 )
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+
+_PORTION_ROWS = 200_000
+_PORTION_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -134,6 +144,7 @@ class Turn(ABC):
         self._tick: Tick | None = None
         self._router = Router(task.shards, home, task.hops, self._deliver, self._out.append)
         self._runs: list[StageRun] = []
+        self._label = ""
 
     def run(self, rows: Iterable[Message]) -> Iterator[Message]:
         """Takes all rows in, processes the rounds, gives the output.
@@ -145,24 +156,26 @@ class Turn(ABC):
         logs.install(self._task.levels)
         for row in rows:
             yield from self._take(row)
-        label = self._task.stages[0].labels[-1] if self._task.stages else ""
         self._inbox = self._data.pop(0, {})
         try:
-            for stage in self._task.stages:
-                label = logs.at(stage)
-                self._runs.append(stage_run(self._task, stage, self._state, self._router))
+            self._start_stages()
             count = len(self._tick.rounds) if self._tick is not None else 0
             for number in range(max([1, count, *(late + 1 for late in self._data)])):
                 if number:
                     self._inbox = self._data.pop(number, {})
                 self._router.begin(number)
                 for run in self._round(number):
-                    label = logs.at(run.stage)
+                    self._label = logs.at(run.stage)
                 self._router.flush()
                 yield from self._taken()
         except Exception as error:
-            raise failure.report(error, label) from None
+            raise failure.report(error, self._label) from None
         yield from self._end()
+
+    def _start_stages(self) -> None:
+        for stage in self._task.stages:
+            self._label = logs.at(stage)
+            self._runs.append(stage_run(self._task, stage, self._state, self._router))
 
     def _taken(self) -> list[Message]:
         out = list(self._out)
@@ -211,10 +224,56 @@ class Turn(ABC):
 
 
 class SourceTurn(Turn):
-    """The first layer's work on a partition of the rows of the sources."""
+    """The first layer's work on a partition of the ticks or of the rows of a source."""
 
     def __init__(self, task: LayerTask) -> None:
         super().__init__(task, None, None)
+
+    def read(
+        self, label: str, spec: ReadSpec, tag: int, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[Message]:
+        """Processes rows of one of Spark's sources.
+
+        Args:
+            label: of the transform that reads it.
+            spec: of the source.
+            tag: of the port that the rows belong to.
+            batches: see :meth:`~sparkbeam.worker.sparkrows.RowReader.blocks`.
+
+        Raises:
+            RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
+        """
+        settle()
+        logs.install(self._task.levels)
+        try:
+            self._start_stages()
+            self._label = label
+            reader = RowReader(spec)
+            self._router.begin(0)
+            for blocks in _portions(reader, batches):
+                self._process(tag, blocks, reader)
+                self._label = label
+                yield from self._taken()
+        except Exception as error:
+            raise failure.report(error, self._label) from None
+        if reader.rows:
+            seen = dump(Seen(tag, reader.rows, reader.newest))
+            yield self._task.shards[0], self._task.depth, 0, SEEN_TAG, seen
+        yield from self._end()
+
+    def _process(self, tag: int, blocks: list[Block], reader: RowReader) -> None:
+        """Processes some rows of a source in all stages, and gives them on past the layer."""
+        hops = self._task.source_hops[tag]
+        if hops:
+            rows = [(b"", 0, cell) for cell in reader.cells(blocks)]
+            self._router.pass_on(tag, hops, rows)
+        self._inbox = {}
+        for run in self._runs:
+            self._label = logs.at(run.stage)
+            if tag in run.stage.inputs:
+                run.take(blocks)
+            run.receive(self._inbox, {})
+        self._router.flush()
 
     def _hand_on_tick(self, row: Message) -> Iterator[Message]:
         first, depth = self._task.shards[0], self._task.depth
@@ -231,6 +290,21 @@ class SourceTurn(Turn):
             if self._begins(run, number):
                 run.start()
             run.receive(self._inbox, {})
+
+
+def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Block]]:
+    """The rows of a source in as many elements as are processed at once."""
+    blocks: list[Block] = []
+    rows = size = 0
+    for batch in batches:
+        blocks += reader.blocks(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _PORTION_ROWS or size >= _PORTION_BYTES:
+            yield blocks
+            blocks, rows, size = [], 0, 0
+    if blocks:
+        yield blocks
 
 
 class ShardTurn(Turn):

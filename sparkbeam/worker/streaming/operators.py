@@ -16,13 +16,14 @@ from sparkbeam.worker.streaming.rows import SCHEMA, Message, messages
 from sparkbeam.worker.streaming.store import spark_map
 
 if TYPE_CHECKING:
+    from sparkbeam.plan.sparkio import ReadSpec
     from sparkbeam.worker.streaming.layer import LayerTask
 
 _OUTPUT = SparkRow(*SCHEMA.names)
 
 
-class FirstLayer:
-    """The function for ``mapInArrow`` over the rows of the sources."""
+class TickLayer:
+    """The first layer over ticks: the function for ``mapInArrow``."""
 
     def __init__(self, task: "LayerTask") -> None:
         self._task = pickle.dumps(task)
@@ -31,12 +32,36 @@ class FirstLayer:
         from sparkbeam.worker.streaming.layer import SourceTurn
 
         rows = (row for batch in batches for row in _rows(batch))
-        columns = list(zip(*SourceTurn(pickle.loads(self._task)).run(rows), strict=True))
-        if columns:
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
-            ]
-            yield pa.record_batch(arrays, schema=SCHEMA)
+        yield from _batches(SourceTurn(pickle.loads(self._task)).run(rows))
+
+
+class RowsLayer:
+    """The first layer over the rows of one of Spark's sources, likewise.
+
+    Args:
+        task: of the layer.
+        label: of the transform that reads the source.
+        spec: of the source.
+        tag: of the port that the rows belong to.
+    """
+
+    def __init__(self, task: "LayerTask", label: str, spec: "ReadSpec", tag: int) -> None:
+        self._task = pickle.dumps((task, label, spec, tag))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from sparkbeam.worker.streaming.layer import SourceTurn
+
+        task, label, spec, tag = pickle.loads(self._task)
+        yield from _batches(SourceTurn(task).read(label, spec, tag, batches))
+
+
+def _batches(rows: Iterator[Message]) -> Iterator[pa.RecordBatch]:
+    columns = list(zip(*rows, strict=True))
+    if columns:
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
+        ]
+        yield pa.record_batch(arrays, schema=SCHEMA)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Message]:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.worker import sources
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.processor import Residual
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.draining import truncation
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.stages import StageRun
@@ -50,7 +50,7 @@ class PlainRun(StageRun):
     def _resume(self, due: list[Deferred]) -> None:
         """Goes on with what was deferred."""
         decode = self._processor.source.windowed_coder_impl.decode_all
-        elements = sources.blocks(e for _, _, encoded in due for e in decode(encoded))
+        elements = in_blocks(e for _, _, encoded in due for e in decode(encoded))
         self._bundle(elements, resumed=True)
 
     def _truncate(self) -> None:

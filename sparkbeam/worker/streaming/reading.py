@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker import metrics, sources
+from sparkbeam.worker import metrics
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.processor import Residual, StageProcessor
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.plain import Deferred, PlainRun
 from sparkbeam.worker.streaming.router import Router
@@ -88,7 +88,7 @@ class ReadingRun(PlainRun):
 
         def begun() -> Iterator[Block]:
             while waiting and not watch.is_over:
-                yield from sources.blocks(iter(decode(waiting.popleft()[-1])))
+                yield from in_blocks(iter(decode(waiting.popleft()[-1])))
 
         with watch:
             self._bundle(begun(), resumed=True)

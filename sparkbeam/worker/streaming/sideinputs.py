@@ -12,11 +12,10 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sideinputs import SideInputs
 from sparkbeam.worker.sinks import window_key, window_part
-from sparkbeam.worker.sources import Block
-from sparkbeam.worker.sources import blocks as blocks_of
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.values import RunCoder
 
@@ -136,7 +135,7 @@ class Gate:
         """What no longer has to wait, with its keys."""
         waiting, self.waiting = self.waiting, []
         for _, key, run in waiting:
-            elements = blocks_of(self._runs.decode(run))
+            elements = in_blocks(self._runs.decode(run))
             for block in self.let_through(key, elements, watermarks):
                 yield key, block
 

@@ -15,10 +15,10 @@ from apache_beam.runners import common
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.worker import metrics
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import PLAIN_CELL, Row
 from sparkbeam.worker.sinks import sink_for
-from sparkbeam.worker.sources import Block
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState, ShardState
 from sparkbeam.worker.streaming.router import Router
@@ -117,6 +117,10 @@ class StageRun(ABC):
         main = [row for tag in self.stage.inputs for row in rows.get(tag, ())]
         if main:
             self._receive(main)
+
+    def take(self, blocks: Iterable[Block]) -> None:
+        """Processes elements of the main input, of a stage that keeps nothing."""
+        self._bundle(iter(blocks))
 
     def start(self) -> None:
         """Processes the Impulse that the stage starts with."""

@@ -1,35 +1,33 @@
-"""User state and timers in streaming, over the records of a shard's state.
+"""Stateful DoFns in streaming: their input and timers, over the records of a shard's state.
 
-The cells of a record are named by window, transform and state. A window that ends has a
-timer of ours at its expiry, which forgets what the window held.
+A window that ends has a timer of ours at its expiry, which forgets what the window held.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
-from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.sinks import window_key
-from sparkbeam.worker.sources import Block, blocks
+from sparkbeam.worker.sources import KeyedSource
 from sparkbeam.worker.state import DONE, Done, StageState
-from sparkbeam.worker.streaming.grouping import expiry_of, in_time
+from sparkbeam.worker.streaming.lateness import Lateness
 from sparkbeam.worker.streaming.moment import Moment
+from sparkbeam.worker.streaming.ordered import OrderedBag
 from sparkbeam.worker.streaming.pages import KeyedState
 from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker.streaming.userstate import UserState, forget_user_state, user_cell
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME, Family, Timers
-from sparkbeam.worker.values import RunCoder
 
 _EXPIRY = b"expiry"
 _SORTED = b"sorted"
-_USER = b"user"
 
 
 class LayerState(StageState):
@@ -45,21 +43,28 @@ class LayerState(StageState):
         self.keyed: KeyedState | None = None
         self.expires: Callable[[BoundedWindow], int] = lambda _: MAX_MICROS
         self.decode_window: Callable[[bytes], BoundedWindow]
+        self._last: tuple[bytes, int] | None = None
+
+    def user_state(self, context: bundle_processor.FnApiUserStateContext) -> UserState:
+        return UserState(
+            self,
+            context._transform_id,
+            context._key_coder,
+            context._window_coder,
+            self._record,
+            self.remember,
+        )
+
+    # Ordered lists are Beam's own, and ask for ranges of them.
 
     def blocking_get(
         self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
     ) -> Iterable[Any]:
-        match state_key.WhichOneof("type"):
-            case "bag_user_state":
-                record, cell = self._user(state_key.bag_user_state)
-                return (coder.decode_nested(item) for item in record.bag(cell))
-            case "ordered_list_user_state":
-                request = state_key.ordered_list_user_state
-                record, cell = self._user(request)
-                found = record.ordered(cell).range(request.range.start, request.range.end)
-                return (coder.decode_nested(encoded) for _, encoded in found)
-            case _:
-                return super().blocking_get(state_key, coder)
+        if state_key.WhichOneof("type") != "ordered_list_user_state":
+            return super().blocking_get(state_key, coder)
+        request = state_key.ordered_list_user_state
+        found = self._ordered(request).range(request.range.start, request.range.end)
+        return (coder.decode_nested(encoded) for _, encoded in found)
 
     def extend(
         self,
@@ -67,47 +72,34 @@ class LayerState(StageState):
         coder: coder_impl.CoderImpl,
         elements: Iterable[Any],
     ) -> Done:
-        if state_key.WhichOneof("type") == "ordered_list_user_state":
-            request = state_key.ordered_list_user_state
-            record, cell = self._user(request)
-            record.ordered(cell).add(
-                [(stamp, coder.encode_nested((stamp, value))) for stamp, value in elements]
-            )
-        else:
-            request = state_key.bag_user_state
-            record, cell = self._user(request)
-            record.bag(cell).append([coder.encode_nested(element) for element in elements])
-        self.remember(record, request.window)
+        request = state_key.ordered_list_user_state
+        self._ordered(request).add(
+            [(stamp, coder.encode_nested((stamp, value))) for stamp, value in elements]
+        )
+        self.remember(self._record(request.key), request.window)
         return DONE
 
     def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Done:
-        if state_key.WhichOneof("type") == "ordered_list_user_state":
-            request = state_key.ordered_list_user_state
-            record, cell = self._user(request)
-            record.ordered(cell).clear(request.range.start, request.range.end)
-        else:
-            record, cell = self._user(state_key.bag_user_state)
-            record.bag(cell).clear()
+        request = state_key.ordered_list_user_state
+        self._ordered(request).clear(request.range.start, request.range.end)
         return DONE
+
+    def _ordered(self, request: Any) -> OrderedBag:
+        cell = user_cell(request.transform_id, request.user_state_id, request.window)
+        return self._record(request.key).ordered(cell)
+
+    def _record(self, key: bytes) -> Record:
+        assert self.keyed is not None
+        return self.keyed.record(key)
 
     def remember(self, record: Record, window: bytes) -> None:
         """Sees to it that what a record holds for a window is forgotten in time."""
+        if self._last is None or self._last[0] != window:
+            self._last = (window, self.expires(self.decode_window(window)))
+        _, expiry = self._last
         timer_id = _EXPIRY + window
-        if record.timer(timer_id) is None:
-            expiry = self.expires(self.decode_window(window))
-            if expiry <= MAX_MICROS:
-                record.set_timer(timer_id, EVENT_TIME, expiry, None, window)
-
-    def _user(self, request: Any) -> tuple[Record, bytes]:
-        assert self.keyed is not None
-        name = f"{request.transform_id}\0{request.user_state_id}".encode()
-        return self.keyed.record(request.key), _USER + window_key(request.window, name)
-
-
-def _forget(record: Record, window: bytes) -> None:
-    prefix = _USER + window_key(window)
-    for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
-        record.pop(cell)
+        if expiry <= MAX_MICROS and record.timer(timer_id) is None:
+            record.set_timer(timer_id, EVENT_TIME, expiry, None, window)
 
 
 class StoredTimers(Timers):
@@ -132,7 +124,7 @@ class StoredTimers(Timers):
             while (due := self.record.pop_due(domain, limit)) is not None:
                 _, timer_id, payload = due
                 if timer_id.startswith(_EXPIRY):
-                    _forget(self.record, payload)
+                    forget_user_state(self.record, payload)
                     continue
                 family, encoded = payload
                 yield self._message(family, encoded)
@@ -177,24 +169,34 @@ class KeyedInput:
         *,
         sorted_by_time: bool,
     ) -> None:
-        self._runs = RunCoder(coder.get_impl())
+        self._source = KeyedSource(coder)
         self._coder = coder.get_impl()
-        self._expires = expiry_of(windowing)
+        self._lateness = Lateness(windowing)
         self._keyed = keyed
         self._sorted = sorted_by_time
-        self.dropped = 0
 
-    def arrived(self, rows: list[Row], watermark: int) -> Iterator[tuple[bytes, Iterator[Block]]]:
-        """The new elements of each key that are not late, as far as they need not wait."""
+    @property
+    def dropped(self) -> int:
+        """How many elements came too late."""
+        return self._lateness.dropped
+
+    def prepare(self, rows: list[Row]) -> None:
+        """Brings rows into the order in which they are to be read, with the records of the keys."""
         rows.sort(key=itemgetter(0, 1))
         self._keyed.prefetch({key for key, _, _ in rows})
-        for key, group in groupby(rows, itemgetter(0)):
-            elements = [e for _, _, run in group for e in self._runs.decode(run)]
-            elements, late = in_time(elements, self._expires, watermark)
-            self.dropped += late
-            if self._sorted:
-                elements = self._late_for_sorting(key, elements, watermark)
-            yield key, blocks(elements)
+
+    def elements(self, rows: list[Row], watermark: int) -> Iterator[Block]:
+        """The new elements that are not late, where none of them has to wait."""
+        return self._lateness.in_time(self._source.blocks(rows), watermark)
+
+    def by_key(self, rows: list[Row], watermark: int) -> Iterator[tuple[bytes, Iterator[Block]]]:
+        """The new elements of each key that are not late, as far as they need not wait.
+
+        Those of a key have to be read before the next key.
+        """
+        for key, blocks in self._source.keys(rows):
+            in_time = self._lateness.in_time(blocks, watermark)
+            yield key, self._ready(key, in_time, watermark) if self._sorted else in_time
 
     def ripe(self, record: Record, watermark: int) -> Iterator[Block]:
         """The elements of a key that have waited for the watermark, in order."""
@@ -206,19 +208,21 @@ class KeyedInput:
         if elements:
             buffer.clear(MIN_MICROS, limit)
             self._wait(record)
-        return blocks(elements)
+        return in_blocks(elements)
 
-    def _late_for_sorting(
-        self, key: bytes, elements: list[WindowedValue], watermark: int
-    ) -> list[WindowedValue]:
-        """Keeps those that have to wait; gives the others."""
-        waiting = [e for e in elements if e.timestamp.micros >= watermark]
+    def _ready(self, key: bytes, blocks: Iterator[Block], watermark: int) -> Iterator[Block]:
+        """Keeps the elements that have to wait to be sorted; gives the others."""
+        waiting = []
+        for template, values in blocks:
+            if template.timestamp.micros < watermark:
+                yield template, values
+            else:
+                waiting += [template.with_value(value) for value in values]
         if waiting:
             record = self._keyed.record(key)
             encode = self._coder.encode_nested
             record.ordered(_SORTED).add([(e.timestamp.micros, encode(e)) for e in waiting])
             self._wait(record)
-        return [e for e in elements if e.timestamp.micros < watermark]
 
     def _wait(self, record: Record) -> None:
         """Sets a timer, and with it the hold of the watermark, for the first that waits."""

@@ -16,9 +16,11 @@ from apache_beam.transforms.window import BoundedWindow, TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
-from sparkbeam.worker.streaming.grouping import Grouping, latest_over
+from sparkbeam.worker.streaming.grouping import Grouping
+from sparkbeam.worker.streaming.lateness import latest_over
 from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.times import MAX_MICROS
 from sparkbeam.worker.timers import EVENT_TIME
@@ -54,22 +56,15 @@ class WindowGrouping(Grouping):
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
-        over = latest_over(watermark)
-        decode = self._runs.decode
-        for key, runs in self._by_key(rows):
-            gathered: dict[BoundedWindow, list[WindowedValue]] = {}
-            for run in runs:
-                for element in decode(run):
-                    for window in element.windows:
-                        gathered.setdefault(window, []).append(element)
-            record: Record | None = None
-            for window, elements in gathered.items():
+        for key, blocks in self._arrived(rows):
+            gathered: dict[BoundedWindow, list[Block]] = {}
+            for block in blocks:
+                for window in block[0].windows:
+                    gathered.setdefault(window, []).append(block)
+            record = self._keyed.record(key)
+            for window, some in gathered.items():
                 known = self._known(window)
-                if known.expiry <= over:
-                    self.dropped += len(elements)
-                    continue
-                record = record or self._keyed.record(key)
-                self._add(record, known, elements)
+                self._add(record, known, some)
                 if known.end <= watermark:
                     yield self._pane(self._decode_key(key), record, known, on_time=False)
 
@@ -85,15 +80,15 @@ class WindowGrouping(Grouping):
                 else:
                     yield self._pane(key, record, self._of_cell(timer_id), on_time=True)
 
-    def _add(self, record: Record, window: "_Window", elements: list[WindowedValue]) -> None:
+    def _add(self, record: Record, window: "_Window", blocks: list[Block]) -> None:
         cell: _Cell | None = record.get(window.cell)
         if cell is None:
             cell = (0, None, None)
             if window.end > self._moment.input_watermark:
                 record.set_timer(window.cell, EVENT_TIME, min(window.end, MAX_MICROS), None, None)
         panes, held, accumulator = cell
-        stamp = self._stamp(window.window, held, elements)
-        values = [element.value for element in elements]
+        stamp = self._stamp(window.window, held, [template for template, _ in blocks])
+        values = [value for _, some in blocks for value in some]
         if self._combine_fn is None:
             record.bag(_VALUES + window.cell).append(values)
         elif accumulator is None and len(values) == 1:
@@ -107,11 +102,11 @@ class WindowGrouping(Grouping):
             record.set_hold(window.cell, stamp)
 
     def _stamp(
-        self, window: BoundedWindow, held: int | None, elements: list[WindowedValue]
+        self, window: BoundedWindow, held: int | None, templates: list[WindowedValue]
     ) -> int | None:
         """The combined timestamp, of those elements that are not behind the output watermark."""
         combiner, output = self._stamps, self._moment.output_watermark
-        stamps = (combiner.assign_output_time(window, element.timestamp) for element in elements)
+        stamps = (combiner.assign_output_time(window, common.timestamp) for common in templates)
         merged = combiner.merge(window, (stamp for stamp in stamps if stamp.micros >= output))
         if merged is None:
             return held

@@ -1,0 +1,141 @@
+"""Stateful DoFns over blocks, in streaming without a JVM."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import FastPrimitivesCoder, VarIntCoder
+from apache_beam.coders.coders import GlobalWindowCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.transforms.userstate import (
+    CombiningValueStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+)
+from apache_beam.transforms.window import GlobalWindow, SlidingWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from in_process import StreamingRunner
+
+from sparkbeam.plan.model import Layout
+from sparkbeam.worker.sinks import sink_for
+from sparkbeam.worker.sources import KeyedSource
+
+MANY = 50
+
+
+def pipeline() -> beam.Pipeline:
+    return beam.Pipeline(StreamingRunner(), options=PipelineOptions())
+
+
+class Counting(beam.DoFn):
+    """Counts the elements of a key and window."""
+
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def __init__(self) -> None:
+        self._started = 0
+
+    def setup(self) -> None:
+        self._started = 1
+
+    def process(
+        self,
+        element: tuple[Any, Any],
+        window: Any = beam.DoFn.WindowParam,
+        count: Any = beam.DoFn.StateParam(COUNT),
+    ) -> Iterator[tuple[str, Any, int]]:
+        count.write((count.read() or 0) + self._started)
+        start = None if isinstance(window, GlobalWindow) else int(window.start)
+        yield repr(element[0]), start, count.read()
+
+
+class Collecting(beam.DoFn):
+    """Tells what was there before each element, and what is once it has been added."""
+
+    ALL = CombiningValueStateSpec("all", FastPrimitivesCoder(), ToListCombineFn())
+    KINDS = SetStateSpec("kinds", FastPrimitivesCoder())
+
+    def process(
+        self,
+        element: tuple[str, int],
+        collected: Any = beam.DoFn.StateParam(ALL),
+        kinds: Any = beam.DoFn.StateParam(KINDS),
+        key: Any = beam.DoFn.KeyParam,
+        time: Any = beam.DoFn.TimestampParam,
+    ) -> list[tuple[str, int, list[int], list[int], list[int]]]:
+        before = collected.read()
+        collected.add(element[1])
+        kinds.add(element[1] % 3)
+        return [(key, int(time), before, collected.read(), sorted(kinds.read()))]
+
+
+def test_keys_are_told_apart_by_their_encoding() -> None:
+    with pipeline() as p:
+        keys = p | beam.Create([(key, None) for key in (1, True, 1.0, "1") for _ in range(MANY)])
+        counts = keys | beam.ParDo(Counting()) | beam.Filter(lambda found: found[2] >= MANY)
+        assert_that(counts, equal_to([(key, None, MANY) for key in ("1", "True", "1.0", "'1'")]))
+
+
+def test_each_window_of_an_element_has_its_own_state() -> None:
+    with pipeline() as p:
+        stamped = p | beam.Create([TimestampedValue(("k", n), 12) for n in range(MANY)])
+        placed = stamped | beam.Map(lambda e: e) | beam.WindowInto(SlidingWindows(10, 5))
+        last = placed | beam.ParDo(Counting()) | beam.Filter(lambda found: found[2] == MANY)
+        assert_that(last, equal_to([("'k'", 5, MANY), ("'k'", 10, MANY)]))
+
+
+def test_what_was_read_of_an_accumulator_stays_as_it_was() -> None:
+    with pipeline() as p:
+        elements = p | beam.Create([("k", n) for n in range(3)])
+        found = elements | beam.Map(lambda e: TimestampedValue(e, e[1])) | beam.ParDo(Collecting())
+        expected = [
+            ("k", 0, [], [0], [0]),
+            ("k", 1, [0], [0, 1], [0, 1]),
+            ("k", 2, [0, 1], [0, 1, 2], [0, 1, 2]),
+        ]
+        assert_that(found, equal_to(expected))
+
+
+class Rows:
+    """Takes the rows of a sink."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[bytes, int, bytes]] = []
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        self.rows.append((key or b"", order, value))
+
+    def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
+        self.rows += zip(keys, orders, values, strict=True)
+
+
+@pytest.mark.parametrize("stamps", [[1, 1, 1], [1, 2, 1], [1, None, 2], [None, 1, None, 1, 2, 1]])
+def test_elements_of_a_key_keep_their_order(stamps: list[int | None]) -> None:
+    """Where blocks with several timestamps and single elements come in turn."""
+    pair = beam.coders.TupleCoder([VarIntCoder(), VarIntCoder()])
+    coder = beam.coders.WindowedValueCoder(pair, GlobalWindowCoder())
+    rows = Rows()
+    sink = sink_for(Layout.KEYED, 0, rows, coder, beam.Windowing(beam.window.GlobalWindows()), 0)
+    written: list[tuple[tuple[int, int], int]] = []
+    for stamp in stamps:
+        values = [(n % 3, len(written) + n) for n in range(MANY)]
+        if stamp is None:
+            template = WindowedValue(None, Timestamp(7), (GlobalWindow(),))
+            for value in values:
+                sink.write(template.with_value(value))
+        else:
+            template = WindowedValue(None, Timestamp(stamp), [GlobalWindow()])
+            sink.write_block(template, values)
+        written += [(value, 7 if stamp is None else stamp) for value in values]
+    sink.flush()
+    read = [
+        (value, int(template.timestamp))
+        for template, values in KeyedSource(coder).blocks(sorted(rows.rows))
+        for value in values
+    ]
+    for key in range(3):
+        assert [e for e in read if e[0][0] == key] == [e for e in written if e[0][0] == key]
