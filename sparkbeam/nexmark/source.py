@@ -1,6 +1,5 @@
 """The events as a Beam source."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import apache_beam as beam
@@ -38,21 +37,18 @@ class NexmarkEvents(beam.PTransform):
             | "Ranges" >> beam.Create(range(0, self._configuration.events, _RANGE))
             | "Spread" >> beam.Reshuffle()
             | "Generate"
-            >> beam.FlatMap(partial(_moments, self._configuration)).with_output_types(list[Event])
-            | "Events" >> beam.FlatMap(_all).with_output_types(Event)
+            >> beam.FlatMap(partial(_events, self._configuration)).with_output_types(Event)
         )
 
 
-def _moments(configuration: Configuration, start: int) -> Iterator[TimestampedValue]:
-    """The events of a range, in lists of those that happen at the same time."""
+def _events(configuration: Configuration, start: int) -> list[TimestampedValue]:
+    """The events of a range, in the order of time."""
     numbers = in_time_order(configuration, start, start + _RANGE)
     events = EventBatch.of(configuration, numbers).to_python()
     times = numbers.timestamps
     starts = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
+    found: list[TimestampedValue] = []
     for first, behind in zip(starts, [*starts[1:], len(events)], strict=True):
         moment = Timestamp(micros=int(times[first]) * 1000)
-        yield TimestampedValue(events[first:behind], moment)
-
-
-def _all(events: list[Event]) -> list[Event]:
-    return events
+        found += [TimestampedValue(event, moment) for event in events[first:behind]]
+    return found

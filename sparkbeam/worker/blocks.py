@@ -1,13 +1,13 @@
 """Blocks: many values that share timestamp, windows and pane, processed in one call.
 
 Beam's operations take one element at a time, and for a ``Map`` of a few
-instructions that call is nearly all of its cost. Most elements of a batch
-pipeline share their windowing with their neighbours, so sparkbeam's operations
-hand on lists of values, as far as the next operation understands them:
+instructions that call is nearly all of its cost. Most elements share
+their windowing with their neighbours, or all of it but the timestamp, so sparkbeam's
+operations hand on lists of values, as far as the next operation understands them:
 
-- Plain functions (``Map``, ``FlatMap``, ``Filter`` and the like without any DoFn
-  parameter, side input or tagged output) run over the list.
-- The assignment of windows asks once for a block.
+- Plain functions (``Map``, ``FlatMap``, ``Filter`` and the like) and DoFns run over the
+  list, as long as they have one output and ask for no side input.
+- The assignment of windows asks once for a block, or for each slot of time in it.
 - The map side of a combine adds a key's values to its accumulator at once.
 - Sources and sinks read and write runs of values.
 
@@ -22,10 +22,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from apache_beam.runners.worker import operations
+from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
 Block = tuple[WindowedValue, list[Any]]
 """Values, and a windowed value that has the windowing of them all."""
+
+Stamped = tuple[WindowedValue, list[Any], list[int]]
+"""Values with the same windows and pane, and the timestamp of each in microseconds."""
+
+AnyBlock = Block | Stamped
 
 BLOCK_SIZE = 2000
 """The most values in a block."""
@@ -70,6 +76,15 @@ def rough_size(value: Any) -> int:
 _OBJECT_BYTES = 50
 
 
+def elements(
+    template: WindowedValue, values: list[Any], stamps: list[int]
+) -> Iterator[WindowedValue]:
+    """Values that have timestamps of their own as elements."""
+    create, windows, pane = windowed_value.create, template.windows, template.pane_info
+    for value, micros in zip(values, stamps, strict=True):
+        yield create(value, micros, windows, pane)
+
+
 class BlockLimit:
     """How many values make a block; learnt from the blocks so far.
 
@@ -112,7 +127,10 @@ class Emitter:
         self._takers: list[Callable[[WindowedValue, list[Any]], None]] = (
             [taker for taker in takers if taker] if all(takers) else []
         )
-        self.takes_blocks = bool(self._takers)
+        stamped = [getattr(consumer, "process_stamped", None) for consumer in consumers]
+        self._stamped: list[Callable[[WindowedValue, list[Any], list[int]], None]] = (
+            [taker for taker in stamped if taker] if all(stamped) else []
+        )
 
     def block(self, template: WindowedValue, values: list[Any]) -> None:
         """Hands on values with the windowing of ``template``."""
@@ -126,6 +144,20 @@ class Emitter:
         self._counter.element_counter.update(len(values) - 1)
         for take in self._takers:
             take(template, values)
+        self._counter.update_collect()
+
+    def stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
+        """Hands on values with the windows and pane of ``template``."""
+        if not self._stamped or len(values) == 1:
+            receive = self._receiver.receive
+            for element in elements(template, values, stamps):
+                receive(element)
+            return
+        (first,) = elements(template, values[:1], stamps[:1])
+        self._counter.update_from(first)
+        self._counter.element_counter.update(len(values) - 1)
+        for take in self._stamped:
+            take(template, values, stamps)
         self._counter.update_collect()
 
     def single(self, element: WindowedValue) -> None:

@@ -21,7 +21,14 @@ _LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
 _MAX_PICKLE = 16 << 10
 
 
-class StepFailed(Exception):
+class _KnowsItsStep(Exception):
+    """A failure that Beam is to let through as it is."""
+
+    # What Beam calls an exception that has the label of its step already.
+    _tagged_with_step = True
+
+
+class StepFailed(_KnowsItsStep):
     """A step failed outside the user's own code, in the runner's part of it.
 
     Args:
@@ -34,7 +41,7 @@ class StepFailed(Exception):
         self.label = label
 
 
-class UserCodeFailed(Exception):
+class UserCodeFailed(_KnowsItsStep):
     """The user's own code in a step failed; the cause is what it raised."""
 
     def __init__(self, label: str) -> None:

@@ -10,17 +10,25 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
-from apache_beam.transforms.window import TimestampedValue, WindowFn
+from apache_beam.transforms.window import (
+    GlobalWindow,
+    GlobalWindows,
+    TimestampedValue,
+    WindowFn,
+)
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
-from sparkbeam.worker.blocks import BlockLimit, Emitter
+from sparkbeam.worker.blocks import BLOCK_BYTES, BlockLimit, Emitter, elements
 from sparkbeam.worker.failure import UserCodeFailed
-from sparkbeam.worker.tables import is_immutable
+from sparkbeam.worker.tables import immutable_size
 
 _SMALLEST_BLOCK = 4
 _FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
 _WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
+_TIMESTAMPED = {TimestampedValue}
+_GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
 _END = object()
 
 
@@ -44,6 +52,7 @@ class FunctionOperation(operations.DoOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._kinds: dict[type, bool] = {}
         self._limit = BlockLimit()
+        self._is_global = type(self.window_fn) is GlobalWindows
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
@@ -51,30 +60,43 @@ class FunctionOperation(operations.DoOperation):
             super().process(o)
             return
         with self.scoped_process_state:
-            self._flat_map(o, [o.value])
+            self._flat_map([o.value], Output(self, o))
 
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Applies the function to each of the values."""
         with self.scoped_process_state:
             if self.one_to_one is None:
-                self._flat_map(template, values)
+                self._flat_map(values, Output(self, template))
             else:
-                self._map(self.one_to_one, template, values)
+                for _, block in self._results(self.one_to_one, values):
+                    self.emit(template, block)
 
-    def _map(
-        self, function: Callable[[Any], Any], template: WindowedValue, values: list[Any]
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
     ) -> None:
-        remaining = iter(values)
-        while True:
+        """Applies the function to values with timestamps of their own."""
+        with self.scoped_process_state:
+            if self.one_to_one is None:
+                self._flat_map(values, StampedOutput(self, template, stamps))
+            else:
+                for part, block in self._results(self.one_to_one, values):
+                    self.emit(template, block, stamps[part])
+
+    def _results(
+        self, function: Callable[[Any], Any], values: list[Any]
+    ) -> Iterator[tuple[slice, list[Any]]]:
+        """The results for one part of the values after the other."""
+        start = 0
+        while start < len(values):
+            part = slice(start, start + self._limit.values)
             try:
-                block = list(map(function, islice(remaining, self._limit.values)))
+                block = list(map(function, values[part]))
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
-            if not block:
-                return
-            self._emit(template, block)
+            yield part, block
+            start = part.stop
 
-    def _flat_map(self, template: WindowedValue, values: list[Any]) -> None:
+    def _flat_map(self, values: list[Any], output: "Output") -> None:
         function = self.function
         block: list[Any] = []
         for value in values:
@@ -85,17 +107,18 @@ class FunctionOperation(operations.DoOperation):
                 raise UserCodeFailed(self.name_context.step_name) from error
             if type(results) is list and len(results) <= self._limit.values:
                 block += results
-                block = self._emit_full(template, block)
+                block = self._full_emitted(block, output)
             elif type(results) in _FINISHED:
                 while part := list(islice(iterator, self._limit.values)):
                     block += part
-                    block = self._emit_full(template, block)
+                    block = self._full_emitted(block, output)
             else:
-                block = self._emit_as_it_comes(template, block, iterator)
-        self._emit(template, block)
+                block = self._emitted_as_it_comes(iterator, block, output)
+            output.done(block)
+        output.emit(block)
 
-    def _emit_as_it_comes(
-        self, template: WindowedValue, block: list[Any], results: Iterator[Any]
+    def _emitted_as_it_comes(
+        self, results: Iterator[Any], block: list[Any], output: "Output"
     ) -> list[Any]:
         """Emits what is not finished when it is yielded; gives the block that is open then."""
         while True:
@@ -106,27 +129,46 @@ class FunctionOperation(operations.DoOperation):
             if value is _END:
                 return block
             block.append(value)
-            if len(block) >= self._limit.values or not is_immutable(value):
-                self._emit(template, block)
+            kept = value.value if isinstance(value, TimestampedValue) else value
+            if len(block) >= self._limit.values or not output.has_room_for(kept):
+                output.emit(block)
                 block = []
 
-    def _emit_full(self, template: WindowedValue, block: list[Any]) -> list[Any]:
+    def _full_emitted(self, block: list[Any], output: "Output") -> list[Any]:
         if len(block) < self._limit.values:
             return block
-        self._emit(template, block)
+        output.emit(block)
         return []
 
-    def _emit(self, template: WindowedValue, block: list[Any]) -> None:
-        if len(block) < _SMALLEST_BLOCK:
-            for value in block:
-                self._emit_wrapped(template, value)
-            return
-        self._limit.learn(block)
-        if any(map(self._is_wrapper, set(map(type, block)))):
+    def emit(
+        self, template: WindowedValue, block: list[Any], stamps: list[int] | None = None
+    ) -> None:
+        """Hands on results.
+
+        Args:
+            template: has their windows, pane, and timestamp.
+            block: the results; some of them may bring another windowing.
+            stamps: the timestamps, in microseconds, where each has its own.
+        """
+        if len(block) >= _SMALLEST_BLOCK:
+            self._limit.learn(block)
+            kinds = set(map(type, block))
+            if kinds == _TIMESTAMPED and self._is_global and len(template.windows) == 1:
+                times = [value.timestamp.micros for value in block]
+                self._emitter.stamped(_GLOBAL, [value.value for value in block], times)
+                return
+            if not any(map(self._is_wrapper, kinds)):
+                if stamps is None:
+                    self._emitter.block(template, block)
+                else:
+                    self._emitter.stamped(template, block, stamps)
+                return
+        if stamps is None:
             for value in block:
                 self._emit_wrapped(template, value)
         else:
-            self._emitter.block(template, block)
+            for element in elements(template, block, stamps):
+                self._emit_wrapped(element, element.value)
 
     def _is_wrapper(self, kind: type) -> bool:
         known = self._kinds.get(kind)
@@ -138,14 +180,86 @@ class FunctionOperation(operations.DoOperation):
         """Emits a value that may bring its own timestamp or windows."""
         if isinstance(value, TaggedOutput):
             return  # Nobody reads the tag, or the operation would have several outputs.
-        if isinstance(value, WindowedValue):
-            self._emitter.single(value)
-        elif isinstance(value, TimestampedValue):
+        if isinstance(value, TimestampedValue):
             context = WindowFn.AssignContext(value.timestamp, value.value)
-            windows = self.window_fn.assign(context)
-            self._emitter.single(WindowedValue(value.value, value.timestamp, windows))
-        else:
+            try:
+                windows = self.window_fn.assign(context)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            value = WindowedValue(value.value, value.timestamp, windows)
+        elif not isinstance(value, WindowedValue):
             self._emitter.single(template.with_value(value))
+            return
+        # The function stands for one that is called in each window of its element.
+        windows = tuple(value.windows) * len(template.windows)
+        element = WindowedValue(value.value, value.timestamp, windows, value.pane_info)
+        self._emitter.single(element)
+
+
+class Output:
+    """Takes the results for elements with the same windowing.
+
+    Args:
+        operation: whose results they are.
+        template: has the windowing.
+    """
+
+    __slots__ = ("_operation", "_room", "_template")
+
+    def __init__(self, operation: FunctionOperation, template: WindowedValue) -> None:
+        self._operation = operation
+        self._template = template
+        self._room = BLOCK_BYTES
+
+    def has_room_for(self, value: Any) -> bool:
+        """Whether a value that is part of a block may wait there for others.
+
+        One that may change may not, and none may where they take much memory by now.
+        """
+        size = immutable_size(value)
+        self._room -= size
+        return size > 0 and self._room > 0
+
+    def done(self, block: list[Any]) -> None:
+        """Notes that ``block`` has the results for one more element."""
+
+    def emit(self, block: list[Any]) -> None:
+        """Hands results on; what follows is in another list."""
+        self._room = BLOCK_BYTES
+        self._operation.emit(self._template, block)
+
+
+class StampedOutput(Output):
+    """Likewise, where each element has a timestamp of its own.
+
+    Args:
+        operation, template: see :class:`Output`.
+        stamps: the timestamps of the elements, in microseconds.
+    """
+
+    __slots__ = ("_micros", "_remaining", "_stamps")
+
+    def __init__(
+        self, operation: FunctionOperation, template: WindowedValue, stamps: list[int]
+    ) -> None:
+        super().__init__(operation, template)
+        self._remaining = iter(stamps)
+        self._micros = next(self._remaining)
+        self._stamps: list[int] = []
+
+    def done(self, block: list[Any]) -> None:
+        self._fill(block)
+        self._micros = next(self._remaining, 0)
+
+    def emit(self, block: list[Any]) -> None:
+        self._fill(block)
+        self._room = BLOCK_BYTES
+        stamps, self._stamps = self._stamps, []
+        self._operation.emit(self._template, block, stamps)
+
+    def _fill(self, block: list[Any]) -> None:
+        """Notes that what is new in the block is of the element at hand."""
+        self._stamps += [self._micros] * (len(block) - len(self._stamps))
 
 
 class CreateOperation(FunctionOperation):
@@ -168,7 +282,7 @@ class CreateOperation(FunctionOperation):
                 created = list(self.function(impulse) or ())[self.share]
                 remaining = iter(created)
                 while block := list(islice(remaining, self._limit.values)):
-                    self._emit(template, block)
+                    self.emit(template, block)
 
 
 def _map_wrapper(function: Callable[[Any], Any]) -> Any:

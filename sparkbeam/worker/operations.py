@@ -15,7 +15,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
-from sparkbeam.worker.blocks import Block, Emitter
+from sparkbeam.worker.blocks import AnyBlock, Emitter
 from sparkbeam.worker.failure import StepFailed
 from sparkbeam.worker.sinks import Sink
 
@@ -48,7 +48,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         self.grouped_coder = grouped_coder
         self.grouped_windowing = grouped_windowing
         self.windowing = windowing
-        self.elements: Iterator[Block] = iter(())
+        self.elements: Iterator[AnyBlock] = iter(())
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -56,7 +56,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""
-        emit = self._emitter.block
+        emitter = self._emitter
         while True:
             try:
                 block = next(self.elements, None)
@@ -67,7 +67,10 @@ class SourceOperation(bundle_processor.DataInputOperation):
                 ) from error
             if block is None:
                 return
-            emit(*block)
+            if len(block) == 3:
+                emitter.stamped(*block)
+            else:
+                emitter.block(*block)
 
 
 class SinkOperation(operations.Operation):
@@ -110,6 +113,15 @@ class SinkOperation(operations.Operation):
         """Writes values with the windowing of ``template``."""
         try:
             self.sink.write_block(template, values)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
+    ) -> None:
+        """Writes values with the windows of ``template``."""
+        try:
+            self.sink.write_stamped(template, values, stamps)
         except Exception as error:
             raise self._failed() from error
 

@@ -1,5 +1,7 @@
 """Operations on blocks: the map side of a combine."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import apache_beam as beam
@@ -7,22 +9,32 @@ from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import PRECOMBINE_URN
-from sparkbeam.worker.blocks import rough_size
+from sparkbeam.worker.blocks import BlockLimit, Emitter, elements, rough_size
 from sparkbeam.worker.failure import UserCodeFailed
 
+_GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
 
 
 class PrecombineOperation(operations.PGBKCVOperation):
-    """The map side of a combine: gathers values by key, adds them to accumulators in runs."""
+    """The map side of a combine: gathers values by key, adds them to accumulators in runs.
+
+    Attributes:
+        readers: the operations that take the accumulators.
+    """
+
+    readers: list[operations.Operation]
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
         self._accumulators: dict[Any, Any] = {}
         self._gathered: dict[Any, list[Any]] = {}
         self._count = 0
@@ -51,6 +63,16 @@ class PrecombineOperation(operations.PGBKCVOperation):
             if self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES:
                 self._add_up()
 
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
+    ) -> None:
+        """Likewise, each with its timestamp."""
+        if self.timestamp_combiner is None:
+            self.process_block(template, values)
+            return
+        for element in elements(template, values, stamps):
+            self.process(element)
+
     def _add_up(self) -> None:
         accumulators = self._accumulators
         combine_fn = self.combine_fn
@@ -67,9 +89,25 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._put_out()
 
     def _put_out(self) -> None:
-        for wkey, accumulator in self._accumulators.items():
-            self.output_key(wkey, accumulator, None)
-        self._accumulators = {}
+        accumulators, self._accumulators = self._accumulators, {}
+        if self.is_default_windowing:
+            self._emit(_GLOBAL, accumulators.items())
+            return
+        by_window: dict[BoundedWindow, list[tuple[Any, Any]]] = {}
+        for (window, key), accumulator in accumulators.items():
+            by_window.setdefault(window, []).append((key, accumulator))
+        for window, pairs in by_window.items():
+            self._emit(WindowedValue(None, window.max_timestamp(), (window,)), pairs)
+
+    def _emit(self, template: WindowedValue, pairs: Iterable[tuple[Any, Any]]) -> None:
+        compact = self.combine_fn_compact
+        limit = BlockLimit()
+        remaining = iter(pairs)
+        while block := list(islice(remaining, limit.values)):
+            if compact is not None:
+                block = [(key, compact(accumulator)) for key, accumulator in block]
+            limit.learn(block)
+            self._emitter.block(template, block)
 
     def finish(self) -> None:
         with self.scoped_finish_state:
@@ -89,7 +127,7 @@ def _create_precombine(
     consumers: Any,
 ) -> PrecombineOperation:
     combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
-    return factory.augment_oldstyle_op(
+    operation = factory.augment_oldstyle_op(
         PrecombineOperation(
             common.NameContext(transform.unique_name, transform_id),
             operation_specs.WorkerPartialGroupByKey(
@@ -104,3 +142,5 @@ def _create_precombine(
         transform.unique_name,
         consumers,
     )
+    (operation.readers,) = consumers.values()
+    return operation

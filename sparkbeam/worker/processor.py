@@ -17,8 +17,8 @@ from apache_beam.runners.worker import bundle_processor, operations, sdk_worker
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker import precombine, stateful, windows  # noqa: F401 - they register operations.
-from sparkbeam.worker.blocks import Block, joined
+from sparkbeam.worker import dofns, precombine, windows  # noqa: F401 - they register operations.
+from sparkbeam.worker.blocks import AnyBlock, Block, joined
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sideinputs import remember_windows
@@ -101,7 +101,7 @@ class StageProcessor:
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0
 
-    def run(self, elements: Iterator[Block]) -> list[Residual]:
+    def run(self, elements: Iterator[AnyBlock]) -> list[Residual]:
         """Processes one bundle; returns what splittable DoFns have deferred."""
 
         def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.worker.blocks import elements
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.rows import CELL_BYTES, PLAIN_CELL, RowWriter
 from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
@@ -45,6 +46,11 @@ class Sink(ABC):
         """Writes values with the windowing of ``template``."""
         for value in values:
             self.write(template.with_value(value))
+
+    def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
+        """Writes values with the windows and pane of ``template``."""
+        for element in elements(template, values, stamps):
+            self.write(element)
 
     @abstractmethod
     def flush(self) -> None:
@@ -123,6 +129,12 @@ class GroupSink(Sink):
             if self._table.add_all(window, values, stamp):
                 self.flush()
 
+    def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
+        if self._combine is None:
+            self.write_block(template, values)
+        else:
+            super().write_stamped(template, values, stamps)
+
     def flush(self) -> None:
         for window, keys, runs, stamps in self._table.take():
             suffix = self._encode_window(window)
@@ -164,11 +176,11 @@ class SessionSink(Sink):
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
-        elements = self._elements.setdefault(self._encode_key(key), [])
+        gathered = self._elements.setdefault(self._encode_key(key), [])
         encoded = self._encode_value(value)
         stamp = windowed_value.timestamp.micros
         for window in windowed_value.windows:
-            elements.append((window.start.micros, window.end.micros, stamp, encoded))
+            gathered.append((window.start.micros, window.end.micros, stamp, encoded))
             self._bytes += 4 * OBJECT_BYTES + len(encoded)
         if self._bytes > TABLE_BYTES:
             self.flush()
@@ -177,21 +189,21 @@ class SessionSink(Sink):
         stamp = template.timestamp.micros
         spans = [(window.start.micros, window.end.micros, stamp) for window in template.windows]
         for key, value in values:
-            elements = self._elements.setdefault(self._encode_key(key), [])
+            gathered = self._elements.setdefault(self._encode_key(key), [])
             encoded = self._encode_value(value)
             for span in spans:
-                elements.append((*span, encoded))
+                gathered.append((*span, encoded))
                 self._bytes += 4 * OBJECT_BYTES + len(encoded)
         if self._bytes > TABLE_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        for key, elements in self._elements.items():
-            elements.sort(key=itemgetter(0))
-            start, end, stamp, _ = elements[0]
+        for key, gathered in self._elements.items():
+            gathered.sort(key=itemgetter(0))
+            start, end, stamp, _ = gathered[0]
             run: list[bytes] = []
             size = 0
-            for next_start, next_end, next_stamp, value in elements:
+            for next_start, next_end, next_stamp, value in gathered:
                 if next_start >= end or size >= CELL_BYTES:
                     self._append(key, start, end, stamp, run)
                     start, end, stamp, run, size = next_start, next_end, next_stamp, [], 0

@@ -17,12 +17,11 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker import failure
-from sparkbeam.worker.blocks import BLOCK_SIZE, Block
+from sparkbeam.worker.blocks import BLOCK_SIZE, AnyBlock, elements
 from sparkbeam.worker.cells import BlockCoder
 from sparkbeam.worker.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
-_CHECKED_ROWS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -49,8 +48,8 @@ class RowReader:
         self.rows = 0
         self.newest = MIN_MICROS
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
-        """The elements of a batch; those with one timestamp in blocks.
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[AnyBlock]:
+        """The elements of a batch, with the timestamp of each if they differ.
 
         Args:
             batch: the columns of the source, and the timestamps in microseconds.
@@ -73,19 +72,22 @@ class RowReader:
             while block := list(islice(values, BLOCK_SIZE)):
                 yield template, block
         else:
-            for micros, value in zip(times.to_pylist(), values, strict=True):
-                yield create(None, micros, windows), [value]
+            template = create(None, MIN_MICROS, windows)
+            stamps = iter(times.to_pylist())
+            while block := list(islice(values, BLOCK_SIZE)):
+                yield template, block, list(islice(stamps, len(block)))
 
-    def cells(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+    def cells(self, blocks: Iterable[AnyBlock]) -> Iterator[bytes]:
         """Elements as cells of ``Layout.CHUNKS``."""
         encode = self._encode
         stream = coder_impl.create_OutputStream()
-        for number, (template, values) in enumerate(blocks, start=1):
-            if len(values) > 1:
-                yield self._encode_block(template, values)
+        for block in blocks:
+            if len(block) == 2:
+                yield self._encode_block(*block)
                 continue
-            encode(template.with_value(values[0]), stream, True)
-            if number % _CHECKED_ROWS == 0 and stream.size() >= CELL_BYTES:
+            for element in elements(*block):
+                encode(element, stream, True)
+            if stream.size() >= CELL_BYTES:
                 yield PLAIN_CELL + stream.get()
                 stream._clear()
         if stream.size():

@@ -33,6 +33,7 @@ HASHED_AS_ENCODED = (int, str, bytes)
 """Types of keys that are equal when, and only when, their encodings are."""
 
 _SIZED = frozenset([str, bytes])
+_FIXED = IMMUTABLE - _SIZED
 _NO_WINDOW = object()
 _ENCODED = type(None)
 """In place of the type of keys that are encoded already; a key that is None is one of them."""
@@ -44,12 +45,22 @@ Run = tuple[bytes, bytes, int]
 _Runs = dict[type, defaultdict[Any, list[Any]]]
 
 
-def is_immutable(value: Any) -> bool:
-    """Whether a value may be kept as it is: nobody can change it or a part of it."""
+def immutable_size(value: Any) -> int:
+    """About how many bytes a value takes that nobody can change, nor a part of it; 0 for others."""
     kind = type(value)
-    if kind is tuple:
-        return IMMUTABLE.issuperset(map(type, value)) or all(map(is_immutable, value))
-    return kind in IMMUTABLE
+    if kind in _FIXED:
+        return OBJECT_BYTES
+    if kind in _SIZED:
+        return OBJECT_BYTES + len(value)
+    if not issubclass(kind, tuple) or kind.__dictoffset__:
+        return 0
+    total = OBJECT_BYTES
+    for part in value:
+        size = OBJECT_BYTES if type(part) in _FIXED else immutable_size(part)
+        if not size:
+            return 0
+        total += size
+    return total
 
 
 class _WindowTable:

@@ -15,7 +15,7 @@ from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker import failure, logs
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import AnyBlock
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sparkrows import RowReader
 from sparkbeam.worker.stage import settle
@@ -261,7 +261,7 @@ class SourceTurn(Turn):
             yield self._task.shards[0], self._task.depth, 0, SEEN_TAG, seen
         yield from self._end()
 
-    def _process(self, tag: int, blocks: list[Block], reader: RowReader) -> None:
+    def _process(self, tag: int, blocks: list[AnyBlock], reader: RowReader) -> None:
         """Processes some rows of a source in all stages, and gives them on past the layer."""
         hops = self._task.source_hops[tag]
         if hops:
@@ -292,9 +292,9 @@ class SourceTurn(Turn):
             run.receive(self._inbox, {})
 
 
-def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Block]]:
+def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[AnyBlock]]:
     """The rows of a source in as many elements as are processed at once."""
-    blocks: list[Block] = []
+    blocks: list[AnyBlock] = []
     rows = size = 0
     for batch in batches:
         blocks += reader.blocks(batch)

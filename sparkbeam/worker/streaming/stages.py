@@ -15,7 +15,7 @@ from apache_beam.runners import common
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.worker import metrics
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import AnyBlock, Block
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import PLAIN_CELL, Row
 from sparkbeam.worker.sinks import sink_for
@@ -118,7 +118,7 @@ class StageRun(ABC):
         if main:
             self._receive(main)
 
-    def take(self, blocks: Iterable[Block]) -> None:
+    def take(self, blocks: Iterable[AnyBlock]) -> None:
         """Processes elements of the main input, of a stage that keeps nothing."""
         self._bundle(iter(blocks))
 
@@ -181,7 +181,7 @@ class StageRun(ABC):
             return iter(blocks)
         return self._gate.let_through(key, blocks, self._marks)
 
-    def _bundle(self, elements: Iterator[Block], *, resumed: bool = False) -> None:
+    def _bundle(self, elements: Iterator[AnyBlock], *, resumed: bool = False) -> None:
         """Processes elements in one bundle, if there are any.
 
         Args:

@@ -18,7 +18,7 @@ from apache_beam.transforms.window import BoundedWindow
 from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.state import DONE, Done
 from sparkbeam.worker.streaming.records import Record
-from sparkbeam.worker.tables import is_immutable
+from sparkbeam.worker.tables import immutable_size
 
 _USER = b"user"
 _NAME_BYTES = 8
@@ -238,7 +238,7 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
     def read(self) -> Any:
         accumulator = self._accumulator()
         result = self._fn.extract_output(accumulator)
-        if not is_immutable(result) and self._value is not _NOTHING:
+        if not immutable_size(result) and self._value is not _NOTHING:
             # The result may be the accumulator, or a part of it, which later inputs change.
             self._value = self._coder.decode(self._coder.encode(accumulator))
         return result

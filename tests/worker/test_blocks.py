@@ -1,0 +1,201 @@
+"""Steps over blocks put out what they do over single elements in Beam's own runner."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+    WindowFn,
+)
+from in_process import StreamingRunner
+
+from sparkbeam import SparkRunner
+from sparkbeam.errors import PipelineFailed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """Spark's workers cannot import this module."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class Reading(NamedTuple):
+    """An element that nobody can change."""
+
+    sensor: str
+    second: int
+
+
+class EvenAndOdd(NonMergingWindowFn):
+    """Windows that depend on the element, too."""
+
+    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
+        start = 100 * (context.element.second % 2)
+        return [IntervalWindow(start, start + 100)]
+
+    def get_window_coder(self) -> Any:
+        return IntervalWindowCoder()
+
+
+class Yielding(beam.DoFn):
+    """Gives what can and what cannot change, some of it with a time of its own."""
+
+    def process(self, element: Reading) -> Iterator[Any]:
+        yield element
+        if element.second % 7 == 0:
+            yield [element.sensor]
+        if element.second % 5 == 0:
+            yield TimestampedValue(element, element.second + 1000)
+
+
+class Bundled(beam.DoFn):
+    """Says at the start of a bundle what it needs for the elements."""
+
+    def start_bundle(self) -> None:
+        self._started = True
+
+    def process(self, element: Any) -> list[Any] | None:
+        return [element] * (2 if self._started else 0) if isinstance(element, tuple) else None
+
+
+class Placed(beam.DoFn):
+    """Tells the windowing of each element."""
+
+    def process(
+        self,
+        element: Any,
+        time: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> Iterator[str]:
+        yield f"{element} {time} {window} {pane.timing}"
+
+
+class Counted(beam.DoFn):
+    """Numbers the elements of a key."""
+
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def process(
+        self, element: tuple[str, int], count: Any = beam.DoFn.StateParam(COUNT)
+    ) -> Iterator[tuple[str, int]]:
+        count.write((count.read() or 0) + 1)
+        yield element[0], count.read()
+
+
+WINDOWS: dict[str, WindowFn] = {
+    "global": GlobalWindows(),
+    "fixed": FixedWindows(10),
+    "shifted": FixedWindows(10, offset=3),
+    "sliding": SlidingWindows(10, 5),
+    "uneven": SlidingWindows(10, 3),
+    "sessions": Sessions(2),
+    "by element": EvenAndOdd(),
+}
+
+STEPS: dict[str, Any] = {
+    "map": lambda: beam.Map(lambda e: (e.sensor, e.second)),
+    "flat map": lambda: beam.FlatMap(lambda e: [e] * (e.second % 3)),
+    "filter": lambda: beam.Filter(lambda e: e.second % 2),
+    "yielding": lambda: beam.ParDo(Yielding()),
+    "bundled": lambda: beam.ParDo(Bundled()),
+}
+
+COMBINERS = {
+    "at the end": TimestampCombiner.OUTPUT_AT_EOW,
+    "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
+    "latest": TimestampCombiner.OUTPUT_AT_LATEST,
+}
+
+
+def readings(step: str) -> beam.PTransform:
+    """Elements with different times, after 1970: before, Beam rounds the end of a window up."""
+    seconds = [*range(80), *range(30, 45), *[77] * 20]
+    made = [Reading("ab"[second % 2], second) for second in seconds]
+    return f"{step}: create" >> beam.Create(made) | f"{step}: time" >> beam.Map(
+        lambda e: TimestampedValue(e, e.second + 0.25)
+    )
+
+
+def written(p: beam.Pipeline, folder: Path) -> None:
+    """Writes what all steps make of elements in all windows."""
+    found: dict[str, Any] = {}
+    for name, windows in WINDOWS.items():
+        elements = p | readings(name) | f"{name}: windows" >> beam.WindowInto(windows)
+        for step, make in STEPS.items():
+            label = f"{name}: {step}"
+            found[label] = elements | label >> make() | f"{label}: placed" >> beam.ParDo(Placed())
+    for name in ("global", "fixed", "sliding", "sessions"):
+        for which, combiner in COMBINERS.items():
+            label = f"{name}, {which}"
+            windows = beam.WindowInto(WINDOWS[name], timestamp_combiner=combiner)
+            pairs = p | readings(label) | f"{label}: windows" >> windows
+            pairs |= f"{label}: pairs" >> beam.Map(lambda e: (e.sensor, e.second))
+            summed = pairs | f"{label}: sum" >> beam.CombinePerKey(sum)
+            found[f"{label}: sum"] = summed | f"{label}: sums" >> beam.ParDo(Placed())
+            grouped = pairs | f"{label}: group" >> beam.GroupByKey()
+            grouped |= f"{label}: sorted" >> beam.MapTuple(_sorted)
+            found[f"{label}: group"] = grouped | f"{label}: groups" >> beam.ParDo(Placed())
+            found[f"{label}: count"] = pairs | f"{label}: count" >> beam.ParDo(Counted())
+    texts = [
+        out
+        | f"{label}: text" >> beam.Map(lambda s, label=label: f"{label}: {s}")
+        | f"{label}: all" >> beam.WindowInto(GlobalWindows())
+        for label, out in found.items()
+    ]
+    _ = texts | beam.Flatten() | beam.io.WriteToText(str(folder / "out"), shard_name_template="")
+
+
+def _sorted(key: Any, values: Any) -> tuple[Any, list[Any]]:
+    return key, sorted(values)
+
+
+def lines(runner: Any, folder: Path) -> list[str]:
+    with beam.Pipeline(runner, options=PipelineOptions()) as p:
+        written(p, folder)
+    return sorted((folder / "out").read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return lines(FnApiRunner(), tmp_path_factory.mktemp("beam"))
+
+
+def test_in_batch(spark: Any, expected: list[str], tmp_path: Path) -> None:
+    assert lines(SparkRunner(spark), tmp_path) == expected
+
+
+def test_in_streaming(expected: list[str], tmp_path: Path) -> None:
+    assert lines(StreamingRunner(), tmp_path) == expected
+
+
+def test_a_failure_below_a_step_with_side_inputs_has_its_own_label() -> None:
+    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions())
+    side = beam.pvalue.AsSingleton(p | "side" >> beam.Create([0]))
+    _ = (
+        p
+        | beam.Create([1])
+        | "above" >> beam.Map(lambda element, zero: (element, zero), zero=side)
+        | "below" >> beam.MapTuple(lambda one, zero: one / zero)
+    )
+    with pytest.raises(PipelineFailed, match=r"^Step 'below' failed: ZeroDivisionError"):
+        p.run().wait_until_finish()
