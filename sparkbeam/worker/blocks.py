@@ -101,20 +101,31 @@ class BlockLimit:
         self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 
 
-def joined(blocks: Iterable[Block]) -> Iterator[Block]:
+def joined(blocks: Iterable[AnyBlock]) -> Iterator[AnyBlock]:
     """Joins neighbours that have the same template."""
     limit = BlockLimit()
     template: WindowedValue | None = None
-    values: list[Any] = []
-    for common, some in blocks:
-        if common is not template or len(values) >= limit.values:
+    parts: tuple[list[Any], ...] = ()
+    for common, *some in blocks:
+        if common is not template or len(some) != len(parts) or len(parts[0]) >= limit.values:
             if template is not None:
-                limit.learn(values)
-                yield template, values
-            template, values = common, []
-        values += some
+                limit.learn(parts[0])
+                yield template, *parts
+            template, parts = common, tuple([] for _ in some)
+        for part, more in zip(parts, some, strict=True):
+            part += more
     if template is not None:
-        yield template, values
+        yield template, *parts
+
+
+def unstamped(blocks: Iterable[AnyBlock]) -> Iterator[Block]:
+    """Blocks of values that all share the timestamp of their template."""
+    for block in blocks:
+        if len(block) == 2:
+            yield block
+        else:
+            for element in elements(*block):
+                yield element, [element.value]
 
 
 class Emitter:

@@ -7,7 +7,7 @@ from typing import Any
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks
 from sparkbeam.worker.rows import BLOCK_CELL, PLAIN_CELL
 from sparkbeam.worker.values import RunCoder
 
@@ -64,29 +64,38 @@ class KeyCells:
         coder: of the elements, without the key.
 
     Attributes:
-        elements, values: encode the runs.
+        elements, values, stamped: encode the runs; the last one, of timestamps and values.
     """
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        value = coder.wrapped_value_coder.get_impl()
         self.elements = RunCoder(coder.get_impl())
-        self.values = RunCoder(coder.wrapped_value_coder.get_impl())
+        self.values = RunCoder(value)
+        self.stamped = RunCoder(coder_impl.TupleCoderImpl([coder_impl.VarIntCoderImpl(), value]))
         self._windowing = windowing_coder(coder)
         self._templates: dict[bytes, WindowedValue] = {}
 
-    def head(self, template: WindowedValue) -> bytes:
-        """What comes before a run of values."""
+    def head(self, kind: bytes, template: WindowedValue) -> bytes:
+        """What comes before a run of values, with or without timestamps of their own."""
         windowing = self._windowing.encode(template.with_value(b""))
-        return BLOCK_CELL + _LENGTH.pack(len(windowing)) + windowing
+        return kind + _LENGTH.pack(len(windowing)) + windowing
 
-    def blocks(self, cell: bytes) -> Iterable[Block]:
+    def blocks(self, cell: bytes) -> Iterable[AnyBlock]:
         """The content of a cell; blocks with the same windowing have the same template."""
-        if cell[:1] == PLAIN_CELL:
+        kind = cell[:1]
+        if kind == PLAIN_CELL:
             return in_blocks(self.elements.decode(cell[1:]))
         end = 1 + _LENGTH.size + _LENGTH.unpack_from(cell, 1)[0]
-        windowing = cell[1 + _LENGTH.size : end]
+        template = self._template(cell[1 + _LENGTH.size : end])
+        if kind == BLOCK_CELL:
+            return ((template, self.values.decode(cell[end:])),)
+        stamps, values = zip(*self.stamped.decode(cell[end:]), strict=True)
+        return ((template, list(values), list(stamps)),)
+
+    def _template(self, windowing: bytes) -> WindowedValue:
         template = self._templates.get(windowing)
         if template is None:
             if len(self._templates) >= _KEPT_TEMPLATES:
                 self._templates.clear()
             template = self._templates[windowing] = self._windowing.decode(windowing)
-        return ((template, self.values.decode(cell[end:])),)
+        return template

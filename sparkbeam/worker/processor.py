@@ -5,6 +5,8 @@ keeps it for the next task of the same stage. Spark gives no sign when a worker
 has had its last task; processors that have idled for a while are torn down.
 """
 
+import contextlib
+import functools
 import itertools
 import threading
 from collections import OrderedDict
@@ -13,12 +15,12 @@ from typing import Any, TypeAlias
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import bundle_processor, operations, sdk_worker
+from apache_beam.runners.worker import bundle_processor, operations, sdk_worker, statesampler
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.worker import dofns, precombine, windows  # noqa: F401 - they register operations.
-from sparkbeam.worker.blocks import AnyBlock, Block, joined
+from sparkbeam.worker.blocks import AnyBlock, joined
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sideinputs import remember_windows
@@ -28,6 +30,7 @@ IDLE_SECONDS = 20.0
 """A processor that no task has used for this long is torn down."""
 
 _MAX_KEPT = 32
+_SAMPLE_MS = 10
 
 Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 
@@ -61,6 +64,20 @@ class _ChannelFactory:
         return self._channel
 
 
+@contextlib.contextmanager
+def _short_samples() -> Iterator[None]:
+    """Lets the state samplers that are made meanwhile look more often.
+
+    A bundle ends when the thread of its sampler wakes up, after 200 ms at worst.
+    """
+    made = statesampler.StateSampler
+    statesampler.StateSampler = functools.partial(made, sampling_period_ms=_SAMPLE_MS)
+    try:
+        yield
+    finally:
+        statesampler.StateSampler = made
+
+
 class StageProcessor:
     """Runs bundles of one stage.
 
@@ -89,9 +106,10 @@ class StageProcessor:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
         self.state = state
-        self._processor = bundle_processor.BundleProcessor(
-            frozenset(), parsed, self.state, _ChannelFactory(self._channel)
-        )
+        with _short_samples():
+            self._processor = bundle_processor.BundleProcessor(
+                frozenset(), parsed, self.state, _ChannelFactory(self._channel)
+            )
         self.timers.bind(self._processor)
         self.source: SourceOperation = self._processor.ops[stage.source_id]
         self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
@@ -110,7 +128,7 @@ class StageProcessor:
 
         return self.process(feed)
 
-    def run_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
+    def run_keyed(self, keys: Iterator[Iterator[AnyBlock]]) -> list[Residual]:
         """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
         if not self.timers.streams:
             return self.run(joined(itertools.chain.from_iterable(keys)))

@@ -30,8 +30,11 @@ SCHEMA = pa.schema(
 Row = tuple[bytes, int, bytes]
 """Key, order and value of a row of data."""
 
-PLAIN_CELL, BLOCK_CELL = b"\0", b"\1"
-"""The first byte of a chunk: windowed values one after the other, or a block of them."""
+PLAIN_CELL, BLOCK_CELL, STAMPED_CELL = b"\0", b"\1", b"\2"
+"""The first byte of a cell: windowed values one after the other, or a block of values.
+
+The values of a block have the same windowing, or in the third kind all of it but the timestamp.
+"""
 
 METRICS_TAG = -1
 

@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import elements
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
-from sparkbeam.worker.rows import CELL_BYTES, PLAIN_CELL, RowWriter
+from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, STAMPED_CELL, RowWriter
 from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
 
@@ -241,16 +241,20 @@ class KeyedSink(Sink):
         self._rows = rows
         self._cells = KeyCells(written)
         key = coder.wrapped_value_coder.key_coder().get_impl()
-        self._elements = RunTable(key, self._cells.elements)
-        self._values = RunTable(key, self._cells.values)
-        self._heads: dict[Any, bytes] = {}
+        self._tables = {
+            PLAIN_CELL: RunTable(key, self._cells.elements),
+            BLOCK_CELL: RunTable(key, self._cells.values),
+            STAMPED_CELL: RunTable(key, self._cells.stamped),
+        }
+        self._kind = PLAIN_CELL
         self._windowing: Any = None
+        self._heads: dict[Any, bytes] = {None: PLAIN_CELL}
         self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
-        self._turn_to(None)
         key, value = windowed_value.value
-        if self._elements.add(None, key, windowed_value.with_value(value)):
+        table = self._table(PLAIN_CELL, None)
+        if table.add(None, key, windowed_value.with_value(value)):
             self.flush()
 
     def write_block(self, template: WindowedValue, values: list[Any]) -> None:
@@ -258,30 +262,39 @@ class KeyedSink(Sink):
             super().write_block(template, values)
             return
         windowing = (template.timestamp_micros, tuple(template.windows), template.pane_info)
-        self._turn_to(windowing)
+        table = self._table(BLOCK_CELL, windowing)
         if windowing not in self._heads:
-            self._heads[windowing] = self._cells.head(template)
-        if self._values.add_all(windowing, values):
+            self._heads[windowing] = self._cells.head(BLOCK_CELL, template)
+        if table.add_all(windowing, values):
             self.flush()
 
-    def _turn_to(self, windowing: Any) -> None:
-        """Keeps the elements of a key in order where others with another windowing come."""
-        if windowing != self._windowing:
-            if windowing is None or self._windowing is None or windowing in self._heads:
+    def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
+        if len(values) < _SMALLEST_RUN:
+            super().write_stamped(template, values, stamps)
+            return
+        windowing = (tuple(template.windows), template.pane_info)
+        table = self._table(STAMPED_CELL, windowing)
+        if windowing not in self._heads:
+            self._heads[windowing] = self._cells.head(STAMPED_CELL, template)
+        pairs = [(key, (at, value)) for at, (key, value) in zip(stamps, values, strict=True)]
+        if table.add_all(windowing, pairs):
+            self.flush()
+
+    def _table(self, kind: bytes, windowing: Any) -> RunTable:
+        """Where what comes next goes; the elements of a key keep their order."""
+        if kind != self._kind or windowing != self._windowing:
+            if kind != self._kind or windowing in self._heads:
                 self.flush()
-            self._windowing = windowing
+            self._kind, self._windowing = kind, windowing
+        return self._tables[kind]
 
     def flush(self) -> None:
-        for _, keys, runs, _ in self._elements.take():
-            self._put(keys, PLAIN_CELL, runs)
-        for windowing, keys, runs, _ in self._values.take():
-            self._put(keys, self._heads[windowing], runs)
-        self._heads.clear()
-
-    def _put(self, keys: list[bytes], head: bytes, runs: list[bytes]) -> None:
-        cells = [head + run for run in runs]
-        self._rows.extend(self._tag, keys, [self._parts] * len(keys), cells)
-        self._parts += 1
+        for windowing, keys, runs, _ in self._tables[self._kind].take():
+            head = self._heads[windowing]
+            cells = [head + run for run in runs]
+            self._rows.extend(self._tag, keys, [self._parts] * len(keys), cells)
+            self._parts += 1
+        self._heads = {None: PLAIN_CELL}
 
 
 class TimeSortedSink(Sink):

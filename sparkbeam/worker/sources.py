@@ -22,7 +22,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stripped_coder
 from sparkbeam.worker.merging import ON_TIME, MergingGroups, last_millisecond
 from sparkbeam.worker.panes import Panes
@@ -196,7 +196,7 @@ def triggered(
         elements = [
             template.with_value(value)
             for _, _, cell in group
-            for template, values in cells.blocks(cell)
+            for template, values in unstamped(cells.blocks(cell))
             for value in values
         ]
         key = decode_key(encoded_key)
@@ -215,7 +215,7 @@ class KeyedSource:
         self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
         self._cells = KeyCells(stripped_coder(coder))
 
-    def blocks(self, rows: Iterable[Row]) -> Iterator[Block]:
+    def blocks(self, rows: Iterable[Row]) -> Iterator[AnyBlock]:
         """The elements of all keys."""
         blocks = self._cells.blocks
         last: bytes | None = None
@@ -223,10 +223,10 @@ class KeyedSource:
         for encoded, _, cell in rows:
             if encoded != last:
                 last, key = encoded, self._decode_key(encoded)
-            for template, values in blocks(cell):
-                yield template, [(key, value) for value in values]
+            for template, values, *stamps in blocks(cell):
+                yield template, [(key, value) for value in values], *stamps
 
-    def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[Block]]]:
+    def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[AnyBlock]]]:
         """The elements of each key, which have to be read before the next key."""
         for key, group in groupby(rows, _KEY):
             yield key, self.blocks(group)

@@ -21,6 +21,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.worker.blocks import unstamped
 from sparkbeam.worker.sinks import sink_for
 from sparkbeam.worker.sources import KeyedSource
 
@@ -113,9 +114,11 @@ class Rows:
         self.rows += zip(keys, orders, values, strict=True)
 
 
-@pytest.mark.parametrize("stamps", [[1, 1, 1], [1, 2, 1], [1, None, 2], [None, 1, None, 1, 2, 1]])
+@pytest.mark.parametrize(
+    "stamps", [[1, 1, 1], [1, 2, 1], [1, None, 2], [1, 0, 1, 0, 0], [None, 1, None, 1, 2, 1, 0]]
+)
 def test_elements_of_a_key_keep_their_order(stamps: list[int | None]) -> None:
-    """Where blocks with several timestamps and single elements come in turn."""
+    """Where single elements (None) and blocks with one or with many timestamps (0) take turns."""
     pair = beam.coders.TupleCoder([VarIntCoder(), VarIntCoder()])
     coder = beam.coders.WindowedValueCoder(pair, GlobalWindowCoder())
     rows = Rows()
@@ -123,18 +126,20 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None]) -> None:
     written: list[tuple[tuple[int, int], int]] = []
     for stamp in stamps:
         values = [(n % 3, len(written) + n) for n in range(MANY)]
-        if stamp is None:
-            template = WindowedValue(None, Timestamp(7), (GlobalWindow(),))
-            for value in values:
-                sink.write(template.with_value(value))
-        else:
-            template = WindowedValue(None, Timestamp(stamp), [GlobalWindow()])
+        times = [stamp or n for n in range(MANY)]
+        template = WindowedValue(None, Timestamp(times[0]), [GlobalWindow()])
+        if stamp:
             sink.write_block(template, values)
-        written += [(value, 7 if stamp is None else stamp) for value in values]
+        elif stamp == 0:
+            sink.write_stamped(template, values, [1_000_000 * time for time in times])
+        else:
+            for value, time in zip(values, times, strict=True):
+                sink.write(WindowedValue(value, Timestamp(time), (GlobalWindow(),)))
+        written += zip(values, times, strict=True)
     sink.flush()
     read = [
         (value, int(template.timestamp))
-        for template, values in KeyedSource(coder).blocks(sorted(rows.rows))
+        for template, values in unstamped(KeyedSource(coder).blocks(sorted(rows.rows)))
         for value in values
     ]
     for key in range(3):

@@ -18,7 +18,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.cells import KeyCells
 from sparkbeam.worker.merging import in_milliseconds
 from sparkbeam.worker.rows import Row
@@ -101,7 +101,7 @@ class Grouping(ABC):
         watermark = self._moment.input_watermark
         for key, group in groupby(rows, itemgetter(0)):
             arrived = (block for _, _, cell in group for block in blocks(cell))
-            kept = list(in_time(arrived, watermark))
+            kept = list(unstamped(in_time(arrived, watermark)))
             if kept:
                 yield key, kept
 

@@ -6,7 +6,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import AnyBlock
 from sparkbeam.worker.streaming.times import MAX_MICROS
 
 
@@ -44,19 +44,19 @@ class Lateness:
         self._expires = expiry_of(windowing)
         self.dropped = 0
 
-    def in_time(self, blocks: Iterable[Block], watermark: int) -> Iterator[Block]:
+    def in_time(self, blocks: Iterable[AnyBlock], watermark: int) -> Iterator[AnyBlock]:
         """Elements without the windows for which they are too late."""
         over = latest_over(watermark)
         before: WindowedValue | None = None
         kept: WindowedValue | None = None
-        for template, values in blocks:
+        for template, *parts in blocks:
             if template is not before:
                 before, kept = template, self._kept(template, over)
             if kept is not template:
                 left = len(kept.windows) if kept is not None else 0
-                self.dropped += (len(template.windows) - left) * len(values)
+                self.dropped += (len(template.windows) - left) * len(parts[0])
             if kept is not None:
-                yield kept, values
+                yield kept, *parts
 
     def _kept(self, template: WindowedValue, over: int) -> WindowedValue | None:
         windows = tuple(window for window in template.windows if self._expires(window) > over)

@@ -13,7 +13,7 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sources import KeyedSource
 from sparkbeam.worker.state import DONE, Done, StageState
@@ -185,7 +185,7 @@ class KeyedInput:
         rows.sort(key=itemgetter(0, 1))
         self._keyed.prefetch({key for key, _, _ in rows})
 
-    def elements(self, rows: list[Row], watermark: int) -> Iterator[Block]:
+    def elements(self, rows: list[Row], watermark: int) -> Iterator[AnyBlock]:
         """The new elements that are not late, where none of them has to wait."""
         return self._lateness.in_time(self._source.blocks(rows), watermark)
 
@@ -195,7 +195,7 @@ class KeyedInput:
         Those of a key have to be read before the next key.
         """
         for key, blocks in self._source.keys(rows):
-            in_time = self._lateness.in_time(blocks, watermark)
+            in_time = unstamped(self._lateness.in_time(blocks, watermark))
             yield key, self._ready(key, in_time, watermark) if self._sorted else in_time
 
     def ripe(self, record: Record, watermark: int) -> Iterator[Block]:
