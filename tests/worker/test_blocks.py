@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -38,18 +38,15 @@ def by_value() -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-class Reading(NamedTuple):
-    """An element that nobody can change."""
-
-    sensor: str
-    second: int
+Reading = tuple[str, int]
+"""A sensor and a second."""
 
 
 class EvenAndOdd(NonMergingWindowFn):
     """Windows that depend on the element, too."""
 
     def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
-        start = 100 * (context.element.second % 2)
+        start = 100 * (context.element[1] % 2)
         return [IntervalWindow(start, start + 100)]
 
     def get_window_coder(self) -> Any:
@@ -61,10 +58,10 @@ class Yielding(beam.DoFn):
 
     def process(self, element: Reading) -> Iterator[Any]:
         yield element
-        if element.second % 7 == 0:
-            yield [element.sensor]
-        if element.second % 5 == 0:
-            yield TimestampedValue(element, element.second + 1000)
+        if element[1] % 7 == 0:
+            yield [element[0]]
+        if element[1] % 5 == 0:
+            yield TimestampedValue(element, element[1] + 1000)
 
 
 class Bundled(beam.DoFn):
@@ -113,9 +110,9 @@ WINDOWS: dict[str, WindowFn] = {
 }
 
 STEPS: dict[str, Any] = {
-    "map": lambda: beam.Map(lambda e: (e.sensor, e.second)),
-    "flat map": lambda: beam.FlatMap(lambda e: [e] * (e.second % 3)),
-    "filter": lambda: beam.Filter(lambda e: e.second % 2),
+    "map": lambda: beam.Map(lambda e: (e[0], e[1])),
+    "flat map": lambda: beam.FlatMap(lambda e: [e] * (e[1] % 3)),
+    "filter": lambda: beam.Filter(lambda e: e[1] % 2),
     "yielding": lambda: beam.ParDo(Yielding()),
     "bundled": lambda: beam.ParDo(Bundled()),
 }
@@ -130,9 +127,9 @@ COMBINERS = {
 def readings(step: str) -> beam.PTransform:
     """Elements with different times, after 1970: before, Beam rounds the end of a window up."""
     seconds = [*range(80), *range(30, 45), *[77] * 20]
-    made = [Reading("ab"[second % 2], second) for second in seconds]
+    made = [("ab"[second % 2], second) for second in seconds]
     return f"{step}: create" >> beam.Create(made) | f"{step}: time" >> beam.Map(
-        lambda e: TimestampedValue(e, e.second + 0.25)
+        lambda e: TimestampedValue(e, e[1] + 0.25)
     )
 
 
@@ -149,7 +146,7 @@ def written(p: beam.Pipeline, folder: Path) -> None:
             label = f"{name}, {which}"
             windows = beam.WindowInto(WINDOWS[name], timestamp_combiner=combiner)
             pairs = p | readings(label) | f"{label}: windows" >> windows
-            pairs |= f"{label}: pairs" >> beam.Map(lambda e: (e.sensor, e.second))
+            pairs |= f"{label}: pairs" >> beam.Map(lambda e: (e[0], e[1]))
             summed = pairs | f"{label}: sum" >> beam.CombinePerKey(sum)
             found[f"{label}: sum"] = summed | f"{label}: sums" >> beam.ParDo(Placed())
             grouped = pairs | f"{label}: group" >> beam.GroupByKey()
