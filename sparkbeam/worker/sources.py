@@ -67,7 +67,7 @@ def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Ite
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())
     window = GlobalWindow()
-    template = WindowedValue(None, window.max_timestamp(), (window,), ONLY_FIRING)
+    template = WindowedValue(None, last_millisecond(window), (window,), ONLY_FIRING)
     block: list[Any] = []
     size = 0
     for key, values in _by_key(rows, runs):
