@@ -35,7 +35,7 @@ from sparkbeam.options import SparkBeamOptions
 KEYS = 50_000
 ROWS = 200_000
 FEW = 10
-RATE = 100_000
+RATE = 200_000
 WINDOW_SECONDS = 10
 WARM_UPS = 2
 PARTITIONS = 2
