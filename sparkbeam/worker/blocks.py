@@ -14,15 +14,17 @@ operations hand on lists of values, as far as the next operation understands the
 Everything else gets the elements one by one, as Beam does it.
 
 A function may put out an object and change it afterwards, so what a generator
-yields joins a block only if it is immutable. What comes from different calls,
-or from a finished list, always may.
+yields joins a block only if it is immutable, and so does all that a DoFn puts out,
+which may have it from its state. What plain functions return always may.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from apache_beam.runners.worker import operations
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 Block = tuple[WindowedValue, list[Any]]
@@ -32,6 +34,9 @@ Stamped = tuple[WindowedValue, list[Any], list[int]]
 """Values with the same windows and pane, and the timestamp of each in microseconds."""
 
 AnyBlock = Block | Stamped
+
+GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
+"""The windowing of elements before anybody gives them another."""
 
 BLOCK_SIZE = 2000
 """The most values in a block."""
@@ -44,6 +49,7 @@ def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
     """Joins neighbours with the same windowing."""
     template: WindowedValue | None = None
     values: list[Any] = []
+    size = 0
     for element in elements:
         if (
             template is not None
@@ -51,12 +57,14 @@ def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
             and element.windows == template.windows
             and element.pane_info is template.pane_info
             and len(values) < BLOCK_SIZE
+            and size < BLOCK_BYTES
         ):
             values.append(element.value)
+            size += rough_size(element.value)
             continue
         if template is not None:
             yield template, values
-        template, values = element, [element.value]
+        template, values, size = element, [element.value], rough_size(element.value)
     if template is not None:
         yield template, values
 

@@ -11,7 +11,7 @@ from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks
 from sparkbeam.worker.rows import BLOCK_CELL, PLAIN_CELL
 from sparkbeam.worker.values import RunCoder
 
-_LENGTH = struct.Struct(">H")
+_LENGTH = struct.Struct(">I")
 _KEPT_TEMPLATES = 1000
 
 

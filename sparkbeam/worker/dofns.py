@@ -68,6 +68,7 @@ class DoFnOperation(FunctionOperation):
     signature: Signature
     element: WindowedValue
     one_to_one = None
+    keeps_results = False
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -83,13 +84,15 @@ class DoFnOperation(FunctionOperation):
             signature: see the attributes.
         """
         self._shared = shared
-        self._process = fn.process
-        self.function = self._call if signature.arguments else fn.process
+        self._process = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
+        self.function = self._call if signature.arguments else self._process
         self.signature = signature
 
     def setup(self, data_sampler: Any = None) -> None:
-        super().setup(data_sampler)
-        del _SHARED[self._shared]
+        try:
+            super().setup(data_sampler)
+        finally:
+            del _SHARED[self._shared]
 
     def process(self, o: WindowedValue) -> None:
         """Processes an element."""
@@ -117,7 +120,7 @@ class DoFnOperation(FunctionOperation):
 
     def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
         """A template for each window, where the DoFn is to see them one by one."""
-        if not self.signature.windowed or len(template.windows) == 1:
+        if not self.signature.windowed or _is_only_window(template.windows):
             return iter((template,))
         time, pane = template.timestamp, template.pane_info
         return (WindowedValue(None, time, (window,), pane) for window in template.windows)
@@ -163,11 +166,34 @@ class StatefulOperation(DoFnOperation):
         return self._process(value, *self._bound)
 
 
+def _is_only_window(windows: Any) -> bool:
+    return len(windows) == 1 and isinstance(windows, tuple | list)
+
+
+def _checked(fn: beam.DoFn) -> Callable[..., Any]:
+    """``process`` with the check of Beam that what it returns is meant to be iterated."""
+    process = fn.process
+
+    def checked(*args: Any) -> Any:
+        results = process(*args)
+        if isinstance(results, str | bytes | dict):
+            raise TypeError(
+                f"Returning a {type(results).__name__} from a ParDo or FlatMap is not allowed. "
+                "Please use list instead."
+            )
+        return results
+
+    return checked
+
+
 def _signature(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
     """What a DoFn asks for; None for one that asks for more, or in a way of its own."""
     if hasattr(fn, "_inspect_process") or fn._process_batch_defined or fn._process_yields_batches:
         return None
-    element, *parameters = inspect.signature(fn.process).parameters.values()
+    try:
+        element, *parameters = inspect.signature(fn.process).parameters.values()
+    except ValueError:
+        return None
     if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in (element, *parameters)):
         return None
     found: list[Parameter] = []
@@ -189,7 +215,7 @@ def _asked(default: Any, *, stateful: bool) -> Parameter | None:
         return Parameter(_state(default.state_spec), windowed=True)
     if isinstance(default, core.DoFn.TimerParam):
         return Parameter(_timer(default.timer_spec), timed=True, windowed=True)
-    if default == core.DoFn.KeyParam and not stateful:
+    if core.DoFn.KeyParam == default and not stateful:
         return None
     return next((asked for kind, asked in _PLAIN if kind == default), None)
 

@@ -11,16 +11,14 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import (
-    GlobalWindow,
     GlobalWindows,
     TimestampedValue,
     WindowFn,
 )
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
-from sparkbeam.worker.blocks import BLOCK_BYTES, BlockLimit, Emitter, elements
+from sparkbeam.worker.blocks import BLOCK_BYTES, GLOBAL, BlockLimit, Emitter, elements
 from sparkbeam.worker.failure import UserCodeFailed
 from sparkbeam.worker.tables import immutable_size
 
@@ -28,7 +26,6 @@ _SMALLEST_BLOCK = 4
 _FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
 _WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
 _TIMESTAMPED = {TimestampedValue}
-_GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
 _END = object()
 
 
@@ -40,8 +37,10 @@ class FunctionOperation(operations.DoOperation):
         one_to_one: from an element to its one result, where it is a ``Map``.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
+        keeps_results: nobody changes the results of a call later.
     """
 
+    keeps_results = True
     function: Callable[[Any], Iterable[Any] | None]
     one_to_one: Callable[[Any], Any] | None
     window_fn: WindowFn
@@ -90,7 +89,7 @@ class FunctionOperation(operations.DoOperation):
         while start < len(values):
             part = slice(start, start + self._limit.values)
             try:
-                block = list(map(function, values[part]))
+                block = [function(value) for value in values[part]]
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
             yield part, block
@@ -107,8 +106,12 @@ class FunctionOperation(operations.DoOperation):
                 raise UserCodeFailed(self.name_context.step_name) from error
             if type(results) is list and len(results) <= self._limit.values:
                 block += results
-                block = self._full_emitted(block, output)
-            elif type(results) in _FINISHED:
+                if self.keeps_results or output.has_room_for_all(results):
+                    block = self._full_emitted(block, output)
+                else:
+                    output.emit(block)
+                    block = []
+            elif self.keeps_results and type(results) in _FINISHED:
                 while part := list(islice(iterator, self._limit.values)):
                     block += part
                     block = self._full_emitted(block, output)
@@ -129,8 +132,7 @@ class FunctionOperation(operations.DoOperation):
             if value is _END:
                 return block
             block.append(value)
-            kept = value.value if isinstance(value, TimestampedValue) else value
-            if len(block) >= self._limit.values or not output.has_room_for(kept):
+            if len(block) >= self._limit.values or not output.has_room_for(value):
                 output.emit(block)
                 block = []
 
@@ -150,12 +152,13 @@ class FunctionOperation(operations.DoOperation):
             block: the results; some of them may bring another windowing.
             stamps: the timestamps, in microseconds, where each has its own.
         """
-        if len(block) >= _SMALLEST_BLOCK:
+        if block and (len(block) >= _SMALLEST_BLOCK or self._limit.values < _SMALLEST_BLOCK):
             self._limit.learn(block)
+        if len(block) >= _SMALLEST_BLOCK:
             kinds = set(map(type, block))
             if kinds == _TIMESTAMPED and self._is_global and len(template.windows) == 1:
                 times = [value.timestamp.micros for value in block]
-                self._emitter.stamped(_GLOBAL, [value.value for value in block], times)
+                self._emitter.stamped(GLOBAL, [value.value for value in block], times)
                 return
             if not any(map(self._is_wrapper, kinds)):
                 if stamps is None:
@@ -216,9 +219,13 @@ class Output:
 
         One that may change may not, and none may where they take much memory by now.
         """
-        size = immutable_size(value)
+        size = immutable_size(value.value if type(value) is TimestampedValue else value)
         self._room -= size
         return size > 0 and self._room > 0
+
+    def has_room_for_all(self, values: list[Any]) -> bool:
+        """Whether each of them may wait."""
+        return all(map(self.has_room_for, values))
 
     def done(self, block: list[Any]) -> None:
         """Notes that ``block`` has the results for one more element."""

@@ -9,15 +9,13 @@ from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
-from apache_beam.transforms.window import BoundedWindow, GlobalWindow
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import PRECOMBINE_URN
-from sparkbeam.worker.blocks import BlockLimit, Emitter, elements, rough_size
+from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter, elements, rough_size
 from sparkbeam.worker.failure import UserCodeFailed
 
-_GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
@@ -91,7 +89,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _put_out(self) -> None:
         accumulators, self._accumulators = self._accumulators, {}
         if self.is_default_windowing:
-            self._emit(_GLOBAL, accumulators.items())
+            self._emit(GLOBAL, accumulators.items())
             return
         by_window: dict[BoundedWindow, list[tuple[Any, Any]]] = {}
         for (window, key), accumulator in accumulators.items():

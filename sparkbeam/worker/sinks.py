@@ -20,7 +20,7 @@ from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import elements
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, STAMPED_CELL, RowWriter
-from sparkbeam.worker.tables import OBJECT_BYTES, TABLE_BYTES, RunTable
+from sparkbeam.worker.tables import IMMUTABLE, OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
 
 SESSION_HEADER = struct.Struct(">qq")
@@ -29,6 +29,7 @@ SESSION_HEADER = struct.Struct(">qq")
 
 _SMALLEST_BLOCK = 4
 _SMALLEST_RUN = 16
+_MOST_WINDOWS = 100
 
 
 class Sink(ABC):
@@ -252,31 +253,36 @@ class KeyedSink(Sink):
         self._parts = 0
 
     def write(self, windowed_value: WindowedValue) -> None:
-        key, value = windowed_value.value
-        table = self._table(PLAIN_CELL, None)
-        if table.add(None, key, windowed_value.with_value(value)):
+        pair = windowed_value.value
+        if self._kind == BLOCK_CELL and self._windowing == _windowing(windowed_value, [pair]):
+            self._add_all(BLOCK_CELL, self._windowing, windowed_value, [pair])
+        elif self._table(PLAIN_CELL, None).add(None, pair[0], windowed_value.with_value(pair[1])):
             self.flush()
 
     def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        if len(values) < _SMALLEST_RUN:
+        windowing = _windowing(template, values)
+        is_short = len(values) < _SMALLEST_RUN and windowing != self._windowing
+        if is_short or windowing is None or len(template.windows) > _MOST_WINDOWS:
             super().write_block(template, values)
-            return
-        windowing = (template.timestamp_micros, tuple(template.windows), template.pane_info)
-        table = self._table(BLOCK_CELL, windowing)
-        if windowing not in self._heads:
-            self._heads[windowing] = self._cells.head(BLOCK_CELL, template)
-        if table.add_all(windowing, values):
-            self.flush()
+        else:
+            self._add_all(BLOCK_CELL, windowing, template, values)
 
     def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
-        if len(values) < _SMALLEST_RUN:
+        windowing = (tuple(template.windows), template.pane_info)
+        is_short = len(values) < _SMALLEST_RUN and windowing != self._windowing
+        if is_short or len(template.windows) > _MOST_WINDOWS:
             super().write_stamped(template, values, stamps)
             return
-        windowing = (tuple(template.windows), template.pane_info)
-        table = self._table(STAMPED_CELL, windowing)
+        times = map(_in_milliseconds, stamps)
+        pairs = [(key, (at, value)) for at, (key, value) in zip(times, values, strict=True)]
+        self._add_all(STAMPED_CELL, windowing, template, pairs)
+
+    def _add_all(
+        self, kind: bytes, windowing: Any, template: WindowedValue, pairs: list[tuple[Any, Any]]
+    ) -> None:
+        table = self._table(kind, windowing)
         if windowing not in self._heads:
-            self._heads[windowing] = self._cells.head(STAMPED_CELL, template)
-        pairs = [(key, (at, value)) for at, (key, value) in zip(stamps, values, strict=True)]
+            self._heads[windowing] = self._cells.head(kind, template)
         if table.add_all(windowing, pairs):
             self.flush()
 
@@ -295,6 +301,25 @@ class KeyedSink(Sink):
             self._rows.extend(self._tag, keys, [self._parts] * len(keys), cells)
             self._parts += 1
         self._heads = {None: PLAIN_CELL}
+
+
+def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
+    """What runs of a block have in common; None where its elements are written one by one.
+
+    The types are a part of it, as a table keeps encoded values apart from others, and in order
+    only among themselves.
+    """
+    kinds = frozenset(type(key) for key, _ in pairs)
+    if len(kinds) > 1:
+        return None
+    is_plain = IMMUTABLE.issuperset(type(value) for _, value in pairs)
+    windows = tuple(template.windows)
+    return template.timestamp_micros, windows, template.pane_info, kinds, is_plain
+
+
+def _in_milliseconds(micros: int) -> int:
+    """A timestamp as Beam's coder gives it back: rounded towards zero."""
+    return micros - micros % 1000 if micros >= 0 else micros + -micros % 1000
 
 
 class TimeSortedSink(Sink):

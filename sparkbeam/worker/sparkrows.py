@@ -62,6 +62,8 @@ class RowReader:
             return
         if times.null_count:
             raise ValueError(f"the timestamp column '{self._spec.timestamp_column}' has a null")
+        # Towards zero, as Beam's coders do.
+        times = pc.multiply(pc.divide(times, 1000), 1000)
         span = pc.min_max(times).as_py()
         self.rows += batch.num_rows
         self.newest = max(self.newest, span["max"])

@@ -129,7 +129,7 @@ def readings(step: str) -> beam.PTransform:
     seconds = [*range(80), *range(30, 45), *[77] * 20]
     made = [("ab"[second % 2], second) for second in seconds]
     return f"{step}: create" >> beam.Create(made) | f"{step}: time" >> beam.Map(
-        lambda e: TimestampedValue(e, e[1] + 0.25)
+        lambda e: TimestampedValue(e, e[1] + 0.2512345)
     )
 
 
@@ -195,4 +195,26 @@ def test_a_failure_below_a_step_with_side_inputs_has_its_own_label() -> None:
         | "below" >> beam.MapTuple(lambda one, zero: one / zero)
     )
     with pytest.raises(PipelineFailed, match=r"^Step 'below' failed: ZeroDivisionError"):
+        p.run().wait_until_finish()
+
+
+def test_an_iteration_that_ends_in_a_function_is_a_failure() -> None:
+    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions())
+    tuples = p | beam.Create([(5,), (1,), (6,)] * 10)
+    _ = tuples | "first" >> beam.Map(lambda e: next(n for n in e if n > 3))
+    with pytest.raises(PipelineFailed, match=r"^Step 'first' failed.* StopIteration"):
+        p.run().wait_until_finish()
+
+
+class Text(beam.DoFn):
+    """Forgets the list around its result."""
+
+    def process(self, element: int) -> Any:
+        return str(element)
+
+
+def test_a_text_in_place_of_results_is_a_failure() -> None:
+    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions())
+    _ = p | beam.Create([12]) | "text" >> beam.ParDo(Text())
+    with pytest.raises(PipelineFailed, match=r"Step 'text' failed.*Returning a str"):
         p.run().wait_until_finish()

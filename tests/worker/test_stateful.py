@@ -8,6 +8,7 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder, VarIntCoder
 from apache_beam.coders.coders import GlobalWindowCoder
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.combiners import ToListCombineFn
 from apache_beam.transforms.userstate import (
@@ -101,6 +102,36 @@ def test_what_was_read_of_an_accumulator_stays_as_it_was() -> None:
         assert_that(found, equal_to(expected))
 
 
+class Appending(beam.DoFn):
+    """Puts out a list that it goes on changing, and takes one apart that it does not write."""
+
+    LIST = ReadModifyWriteStateSpec("list", FastPrimitivesCoder())
+
+    def process(
+        self, element: tuple[str, int], state: Any = beam.DoFn.StateParam(LIST)
+    ) -> list[list[int]]:
+        found = state.read() or []
+        if element[1] < MANY:
+            found.append(element[1])
+            state.write(found)
+            return [found]
+        return [[found.pop(), len(state.read())]]
+
+
+def test_results_do_not_change_with_the_state() -> None:
+    events = (
+        TestStream(coder=FastPrimitivesCoder())
+        .add_elements([("k", n) for n in range(MANY)])
+        .advance_watermark_to(1)
+        .add_elements([("k", MANY) for _ in range(MANY)])
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        found = p | events | beam.ParDo(Appending())
+        grown = [list(range(n + 1)) for n in range(MANY)]
+        assert_that(found, equal_to([*grown, *[[MANY - 1, MANY]] * MANY]))
+
+
 class Rows:
     """Takes the rows of a sink."""
 
@@ -114,28 +145,29 @@ class Rows:
         self.rows += zip(keys, orders, values, strict=True)
 
 
+@pytest.mark.parametrize("values", [[5], [None, (1, 2)], [(1, 2), [3]]], ids=repr)
 @pytest.mark.parametrize(
     "stamps", [[1, 1, 1], [1, 2, 1], [1, None, 2], [1, 0, 1, 0, 0], [None, 1, None, 1, 2, 1, 0]]
 )
-def test_elements_of_a_key_keep_their_order(stamps: list[int | None]) -> None:
+def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: list[Any]) -> None:
     """Where single elements (None) and blocks with one or with many timestamps (0) take turns."""
-    pair = beam.coders.TupleCoder([VarIntCoder(), VarIntCoder()])
+    pair = beam.coders.TupleCoder([VarIntCoder(), FastPrimitivesCoder()])
     coder = beam.coders.WindowedValueCoder(pair, GlobalWindowCoder())
     rows = Rows()
     sink = sink_for(Layout.KEYED, 0, rows, coder, beam.Windowing(beam.window.GlobalWindows()), 0)
-    written: list[tuple[tuple[int, int], int]] = []
-    for stamp in stamps:
-        values = [(n % 3, len(written) + n) for n in range(MANY)]
+    written: list[tuple[tuple[int, Any], int]] = []
+    for turn, stamp in enumerate(stamps):
+        some = [(n % 3, values[turn % len(values)] if n % 2 else n) for n in range(MANY)]
         times = [stamp or n for n in range(MANY)]
         template = WindowedValue(None, Timestamp(times[0]), [GlobalWindow()])
         if stamp:
-            sink.write_block(template, values)
+            sink.write_block(template, some)
         elif stamp == 0:
-            sink.write_stamped(template, values, [1_000_000 * time for time in times])
+            sink.write_stamped(template, some, [1_000_000 * time for time in times])
         else:
-            for value, time in zip(values, times, strict=True):
+            for value, time in zip(some, times, strict=True):
                 sink.write(WindowedValue(value, Timestamp(time), (GlobalWindow(),)))
-        written += zip(values, times, strict=True)
+        written += zip(some, times, strict=True)
     sink.flush()
     read = [
         (value, int(template.timestamp))

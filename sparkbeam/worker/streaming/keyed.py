@@ -23,7 +23,7 @@ from sparkbeam.worker.streaming.windowed import WindowGrouping
 from sparkbeam.worker.timers import PROCESSING_TIME
 
 _KEYS_PER_BUNDLE = 1000
-_ROWS_PER_BUNDLE = 20_000
+_ROWS_PER_BUNDLE = 4000
 
 
 class KeyedRun(StageRun):

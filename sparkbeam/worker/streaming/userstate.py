@@ -108,12 +108,17 @@ class UserState(bundle_processor.FnApiUserStateContext):
         for window in self._windows.values():
             for state in window.states.values():
                 state.commit()
+        self._forget()
 
     def reset(self) -> None:
         for fn in self._combine_fns.values():
             fn.teardown()
-        self._key, self._last = _NOTHING, None
-        self._combine_fns, self._windows = {}, {}
+        self._combine_fns = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Lets go of the records, which stay in memory as long as a state has them."""
+        self._key, self._last, self._windows = _NOTHING, None, {}
 
 
 class _Window:
@@ -200,12 +205,12 @@ class CellState(userstate.RuntimeState):
         self._cell = cell
         self._coder = coder
         self._changed = False
-        stored = cell.get()
-        self._value: Any = _NOTHING if stored is None else coder.decode(stored)
+        self._stored = cell.get()
+        self._value: Any = _NOTHING
 
     def clear(self) -> None:
         """Removes what is there."""
-        self._value = _NOTHING
+        self._stored, self._value = None, _NOTHING
         self._changed = True
 
     def commit(self) -> None:
@@ -220,7 +225,15 @@ class ValueState(CellState, userstate.ReadModifyWriteRuntimeState):
     """The state of a ``ReadModifyWriteStateSpec``."""
 
     def read(self) -> Any:
-        return None if self._value is _NOTHING else self._value
+        """The value; one that was not written in this bundle is a new object each time."""
+        if self._value is not _NOTHING:
+            return self._value
+        if self._stored is None:
+            return None
+        value = self._coder.decode(self._stored)
+        if immutable_size(value):
+            self._value = value
+        return value
 
     def write(self, value: Any) -> None:
         """Puts a value in the place of the one that is there."""
@@ -236,6 +249,7 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
         self._fn = fn
 
     def read(self) -> Any:
+        """What the accumulator stands for."""
         accumulator = self._accumulator()
         result = self._fn.extract_output(accumulator)
         if not immutable_size(result) and self._value is not _NOTHING:
@@ -249,4 +263,6 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
         self._changed = True
 
     def _accumulator(self) -> Any:
+        if self._value is _NOTHING and self._stored is not None:
+            self._value = self._coder.decode(self._stored)
         return self._fn.create_accumulator() if self._value is _NOTHING else self._value
