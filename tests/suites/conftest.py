@@ -15,9 +15,9 @@ RUNNER = "runners.BatchOnSpark"
 
 PARTS = {
     "test_streaming_on_spark": 16,
-    "test_transforms": 3,
-    "test_io": 3,
-    "test_pipelines": 3,
+    "test_transforms": 5,
+    "test_io": 5,
+    "test_pipelines": 5,
 }
 """Of a file's tests one in so many runs unless all are asked for: they take minutes on Spark."""
 
