@@ -24,7 +24,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stripped_coder
-from sparkbeam.worker.merging import ON_TIME, MergingGroups, last_millisecond
+from sparkbeam.worker.merging import ON_TIME, MergingGroups, in_milliseconds, last_millisecond
 from sparkbeam.worker.panes import Panes
 from sparkbeam.worker.rows import BLOCK_CELL, Row
 from sparkbeam.worker.sinks import SESSION_HEADER, combine_stamps
@@ -144,7 +144,7 @@ def _stamped_groups(
         stream = coder_impl.create_InputStream(composite)
         key = decode_key(stream, True)
         window = decode_window(stream.read_all(False))
-        timestamp = Timestamp(micros=reduce(combine, stamps))
+        timestamp = in_milliseconds(Timestamp(micros=reduce(combine, stamps)))
         yield WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
 
 
@@ -163,7 +163,7 @@ def sessions(
 
     def session(key: Any, start: int, end: int, stamp: int, values: ValuesBuilder) -> WindowedValue:
         window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
-        timestamp = last_millisecond(window) if at_end else Timestamp(micros=stamp)
+        timestamp = last_millisecond(window) if at_end else in_milliseconds(Timestamp(micros=stamp))
         return WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
 
     for encoded_key, group in groupby(rows, _KEY):
