@@ -19,8 +19,9 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import elements
+from sparkbeam.worker.blocks import elements, pardo_operation
 from sparkbeam.worker.functions import FunctionOperation, Output, StampedOutput
+from sparkbeam.worker.operations import windowing_of
 from sparkbeam.worker.state import StageState
 
 _NOTHING = object()
@@ -70,11 +71,6 @@ class DoFnOperation(FunctionOperation):
     one_to_one = None
     keeps_results = False
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.context: UserStateContext | None = args[-1]
-        self._bound: list[Any] = []
-
     def prepare(self, fn: beam.DoFn, shared: int, signature: Signature) -> None:
         """Tells what to run.
 
@@ -87,6 +83,7 @@ class DoFnOperation(FunctionOperation):
         self._process = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
         self.function = self._call if signature.arguments else self._process
         self.signature = signature
+        self._bound: list[Any] = []
 
     def setup(self, data_sampler: Any = None) -> None:
         try:
@@ -126,8 +123,11 @@ class DoFnOperation(FunctionOperation):
         return (WindowedValue(None, time, (window,), pane) for window in template.windows)
 
     def _bind(self, element: WindowedValue) -> None:
-        """Looks up what the DoFn asks for."""
+        """Turns to elements with another windowing."""
         self.element = element
+        self._look_up()
+
+    def _look_up(self) -> None:
         self._bound = [argument(self) for argument in self.signature.arguments]
 
     def _call(self, value: Any) -> Any:
@@ -142,10 +142,9 @@ class StatefulOperation(DoFnOperation):
         key: of the element at hand.
     """
 
-    context: UserStateContext
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self.context: UserStateContext = args[-1]
         self.key: Any = _NOTHING
         self._windows: Any = None
 
@@ -162,7 +161,7 @@ class StatefulOperation(DoFnOperation):
         key = value[0]
         if key is not self.key:
             self.key = key
-            self._bound = [argument(self) for argument in self.signature.arguments]
+            self._look_up()
         return self._process(value, *self._bound)
 
 
@@ -262,16 +261,6 @@ _SHARED: dict[int, Any] = {}
 _NUMBERS = itertools.count()
 
 
-def _windowing(
-    factory: bundle_processor.BeamTransformFactory,
-    transform: beam_runner_api_pb2.PTransform,
-    payload: beam_runner_api_pb2.ParDoPayload,
-) -> core.Windowing:
-    (main,) = [p for tag, p in transform.inputs.items() if tag not in payload.timer_family_specs]
-    strategy = factory.descriptor.pcollections[main].windowing_strategy_id
-    return factory.context.windowing_strategies.get_by_id(strategy)
-
-
 @bundle_processor.BeamTransformFactory.register_urn(
     common_urns.primitives.PAR_DO.urn, beam_runner_api_pb2.ParDoPayload
 )
@@ -306,18 +295,19 @@ def _par_do(
         )
     # The operation loads the DoFn itself, and has to set up the instance that runs here.
     shared = _Shared(fn)
-    windowing = rest[-1] or _windowing(factory, transform, payload)
-    made = bundle_processor._create_pardo_operation(
+    (main,) = [p for tag, p in transform.inputs.items() if tag not in payload.timer_family_specs]
+    windowing = rest[-1] or windowing_of(factory, main)
+    data = pickler.dumps((shared, args, kwargs, *rest[:-1], windowing))
+    made = pardo_operation(
+        operation,
         factory,
         transform_id,
         transform,
         consumers,
-        pickler.dumps((shared, args, kwargs, *rest[:-1], windowing)),
+        data,
+        windowing.windowfn,
         payload,
-        operation_cls=operation,
     )
-    (made.readers,) = consumers.values()
-    made.window_fn = windowing.windowfn
     made.prepare(fn, shared.number, signature)
     return made
 

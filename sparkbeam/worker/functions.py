@@ -18,11 +18,18 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
-from sparkbeam.worker.blocks import BLOCK_BYTES, GLOBAL, BlockLimit, Emitter, elements
+from sparkbeam.worker.blocks import (
+    BLOCK_BYTES,
+    GLOBAL,
+    SMALLEST_BLOCK,
+    BlockLimit,
+    Emitter,
+    elements,
+    pardo_operation,
+)
 from sparkbeam.worker.failure import UserCodeFailed
 from sparkbeam.worker.tables import immutable_size
 
-_SMALLEST_BLOCK = 4
 _FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
 _WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
 _TIMESTAMPED = {TimestampedValue}
@@ -152,9 +159,9 @@ class FunctionOperation(operations.DoOperation):
             block: the results; some of them may bring another windowing.
             stamps: the timestamps, in microseconds, where each has its own.
         """
-        if block and (len(block) >= _SMALLEST_BLOCK or self._limit.values < _SMALLEST_BLOCK):
+        if block and (len(block) >= SMALLEST_BLOCK or self._limit.values < SMALLEST_BLOCK):
             self._limit.learn(block)
-        if len(block) >= _SMALLEST_BLOCK:
+        if len(block) >= SMALLEST_BLOCK:
             kinds = set(map(type, block))
             if kinds == _TIMESTAMPED and self._is_global and len(template.windows) == 1:
                 times = [value.timestamp.micros for value in block]
@@ -233,7 +240,11 @@ class Output:
     def emit(self, block: list[Any]) -> None:
         """Hands results on; what follows is in another list."""
         self._room = BLOCK_BYTES
-        self._operation.emit(self._template, block)
+        self._operation.emit(self._template, block, self._stamps_of(block))
+
+    def _stamps_of(self, block: list[Any]) -> list[int] | None:
+        """The timestamps of the results, where each has its own."""
+        return None
 
 
 class StampedOutput(Output):
@@ -258,11 +269,10 @@ class StampedOutput(Output):
         self._fill(block)
         self._micros = next(self._remaining, 0)
 
-    def emit(self, block: list[Any]) -> None:
+    def _stamps_of(self, block: list[Any]) -> list[int]:
         self._fill(block)
-        self._room = BLOCK_BYTES
         stamps, self._stamps = self._stamps, []
-        self._operation.emit(self._template, block, stamps)
+        return stamps
 
     def _fill(self, block: list[Any]) -> None:
         """Notes that what is new in the block is of the element at hand."""
@@ -322,20 +332,13 @@ def _operation(
     consumers: Any,
 ) -> operations.DoOperation:
     data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
-    operation = bundle_processor._create_pardo_operation(
-        factory,
-        transform_id,
-        transform,
-        consumers,
-        data,
-        payload,
-        operation_cls=kind,
+    window_fn = factory.get_input_windowing(transform).windowfn
+    operation = pardo_operation(
+        kind, factory, transform_id, transform, consumers, data, window_fn, payload
     )
-    (operation.readers,) = consumers.values()
     fn = pickler.loads(data)[0]
     operation.function = fn.process
     operation.one_to_one = _with_none if isinstance(fn, core._KeyWithNone) else _mapped(fn.process)
-    operation.window_fn = factory.get_input_windowing(transform).windowfn
     return operation
 
 

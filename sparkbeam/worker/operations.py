@@ -161,8 +161,8 @@ def _create_source(
         layout=Layout(spec["layout"]),
         label=transform.unique_name,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
-        grouped_windowing=_windowing(factory, grouped) if grouped else None,
-        windowing=_windowing(factory, output),
+        grouped_windowing=windowing_of(factory, grouped) if grouped else None,
+        windowing=windowing_of(factory, output),
     )
 
 
@@ -188,10 +188,11 @@ def _create_sink(
         tag=spec["tag"],
         producer=producer,
         coder=factory.get_windowed_coder(pcollection),
-        windowing=_windowing(factory, pcollection),
+        windowing=windowing_of(factory, pcollection),
     )
 
 
-def _windowing(factory: bundle_processor.BeamTransformFactory, pcollection: str) -> Windowing:
+def windowing_of(factory: bundle_processor.BeamTransformFactory, pcollection: str) -> Windowing:
+    """The windowing of a PCollection of the stage."""
     strategy = factory.descriptor.pcollections[pcollection].windowing_strategy_id
     return factory.context.windowing_strategies.get_by_id(strategy)

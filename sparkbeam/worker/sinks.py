@@ -17,7 +17,7 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
-from sparkbeam.worker.blocks import elements
+from sparkbeam.worker.blocks import SMALLEST_BLOCK, elements
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, STAMPED_CELL, RowWriter
 from sparkbeam.worker.tables import IMMUTABLE, OBJECT_BYTES, TABLE_BYTES, RunTable
@@ -27,7 +27,6 @@ SESSION_HEADER = struct.Struct(">qq")
 """The end of a session and its combined timestamp, both in microseconds."""
 
 
-_SMALLEST_BLOCK = 4
 _SMALLEST_RUN = 16
 _MOST_WINDOWS = 100
 
@@ -83,7 +82,7 @@ class ChunkSink(Sink):
             self.flush()
 
     def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        if self._limit < CELL_BYTES or len(values) < _SMALLEST_BLOCK:
+        if self._limit < CELL_BYTES or len(values) < SMALLEST_BLOCK:
             super().write_block(template, values)
         else:
             self._append(self._encode_block(template, values))

@@ -22,7 +22,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
+from sparkbeam.worker.blocks import BLOCK_BYTES, AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stripped_coder
 from sparkbeam.worker.merging import ON_TIME, MergingGroups, in_milliseconds, last_millisecond
 from sparkbeam.worker.panes import Panes
@@ -31,7 +31,6 @@ from sparkbeam.worker.sinks import SESSION_HEADER, combine_stamps
 from sparkbeam.worker.values import RunCoder, ValuesBuilder
 
 _BLOCK_SIZE = 1000
-_BLOCK_BYTES = 1 << 20
 _KEY = itemgetter(0)
 
 ONLY_FIRING = trigger.BatchGlobalTriggerDriver.ONLY_FIRING
@@ -73,7 +72,7 @@ def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Ite
     for key, values in _by_key(rows, runs):
         block.append((decode_key(key), values.values()))
         size += values.bytes
-        if size > _BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
+        if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
             yield template, block
             block, size = [], 0
     if block:
@@ -117,7 +116,7 @@ def _windowed_groups(
         block[1].append((key, values.values()))
         count += 1
         size += values.bytes
-        if size > _BLOCK_BYTES or count >= _BLOCK_SIZE:
+        if size > BLOCK_BYTES or count >= _BLOCK_SIZE:
             yield from held.values()
             held = {}
             count = size = 0

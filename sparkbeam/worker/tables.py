@@ -38,9 +38,6 @@ _NO_WINDOW = object()
 _ENCODED = type(None)
 """In place of the type of keys that are encoded already; a key that is None is one of them."""
 
-Run = tuple[bytes, bytes, int]
-"""Encoded key, encoded run of values, combined timestamp in microseconds."""
-
 
 _Runs = dict[type, defaultdict[Any, list[Any]]]
 

@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import WINDOW_URN
-from sparkbeam.worker.blocks import Emitter, elements
+from sparkbeam.worker.blocks import Emitter, elements, pardo_operation
 
 _ALL_TIME = 1 << 70
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
@@ -110,14 +110,8 @@ def _create_window(
     consumers: Any,
 ) -> operations.DoOperation:
     window_fn = core.Windowing.from_runner_api(payload, factory.context).windowfn
-    operation = bundle_processor._create_pardo_operation(
-        factory,
-        transform_id,
-        transform,
-        consumers,
-        pickler.dumps((core.WindowInto.WindowIntoFn(core.Windowing(window_fn)), (), {}, [], None)),
-        operation_cls=WindowOperation,
+    fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
+    data = pickler.dumps((fn, (), {}, [], None))
+    return pardo_operation(
+        WindowOperation, factory, transform_id, transform, consumers, data, window_fn
     )
-    (operation.readers,) = consumers.values()
-    operation.window_fn = window_fn
-    return operation
