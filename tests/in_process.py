@@ -135,6 +135,10 @@ class Stream:
     def mapInArrow(self, function: Any, schema: Any) -> "Stream":
         return self._with(Stateless(function))
 
+    def unionAll(self, other: Any) -> "Stream":
+        """Adds another source: an operator that puts its rows behind those of the ticks."""
+        return self._with(other)
+
     def groupBy(self, column: str) -> Any:
         def apply(processor: Any, *modes: Any) -> Stream:
             return self._with(Stateful(column, processor))

@@ -6,10 +6,11 @@ from typing import Any
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.sparkio import PARTITION_SEPARATOR, ReadSpec
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
 _TIME = "sparkbeam_time"
+_PARTITION = "sparkbeam_partition"
 
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool) -> Any:
@@ -23,10 +24,25 @@ def loaded(session: Any, spec: ReadSpec, *, streaming: bool) -> Any:
 
 
 def timed(session: Any, spec: ReadSpec, *, streaming: bool) -> Any:
-    """The selected columns, and behind them the timestamp of each row in microseconds."""
+    """The selected columns, and behind them the timestamp of each row in microseconds.
+
+    In streaming, the partition of each row follows where its source has any.
+    """
     columns = [_column(name) for name in spec.columns]
-    frame = loaded(session, spec, streaming=streaming)
-    return frame.select(*columns, _time(spec, streaming=streaming).alias(_TIME))
+    columns.append(_time(spec, streaming=streaming).alias(_TIME))
+    if streaming and spec.is_partitioned:
+        columns.append(_partition(spec).alias(_PARTITION))
+    return loaded(session, spec, streaming=streaming).select(*columns)
+
+
+def _partition(spec: ReadSpec) -> Any:
+    if spec.by_files:
+        # A path in each row would cost more than most rows.
+        return sf.xxhash64(sf.col("_metadata.file_path")).cast("string")
+    parts = [
+        sf.coalesce(_column(name).cast("string"), sf.lit("")) for name in spec.partition_columns
+    ]
+    return sf.concat_ws(PARTITION_SEPARATOR, *parts)
 
 
 def _time(spec: ReadSpec, *, streaming: bool) -> Any:

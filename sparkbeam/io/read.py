@@ -1,6 +1,7 @@
 """Rows of a Spark data source as a PCollection."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -24,9 +25,9 @@ class ReadFromSpark(beam.PTransform):
     source is read in as many tasks as Spark makes of it.
 
     In streaming, an element that is older than the watermark by the time it is read is late,
-    as everywhere in Beam. The watermark is the latest timestamp of all micro-batches so far less
-    ``watermark_delay``; without ``timestamp_column`` it follows the clock, also while there
-    are no rows. Such a pipeline runs until it is cancelled.
+    as everywhere in Beam. Each partition of the source has a watermark: its latest timestamp in
+    all micro-batches so far less ``watermark_delay``. That of the source is the least of them;
+    without ``timestamp_column`` it follows the clock. Such a pipeline runs until it is cancelled.
 
     Args:
         format: the name of a data source: ``"parquet"``, ``"kafka"``, ``"delta"``, …
@@ -36,7 +37,16 @@ class ReadFromSpark(beam.PTransform):
         timestamp_column: the column with the event time, of any type that Spark can cast to a
             timestamp; it must not be null. Without one the elements of a micro-batch have its
             time in streaming, and in batch the earliest timestamp.
-        watermark_delay: how far elements may be behind the newest one, in seconds.
+        watermark_delay: how far elements may be behind the newest one of their partition, in
+            seconds.
+        partition_column: the column, or columns, whose value tells the partition of a row. Kafka's
+            partitions are known, with ``[]`` they count as one. Files are complete once they
+            have been read; all other sources have one partition if nothing is said.
+        idle_timeout: after how many seconds without rows a partition no longer holds the
+            watermark back; None for never.
+        follow_clock_when_idle: when all partitions have been silent for ``idle_timeout``, the
+            watermark follows the clock less ``watermark_delay``, so that the last windows end.
+            Not for rows whose timestamps are far behind the clock: they would be late.
         columns: which columns to read; all if None.
 
     Raises:
@@ -52,8 +62,18 @@ class ReadFromSpark(beam.PTransform):
         timestamp_column: str | None = None,
         watermark_delay: float = 0,
         columns: Sequence[str] | None = None,
+        *,
+        partition_column: str | Sequence[str] | None = None,
+        idle_timeout: float | None = None,
+        follow_clock_when_idle: bool = False,
     ) -> None:
         super().__init__()
+        _check_idle(idle_timeout, follow_clock_when_idle)
+        if timestamp_column is None and (partition_column or idle_timeout is not None):
+            raise ConfigurationError(
+                "partition_column and idle_timeout are about the timestamps of rows: give a "
+                "timestamp_column, or leave them out."
+            )
         if watermark_delay < 0:
             raise ConfigurationError(f"watermark_delay={watermark_delay} must not be negative.")
         self._format = format
@@ -61,6 +81,9 @@ class ReadFromSpark(beam.PTransform):
         self._schema = schema
         self._timestamp_column = timestamp_column
         self._delay = round(watermark_delay * 1_000_000)
+        self._partition_columns = _partition_columns(format, partition_column)
+        self._idle = None if idle_timeout is None else round(idle_timeout * 1_000_000)
+        self._follows_clock = follow_clock_when_idle
         self._columns = columns
         self._spec: ReadSpec | None = None
 
@@ -82,13 +105,17 @@ class ReadFromSpark(beam.PTransform):
         )
         whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
         selected = self._select(whole)
-        self._spec = ReadSpec(
-            spec.format,
-            spec.options,
-            spec.schema,
-            tuple(selected.names),
-            spec.timestamp_column,
-            spec.delay,
+        self._spec = replace(
+            spec,
+            columns=tuple(selected.names),
+            partition_columns=self._partition_columns,
+            tells_partitions=_is_kafka(self._format)
+            and self._partition_columns == _KAFKA_PARTITION,
+            by_files=self._format.lower() in _FILES
+            and not self._partition_columns
+            and "_metadata" not in whole.names,
+            idle=self._idle,
+            follows_clock=self._follows_clock,
         )
         return PCollection(pipeline, element_type=_rows(selected), is_bounded=not streaming)
 
@@ -109,7 +136,8 @@ class ReadFromSpark(beam.PTransform):
     def _select(self, schema: StructType) -> StructType:
         wanted = list(self._columns) if self._columns is not None else schema.names
         time = [self._timestamp_column] if self._timestamp_column is not None else []
-        for name in (*wanted, *time):
+        partition = self._partition_columns if time else ()
+        for name in (*wanted, *time, *partition):
             if name not in schema.names:
                 raise ConfigurationError(
                     f"'{self._format}' has no column '{name}', only {', '.join(schema.names)}."
@@ -122,6 +150,32 @@ class ReadFromSpark(beam.PTransform):
     def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
         assert self._spec is not None
         return READ_URN, self._spec.pack()
+
+
+_KAFKA_PARTITION = ("topic", "partition")
+_FILES = frozenset(["json", "csv", "parquet", "orc", "text", "xml", "avro", "binaryfile"])
+
+
+def _is_kafka(format: str) -> bool:
+    return format.lower() == "kafka"
+
+
+def _partition_columns(format: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return _KAFKA_PARTITION if _is_kafka(format) else ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _check_idle(idle_timeout: float | None, follow_clock_when_idle: bool) -> None:
+    if idle_timeout is not None and not 0 < idle_timeout < float("inf"):
+        raise ConfigurationError(
+            f"idle_timeout={idle_timeout} must be a number of seconds above 0, or None for never."
+        )
+    if follow_clock_when_idle and idle_timeout is None:
+        raise ConfigurationError(
+            "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "
+            "which the source counts as idle."
+        )
 
 
 def _rows(schema: StructType) -> Any:

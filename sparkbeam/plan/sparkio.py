@@ -18,6 +18,9 @@ READ_URN = "sparkbeam:read_from_spark:v1"
 WRITE_URN = "sparkbeam:write_to_spark:v1"
 """An end of a pipeline whose cells go to a Spark sink; its payload is a :class:`WriteSpec`."""
 
+PARTITION_SEPARATOR = "/"
+"""Between the values of several columns that tell the partition of a row."""
+
 Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
 
@@ -45,6 +48,12 @@ class ReadSpec(_Payload):
         columns: the names of the columns to read.
         timestamp_column: that of the event time; None for none.
         delay: how far the watermark stays behind, in microseconds.
+        partition_columns: the values of these together tell the partition of a row.
+        tells_partitions: the source tells its partitions in its offsets, as Kafka does.
+        by_files: the partition of a row is the file that it is in.
+        idle: how long a partition without rows holds the watermark back, in microseconds;
+            None for ever.
+        follows_clock: the watermark follows the clock once all partitions are idle.
         coder: of the elements, pickled; set when the pipeline is translated.
     """
 
@@ -54,7 +63,17 @@ class ReadSpec(_Payload):
     columns: tuple[str, ...]
     timestamp_column: str | None
     delay: int
+    partition_columns: tuple[str, ...] = ()
+    tells_partitions: bool = False
+    by_files: bool = False
+    idle: int | None = None
+    follows_clock: bool = False
     coder: bytes = field(default=b"", repr=False)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether its rows come with their partitions in streaming."""
+        return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
 
     def with_coder(self, coder: bytes) -> "ReadSpec":
         """The same with a coder."""

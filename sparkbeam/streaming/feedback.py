@@ -14,6 +14,7 @@ from sparkbeam.streaming.files import Files
 _KEPT = 20
 _FINISHED = "finished"
 _DRAIN = "drain"
+_OFFSETS_VERSION = "v1"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Feedback:
         finished: nothing is left to do, whatever the clock says.
         due: when the clock has something to do, in microseconds since the epoch.
         reports: all that has been committed so far; see :class:`.committed.Committed`.
-        seen: the latest timestamp of the rows of each of Spark's sources, by its tag, in
+        seen: the latest timestamps of the rows of Spark's sources, by tag and partition, in
             microseconds; only of those that had rows.
         summary: the content of a :class:`.summary.MicroBatch`.
     """
@@ -34,7 +35,7 @@ class Feedback:
     finished: bool
     due: int | None
     reports: str = ""
-    seen: Mapping[str, int] = field(default_factory=dict)
+    seen: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -59,6 +60,16 @@ class FeedbackFiles:
         """The feedback of the micro-batch of a tick; None where there is none."""
         content = self._files.read(_name(number))
         return None if content is None else Feedback(**json.loads(content))
+
+    def offsets(self, number: int) -> list[str]:
+        """What Spark keeps as the offsets of all sources at the end of a tick's micro-batch.
+
+        They are in the order in which the query reads them, as JSON. There are none where
+        Spark has written them in a form that is not known.
+        """
+        content = self._files.read_log(f"offsets/{number - 1}")
+        version, _, *offsets = (content or b"").decode().splitlines() or ["", ""]
+        return offsets if version == _OFFSETS_VERSION else []
 
     def last_number(self) -> int | None:
         """The tick whose micro-batch left nothing to do; None as long as there is none."""

@@ -18,6 +18,9 @@ class Files(Protocol):
     def read(self, name: str) -> bytes | None:
         """The content of a file, None if there is none."""
 
+    def read_log(self, name: str) -> bytes | None:
+        """The content of a file that Spark keeps under the checkpoint, None if there is none."""
+
     def write(self, name: str, content: bytes) -> None:
         """Writes a file, in the place of one of the same name."""
 
@@ -51,10 +54,10 @@ class LocalFiles:
         self._folder = self._checkpoint / _FOLDER
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return (self._folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return _content(self._folder / name)
+
+    def read_log(self, name: str) -> bytes | None:
+        return _content(self._checkpoint / name)
 
     def write(self, name: str, content: bytes) -> None:
         path = self._folder / name
@@ -73,6 +76,13 @@ class LocalFiles:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
 class RemoteFiles:
     """Files on one of the file systems that Beam knows; those replace files as a whole."""
 
@@ -84,9 +94,15 @@ class RemoteFiles:
         self._folder = f"{self._checkpoint}/{_FOLDER}"
 
     def read(self, name: str) -> bytes | None:
-        if not self._systems.exists(f"{self._folder}/{name}"):
+        return self._content(f"{self._folder}/{name}")
+
+    def read_log(self, name: str) -> bytes | None:
+        return self._content(f"{self._checkpoint}/{name}")
+
+    def _content(self, path: str) -> bytes | None:
+        if not self._systems.exists(path):
             return None
-        with self._systems.open(f"{self._folder}/{name}") as file:
+        with self._systems.open(path) as file:
             return bytes(file.read())
 
     def write(self, name: str, content: bytes) -> None:
@@ -115,6 +131,9 @@ class ServerFiles:
 
     def read(self, name: str) -> bytes | None:
         return self._on_server("read", name)
+
+    def read_log(self, name: str) -> bytes | None:
+        return self._on_server("read_log", name)
 
     def write(self, name: str, content: bytes) -> None:
         self._on_server("write", name, content)

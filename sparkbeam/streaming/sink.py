@@ -5,11 +5,11 @@ from typing import Any
 from pyspark.sql import functions as sf
 
 from sparkbeam.plan.layers import Topology
+from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.spark_sinks import SparkSinks
-from sparkbeam.streaming.spark_sources import newest_seen
 from sparkbeam.streaming.summary import summary
 from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
 from sparkbeam.worker.streaming.times import MAX_MICROS, now_micros
@@ -29,6 +29,7 @@ class QuerySink:
     def __init__(self, topology: Topology, files: Files) -> None:
         self._topology = topology
         self._spark_sinks = SparkSinks(topology.plan.sinks, files)
+        self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
         self._since = now_micros()
         self._committed = Committed()
@@ -68,7 +69,8 @@ class QuerySink:
             elif tag == STATUS_TAG:
                 statuses.append(load(value))
             elif tag == SEEN_TAG:
-                seen.append(load(value))
+                part = load(value)
+                seen.append((part.tag, part.newest))
         if tick is None:
             return
         stages = [stage for status in statuses for stage in status.stages.values()]
@@ -100,7 +102,7 @@ class QuerySink:
                 finished=finished,
                 due=due,
                 reports=self._committed.store(),
-                seen=newest_seen(seen),
+                seen=newest_seen(self._clocks, seen),
                 summary=figures.content(),
             )
         )

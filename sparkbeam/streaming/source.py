@@ -4,11 +4,12 @@ It is a Spark data source whose offsets hold the clock and the positions of Beam
 sources. A micro-batch that runs again has the same offsets, so it does the same.
 """
 
+import json
 import pickle
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -16,7 +17,8 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
-from sparkbeam.streaming.clocks import SourceClock, spark_sources
+from sparkbeam.plan.sparkio import PARTITION_SEPARATOR
+from sparkbeam.streaming.clocks import Look, Marks, SourceClock, at_restart, spark_sources
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.worker.rows import PLAIN_CELL
@@ -76,6 +78,8 @@ class Position:
         event: how many events of the TestStream have happened.
         watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
         draining: the sources have ended before their time.
+        sources: how far each of Spark's sources has been read, by tag; see
+            :class:`~sparkbeam.streaming.clocks.Marks`.
     """
 
     number: int
@@ -83,6 +87,7 @@ class Position:
     event: int
     watermarks: dict[str, int]
     draining: bool = False
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def offset(self) -> dict[str, Any]:
         """The position as Spark's offset."""
@@ -127,8 +132,15 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for _, after in self._steps(position):
             last = after
         time_now = last.time if self._spec.events is not None else now_micros()
-        marks = last.watermarks | self._spark_marks(position, time_now)
-        following = Position(position.number + 1, time_now, last.event, marks)
+        sources = self._sources(position, time_now)
+        marks = {tag: found.watermark for tag, found in sources.items()}
+        following = Position(
+            number=position.number + 1,
+            time=time_now,
+            event=last.event,
+            watermarks=last.watermarks | marks,
+            sources={tag: found.content() for tag, found in sources.items()},
+        )
         return following.offset()
 
     def _is_to_drain(self) -> bool:
@@ -161,18 +173,38 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         feedback = self._feedback(position.number)
         return feedback is None or bool(feedback.seen)
 
-    def _spark_marks(self, position: Position, time_now: int) -> dict[str, int]:
-        """The watermarks of Spark's sources after the micro-batch of a position."""
+    def _sources(self, position: Position, time_now: int) -> dict[str, Marks]:
+        """How far Spark's sources have been read when the micro-batch of a position has ended."""
+        found = {}
+        is_first = position.number == self._first
         feedback = self._feedback(position.number) if self._spec.clocks else None
-        seen = feedback.seen if feedback is not None else {}
-        return {
-            str(clock.tag): clock.watermark(
-                position.watermarks.get(str(clock.tag), MIN_MICROS),
-                seen.get(str(clock.tag)),
-                time_now,
-            )
-            for clock in self._spec.clocks
-        }
+        for number, clock in enumerate(self._spec.clocks):
+            tag = str(clock.tag)
+            marks = Marks(**position.sources.get(tag, {}))
+            # Runs that only do what is there take up from each other.
+            if is_first and self._until is None:
+                marks = at_restart(marks)
+            look = None
+            if feedback is not None:
+                known = self._known_partitions(position, number) if clock.tells else ()
+                look = Look(position.time, feedback.seen.get(tag, {}), known, is_first)
+            found[tag] = clock.after(marks, look, time_now)
+        return found
+
+    def _known_partitions(self, position: Position, number: int) -> tuple[str, ...]:
+        """The partitions of a source as its offset tells them: a number by topic and partition."""
+        ticks, *offsets = self._files.offsets(position.number) or [""]
+        if number >= len(offsets) or json.loads(ticks).get("number") != position.number:
+            return ()
+        topics = json.loads(offsets[number])
+        if not isinstance(topics, dict):
+            return ()
+        return tuple(
+            f"{topic}{PARTITION_SEPARATOR}{partition}"
+            for topic, partitions in topics.items()
+            if isinstance(partitions, dict)
+            for partition in partitions
+        )
 
     def _is_due(self, position: Position) -> bool:
         """Whether there is a reason for another micro-batch."""

@@ -4,7 +4,6 @@ The first layer runs where the rows of a micro-batch are read. What was seen of 
 the sink, and by the feedback to the next tick.
 """
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparkbeam.io import frames
@@ -12,7 +11,7 @@ from sparkbeam.plan.model import Source
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker.streaming.layer import LayerTask
 from sparkbeam.worker.streaming.operators import RowsLayer
-from sparkbeam.worker.streaming.rows import DDL, Seen
+from sparkbeam.worker.streaming.rows import DDL
 
 
 def source_rows(session: Any, source: Source, first: LayerTask) -> Any:
@@ -27,12 +26,3 @@ def source_rows(session: Any, source: Source, first: LayerTask) -> Any:
     ((_, tag),) = source.outputs
     layer = RowsLayer(first, source.label, spec, tag)
     return frames.timed(session, spec, streaming=True).mapInArrow(layer, DDL)
-
-
-def newest_seen(seen: Iterable[Seen]) -> Mapping[str, int]:
-    """The latest timestamp of each source in a micro-batch, by its tag as JSON has it."""
-    newest: dict[str, int] = {}
-    for part in seen:
-        tag = str(part.tag)
-        newest[tag] = max(newest.get(tag, part.newest), part.newest)
-    return newest

@@ -33,31 +33,33 @@ class RowReader:
 
     Args:
         spec: of the source.
+        partitioned: the rows come with their partitions.
 
     Attributes:
-        rows: how many have been read.
-        newest: the latest timestamp of them, in microseconds.
+        newest: the latest timestamp of each partition, in microseconds; all rows of a source
+            that has none are in the partition ``""``.
     """
 
-    def __init__(self, spec: ReadSpec) -> None:
+    def __init__(self, spec: ReadSpec, *, partitioned: bool = False) -> None:
         self._spec = spec
+        self._partitioned = partitioned
         coder = coders.WindowedValueCoder(pickler.loads(spec.coder), coders.GlobalWindowCoder())
         self._encode = coder.get_impl().encode_to_stream
         self._encode_block = BlockCoder(coder).encode
         self._windows = (GlobalWindow(),)
-        self.rows = 0
-        self.newest = MIN_MICROS
+        self.newest: dict[str, int] = {}
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[AnyBlock]:
         """The elements of a batch, with the timestamp of each if they differ.
 
         Args:
-            batch: the columns of the source, and the timestamps in microseconds.
+            batch: the columns of the source, the timestamps in microseconds, and the partitions
+                if there are any.
 
         Raises:
             ValueError: a timestamp is null.
         """
-        *columns, times = batch.columns
+        *columns, times = batch.columns[:-1] if self._partitioned else batch.columns
         if not batch.num_rows:
             return
         if times.null_count:
@@ -65,8 +67,10 @@ class RowReader:
         # Towards zero, as Beam's coders do.
         times = pc.multiply(pc.divide(times, 1000), 1000)
         span = pc.min_max(times).as_py()
-        self.rows += batch.num_rows
-        self.newest = max(self.newest, span["max"])
+        if self._partitioned:
+            self._note(batch.columns[-1], times)
+        else:
+            self._note_one("", span["max"])
         values = _values(self._spec.columns, columns)
         create, windows = windowed_value.create, self._windows
         if span["min"] == span["max"]:
@@ -78,6 +82,14 @@ class RowReader:
             stamps = iter(times.to_pylist())
             while block := list(islice(values, BLOCK_SIZE)):
                 yield template, block, list(islice(stamps, len(block)))
+
+    def _note(self, partitions: pa.Array, times: pa.Array) -> None:
+        table = pa.table({"partition": partitions, "time": times})
+        for row in table.group_by("partition").aggregate([("time", "max")]).to_pylist():
+            self._note_one(row["partition"], row["time_max"])
+
+    def _note_one(self, partition: str, micros: int) -> None:
+        self.newest[partition] = max(micros, self.newest.get(partition, micros))
 
     def cells(self, blocks: Iterable[AnyBlock]) -> Iterator[bytes]:
         """Elements as cells of ``Layout.CHUNKS``."""

@@ -248,7 +248,7 @@ class SourceTurn(Turn):
         try:
             self._start_stages()
             self._label = label
-            reader = RowReader(spec)
+            reader = RowReader(spec, partitioned=spec.is_partitioned)
             self._router.begin(0)
             for blocks in _portions(reader, batches):
                 self._process(tag, blocks, reader)
@@ -256,8 +256,8 @@ class SourceTurn(Turn):
                 yield from self._taken()
         except Exception as error:
             raise failure.report(error, self._label) from None
-        if reader.rows:
-            seen = dump(Seen(tag, reader.rows, reader.newest))
+        if reader.newest:
+            seen = dump(Seen(tag, reader.newest))
             yield self._task.shards[0], self._task.depth, 0, SEEN_TAG, seen
         yield from self._end()
 

@@ -132,13 +132,12 @@ class Seen:
 
     Attributes:
         tag: of the source.
-        rows: how many, at least one.
-        newest: the latest timestamp, in microseconds since the epoch.
+        newest: the latest timestamp of each partition, in microseconds since the epoch; there
+            is at least one.
     """
 
     tag: int
-    rows: int
-    newest: int
+    newest: dict[str, int]
 
 
 def pack(rows: Sequence[Row]) -> bytes:

@@ -1,0 +1,158 @@
+"""A source with partitions in the place of Spark's, for queries in process.
+
+What each partition gives in each micro-batch is written down beforehand, so a test says what a
+producer that lags, or one that is silent, looks like. The clock stands still but for ticks.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from in_process import Crash, Point, Spark, StreamingRunner
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.streaming import source, spark_sources
+from sparkbeam.worker.streaming.rows import SCHEMA, TICK_TAG, load
+
+SECOND = 1_000_000
+START = 1_700_000_000
+
+COLUMNS = (
+    StructType()
+    .add("value", LongType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("timestamp", TimestampType())
+)
+
+MicroBatch = Mapping[int, Sequence[int]]
+"""The rows of a micro-batch: their seconds of event time, by partition. They are their values."""
+
+
+class Rows:
+    """What ``frames.timed`` gives: the rows of the source, and then of the layer over them.
+
+    Args:
+        micro_batches: what there is to read, from the first micro-batch on; then nothing.
+    """
+
+    def __init__(self, micro_batches: Sequence[MicroBatch], partitioned: bool) -> None:
+        self._micro_batches = micro_batches
+        self._partitioned = partitioned
+
+    def mapInArrow(self, layer: Any, schema: str) -> "Rows":
+        self._layer = layer
+        return self
+
+    def run(self, table: pa.Table, state: Any) -> pa.Table:
+        """As an operator over the ticks."""
+        tick = next(row["value"] for row in table.to_pylist() if row["tag"] == TICK_TAG)
+        number = load(tick).number - 1
+        given = self._micro_batches[number] if number < len(self._micro_batches) else {}
+        batches = [self._batch(p, seconds) for p, seconds in sorted(given.items()) if seconds]
+        rows = pa.Table.from_batches(self._layer(iter(batches)), SCHEMA)
+        return pa.concat_tables([table, rows])
+
+    def _batch(self, partition: int, seconds: Sequence[int]) -> pa.RecordBatch:
+        columns = [pa.array(seconds, pa.int64())]
+        columns.append(pa.array([(START + s) * SECOND for s in seconds], pa.int64()))
+        if self._partitioned:
+            columns.append(pa.array([f"t/{partition}"] * len(seconds)))
+        return pa.record_batch(columns, [str(n) for n in range(len(columns))])
+
+
+class PartitionedRun:
+    """Runs a pipeline over such a source for as many micro-batches as a test wants.
+
+    Args:
+        folder: for the checkpoint.
+        monkeypatch: of the test.
+        partitions: how many partitions the source tells to have, at each micro-batch.
+        pace: how far the clock goes between two ticks, in seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        partitions: Callable[[int], int] = lambda number: 0,
+        pace: float = 1,
+    ) -> None:
+        self._folder = folder
+        self._partitions = partitions
+        self._spark = Spark(self._reach)
+        self._clock = START * SECOND
+        self._pace = round(pace * SECOND)
+        self._patch = monkeypatch
+        monkeypatch.setattr(source, "_IDLE_MICROS", 0)
+        monkeypatch.setattr(source, "now_micros", self._now)
+        monkeypatch.setattr(source.time, "sleep", lambda seconds: None)
+
+    def pass_time(self, seconds: float) -> None:
+        """Lets the clock go on while nothing runs."""
+        self._clock += round(seconds * SECOND)
+
+    def run(
+        self,
+        micro_batches: Sequence[MicroBatch],
+        until: int,
+        build: Callable[[beam.PCollection], Any],
+        **arguments: Any,
+    ) -> None:
+        """Runs until a micro-batch, with this number, has been committed; called again, goes on.
+
+        Args:
+            micro_batches: what the source gives.
+            until: the number.
+            build: the pipeline, from the numbers on.
+            arguments: of ``ReadFromSpark``.
+        """
+        self._until = until
+        arguments = {"format": "kafka", "columns": ["value"], **arguments}
+        partitioned = arguments["format"] == "kafka" or bool(arguments.get("partition_column"))
+        self._patch.setattr(
+            spark_sources.frames,
+            "timed",
+            lambda *_, **__: Rows(micro_batches, partitioned),
+        )
+        options = PipelineOptions(["--streaming", f"--checkpoint_location={self._folder}"])
+        pipeline = beam.Pipeline(runner=StreamingRunner(self._spark), options=options)
+        read = ReadFromSpark(schema=COLUMNS, timestamp_column="timestamp", **arguments)
+        build(pipeline | "Read" >> read | "Number" >> beam.Map(lambda row: row.value))
+        with pytest.raises(PipelineFailed) as caught:
+            pipeline.run().wait_until_finish()
+        assert isinstance(caught.value.__cause__, Crash), caught.value
+
+    def watermarks(self) -> list[int]:
+        """The watermark of the source at the end of each micro-batch, in seconds."""
+        (checkpoint,) = self._spark.checkpoints.values()
+        found = [json.loads(offset)["sources"] for offset in checkpoint.offsets]
+        return [round(s["watermark"] / SECOND) - START for (s,) in (f.values() for f in found)]
+
+    def _now(self) -> int:
+        return self._clock
+
+    def _reach(self, point: Point) -> None:
+        number, what = point
+        if what == "planned":
+            self._clock += self._pace
+            self._keep_offsets(number)
+        if what == "committed" and number + 1 == self._until:
+            raise Crash("Enough has been seen.")
+
+    def _keep_offsets(self, number: int) -> None:
+        """Writes the offsets of all sources as Spark does before a micro-batch."""
+        (checkpoint,) = self._spark.checkpoints.values()
+        offsets = {"t": {str(p): 0 for p in range(self._partitions(number))}}
+        folder = self._folder / "offsets"
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = ["v1", "{}", checkpoint.offsets[number], json.dumps(offsets)]
+        (folder / str(number)).write_text("\n".join(lines))
