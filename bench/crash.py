@@ -1,14 +1,16 @@
 """Streaming on a cluster whose processes are killed at random moments.
 
-Run with ``python bench/crash.py --kills 20 --seed 1``. A pipeline with three chained stateful steps
-and timers runs on a standalone cluster of real processes on this machine. Its driver, with the
-JVM, the executors and their Python workers are killed at random; the driver is started again
+Run with ``python bench/crash.py --kills 100 --seed 1``. Pipelines run one after the other on a
+standalone cluster of real processes on this machine: chained stateful steps into Parquet files,
+sessions with early and late firings into a join and a Delta table, ordered list state into SQLite.
+Driver with JVM, executors and Python workers are killed at random; the driver is started again
 over its checkpoint whenever it has died. The output has to be that of a run without kills.
-Ends with 1 if it is not, or if the stream ended before the last kill.
+Ends with 1 if it is not, or if a stream ended before its last kill.
 """
 
 import argparse
 import random
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -17,8 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "drivers"))
 
-from killing import KINDS, Kill, Killing
+from killing import KINDS, PROGRAMS, Kill, Killing
 from standalone import Cluster
 
 _KILLS_EVERY = (0.5, 6.0)
@@ -26,7 +29,7 @@ _KILLS_EVERY = (0.5, 6.0)
 
 
 def show(kills: list[Kill]) -> None:
-    """Prints a row for each kill."""
+    """Prints a row for each kill, and one for each kind of them."""
     table = Table("kill", "what", "at, s", "micro-batch", "going again after, s", "by")
     for number, kill in enumerate(kills, start=1):
         back = "it had ended" if kill.back is None else f"{kill.back:.1f}"
@@ -34,39 +37,62 @@ def show(kills: list[Kill]) -> None:
         cells = (number, kill.kind, f"{kill.second:.0f}", kill.batch, back, by)
         table.add_row(*map(str, cells))
     Console(width=100).print(table)
+    for kind in KINDS:
+        times = [kill.back for kill in kills if kill.kind == kind and kill.back is not None]
+        if times:
+            least, middle, most = min(times), statistics.median(times), max(times)
+            print(
+                f"{kind}: {len(times)} kills, going again after {least:.1f} to {most:.1f} s, ",
+                end="",
+            )
+            print(f"median {middle:.1f} s")
 
 
-def main() -> None:
-    """Runs the pipeline to its end and judges the output."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--events", type=int, default=16_000)
-    parser.add_argument("--rate", type=float, default=200.0, help="events a second")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="the longest time in all")
-    arguments = parser.parse_args()
-    chance = random.Random(arguments.seed)
-    plan = [(chance.choice(KINDS), chance.uniform(*_KILLS_EVERY)) for _ in range(arguments.kills)]
+def killed(program: str, kills: int, chance: random.Random, arguments: argparse.Namespace) -> bool:
+    """Runs a pipeline to its end; tells whether its output is right and all kills took place."""
+    plan = [(chance.choice(KINDS), chance.uniform(*_KILLS_EVERY)) for _ in range(kills)]
     with Cluster(workers=2) as cluster, tempfile.TemporaryDirectory() as folder:
-        program = Killing(
+        killing = Killing(
+            program,
             Path(folder),
             cluster.options(),
             events=arguments.events,
             rate=arguments.rate,
             seconds=arguments.seconds,
         )
-        with program:
-            kills = program.run(plan, chance)
-        missing, unexpected = program.differences()
-        micro_batches = program.committed() + 1
-    show(kills)
-    print(f"{arguments.events} events, {micro_batches} micro-batches, {len(kills)} kills")
-    print(f"Rows that are missing: {missing.total()}; too many: {unexpected.total()}")
-    if missing or unexpected:
-        sys.exit("The output differs from that of a run without kills.")
-    if len(kills) < arguments.kills:
-        sys.exit("The stream ended too early: give more --events.")
-    print("The output is that of a run without kills.")
+        with killing:
+            done = killing.run(plan, chance)
+        missing, unexpected = killing.differences()
+        micro_batches = killing.committed() + 1
+    show(done)
+    print(f"{program}: {arguments.events} events, {micro_batches} micro-batches, {len(done)} kills")
+    print(f"Rows that are missing: {missing.total()}; too many: {unexpected.total()}", flush=True)
+    if len(done) < kills:
+        print("The stream ended too early: give more --events.")
+    return not missing and not unexpected and len(done) == kills
+
+
+def main() -> None:
+    """Runs the pipelines and judges their outputs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="of all pipelines together")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--events", type=int, default=16_000, help="of each pipeline")
+    parser.add_argument("--rate", type=float, default=200.0, help="events a second")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="the longest time of each")
+    parser.add_argument(
+        "--programs", default=",".join(PROGRAMS), help="which; default: %(default)s"
+    )
+    arguments = parser.parse_args()
+    chance = random.Random(arguments.seed)
+    programs = arguments.programs.split(",")
+    right = True
+    for place, program in enumerate(programs):
+        kills = arguments.kills // len(programs) + (place < arguments.kills % len(programs))
+        right = killed(program, kills, chance, arguments) and right
+    if not right:
+        sys.exit("An output differs from that of a run without kills, or a stream was too short.")
+    print("All outputs are those of runs without kills.")
 
 
 if __name__ == "__main__":

@@ -15,18 +15,29 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import chained
+import ordered
+import paced
 import psutil
-import pyarrow.dataset as ds
-from drivers import chained
+import sessions
+
+PROGRAMS = {"chained": chained, "sessions": sessions, "ordered": ordered}
+"""Each is a module with ``build``, ``expected`` and ``written``."""
 
 DRIVER, EXECUTOR, WORKER = "driver", "executor", "Python worker"
 KINDS = (DRIVER, EXECUTOR, WORKER)
+MEMORY, DISK, STALL = "memory of a Python worker", "disk", "stalled Python worker"
+"""Further harm: the kernel kills a worker that has no memory left; no room is left on the file
+system of the checkpoint for a while; a worker stands still for a while. The first two need root."""
+
+_MEMORY_GROUP = Path("/sys/fs/cgroup/memory/sparkbeam-harm")
+_FULL_SECONDS = 10.0
+_STALL_SECONDS = 15.0
 _EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _POLL_SECONDS = 0.1
 _MOST_STARTS_IN_VAIN = 5
-_PROGRAM = Path(chained.__file__)
 
 
 class Ended(Exception):
@@ -38,7 +49,7 @@ class Kill:
     """What was killed, and what came of it.
 
     Attributes:
-        kind: one of :data:`KINDS`.
+        kind: one of :data:`KINDS`, or another harm.
         second: when, since the start of all.
         batch: the micro-batch that was running, or had been the last to run.
         back: after how many seconds the next micro-batch was committed; None if none was.
@@ -55,9 +66,10 @@ class Kill:
 
 
 class Killing:
-    """The program of ``drivers/chained.py`` on a cluster; a context manager that ends it.
+    """A program of the folder ``drivers`` on a cluster; a context manager that ends it.
 
     Args:
+        program: one of :data:`PROGRAMS`.
         folder: where its checkpoint, its output and its log are.
         options: of the pipeline, such as the master.
         events: how many events it has.
@@ -66,14 +78,26 @@ class Killing:
     """
 
     def __init__(
-        self, folder: Path, options: Sequence[str], *, events: int, rate: float, seconds: float
+        self,
+        program: str,
+        folder: Path,
+        options: Sequence[str],
+        *,
+        events: int,
+        rate: float,
+        seconds: float,
     ) -> None:
+        self._program = PROGRAMS[program]
         self._folder = folder
         self._output = folder / "output"
         self._events = events
-        arguments = [str(events), str(rate), str(self._output), *options]
-        checkpoint = f"--checkpoint_location={folder / 'checkpoint'}"
-        self._command = [sys.executable, str(_PROGRAM), *arguments, checkpoint]
+        self._command = [
+            *(sys.executable, str(self._program.__file__)),
+            *(str(events), str(rate), str(self._output)),
+            *(*options, *getattr(self._program, "OPTIONS", ())),
+            f"--spark_py_files={paced.__file__}",
+            f"--checkpoint_location={folder / 'checkpoint'}",
+        ]
         self._process: subprocess.Popen[bytes] | None = None
         self._began = time.monotonic()
         self._until = self._began + seconds
@@ -110,11 +134,10 @@ class Killing:
             return done
         raise AssertionError("the program ends before the wait for it does")
 
-    def differences(self) -> tuple[Counter[tuple[int, ...]], Counter[tuple[int, ...]]]:
+    def differences(self) -> tuple[Counter[tuple[Any, ...]], Counter[tuple[Any, ...]]]:
         """The rows that are missing, and those that should not be there or are there too often."""
-        table = ds.dataset(self._output, format="parquet").to_table(columns=list(chained.COLUMNS))
-        found = Counter(zip(*table.to_pydict().values(), strict=True))
-        right = chained.expected(self._events)
+        found = self._program.written(self._output)
+        right = self._program.expected(self._events)
         return right - found, found - right
 
     def committed(self) -> int:
@@ -188,10 +211,7 @@ class Killing:
     def _killed(self, kind: str, chance: random.Random) -> Kill:
         starts, reruns, last = self._starts, self._reruns(), self.committed()
         batch, moment = self._last("offsets"), time.monotonic()
-        if kind == DRIVER:
-            self._kill_program()
-        else:
-            self._kill_one(_executors if kind == EXECUTOR else _workers, chance)
+        self._harm(kind, chance)
         back: float | None = None
         try:
             self._wait_for_commit(last)
@@ -208,7 +228,39 @@ class Killing:
             reruns=self._reruns() - reruns,
         )
 
-    def _kill_one(self, find: Callable[[], list[psutil.Process]], chance: random.Random) -> None:
+    def _harm(self, kind: str, chance: random.Random) -> None:
+        if kind == DRIVER:
+            self._kill_program()
+        elif kind == DISK:
+            self._fill_disk()
+        else:
+            victim = self._one_of(_executors if kind == EXECUTOR else _workers, chance)
+            with suppress(psutil.NoSuchProcess):
+                if kind == MEMORY:
+                    _take_memory(victim)
+                elif kind == STALL:
+                    self._stall(victim)
+                else:
+                    victim.kill()
+
+    def _fill_disk(self) -> None:
+        """Leaves no room on the file system of the checkpoint for a while."""
+        filler = self._folder / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 12))
+        self._wait(lambda until=time.monotonic() + _FULL_SECONDS: time.monotonic() >= until)
+        filler.unlink()
+
+    def _stall(self, victim: psutil.Process) -> None:
+        """Stops a process for a while."""
+        victim.suspend()
+        self._wait(lambda until=time.monotonic() + _STALL_SECONDS: time.monotonic() >= until)
+        victim.resume()
+
+    def _one_of(
+        self, find: Callable[[], list[psutil.Process]], chance: random.Random
+    ) -> psutil.Process:
         found: list[psutil.Process] = []
 
         def look() -> bool:
@@ -217,8 +269,14 @@ class Killing:
             return bool(found)
 
         self._wait(look)
-        with suppress(psutil.NoSuchProcess):
-            chance.choice(found).kill()
+        return chance.choice(found)
+
+
+def _take_memory(victim: psutil.Process) -> None:
+    """Lets the kernel kill a process for the next memory that it asks for."""
+    _MEMORY_GROUP.mkdir(exist_ok=True)
+    (_MEMORY_GROUP / "memory.limit_in_bytes").write_text("65536")
+    (_MEMORY_GROUP / "cgroup.procs").write_text(str(victim.pid))
 
 
 def _executors() -> list[psutil.Process]:

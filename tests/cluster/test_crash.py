@@ -15,7 +15,9 @@ from standalone import Cluster
 def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Path) -> None:
     cluster.ensure_workers(2)
     kills = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
-    with Killing(tmp_path, cluster.options(), events=1600, rate=400, seconds=280) as program:
+    with Killing(
+        "chained", tmp_path, cluster.options(), events=1600, rate=400, seconds=280
+    ) as program:
         done = program.run(kills, random.Random(1))
 
     assert [kill.kind for kill in done] == [WORKER, EXECUTOR, DRIVER]

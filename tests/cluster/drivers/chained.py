@@ -1,6 +1,4 @@
-"""Three chained stateful steps over a stream that ends, into files; see ``test_crash.py``.
-
-Usage: ``chained.py EVENTS RATE OUTPUT [pipeline options]``
+"""Three chained stateful steps over a stream, into files; see ``test_crash.py``.
 
 The stream has some events twice. The first step counts how often it has each, and tells when a
 timer fires; the second adds up windows; the third keeps running totals, with a timer for each
@@ -9,15 +7,14 @@ so does a timer. :func:`expected` tells what is right without Beam.
 """
 
 import functools
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow.dataset as ds
 from apache_beam.coders import FastPrimitivesCoder, VarIntCoder
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -26,14 +23,12 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Duration, Timestamp
+from paced import Numbers, copies, in_order_ms, run
 
 from sparkbeam.io import WriteToSpark
 
-STRIPES = 2
-BLOCK = 100
-TWICE = 5
 USERS = 20
 GROUPS = 4
 WAIT_MS = 2000
@@ -42,11 +37,6 @@ COLUMNS = ("team", "ending", "events", "amount", "copies", "total")
 Sums = tuple[int, int, int]
 """Events, amount and copies."""
 SCHEMA = ", ".join(f"{column} bigint" for column in COLUMNS)
-
-
-def time_ms(number: int) -> int:
-    """When an event happens."""
-    return number * 10
 
 
 def user(number: int) -> int:
@@ -59,16 +49,11 @@ def amount(number: int) -> int:
     return number * 31 % 997
 
 
-def copies(number: int) -> int:
-    """How often the stream has an event."""
-    return 1 if number % TWICE else 2
-
-
 def expected(events: int) -> Counter[tuple[int, ...]]:
     """The rows of the output, and how often they are there."""
     windows: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
     for number in range(events):
-        ending = ((time_ms(number) + WAIT_MS) // WINDOW_MS + 1) * WINDOW_MS - 1
+        ending = ((in_order_ms(number) + WAIT_MS) // WINDOW_MS + 1) * WINDOW_MS - 1
         found = windows[user(number) % GROUPS, ending]
         for place, value in enumerate((1, amount(number), copies(number))):
             found[place] += value
@@ -78,53 +63,6 @@ def expected(events: int) -> Counter[tuple[int, ...]]:
         totals[team] += values[0]
         rows[team, ending, *values, totals[team]] += 1
     return rows
-
-
-class Blocks(beam.RestrictionProvider):
-    """A restriction is a range of the blocks of a stripe."""
-
-    def __init__(self, events: int) -> None:
-        self._blocks = -(-events // (STRIPES * BLOCK))
-
-    def initial_restriction(self, stripe: int) -> OffsetRange:
-        return OffsetRange(0, self._blocks)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, stripe: int, restriction: OffsetRange) -> int:
-        return int(restriction.size())
-
-    def split(self, stripe: int, restriction: OffsetRange) -> Iterator[OffsetRange]:
-        yield restriction
-
-
-def generate(events: int, rate: float) -> beam.DoFn:
-    """A splittable DoFn over stripes: the numbers of events, a block at a time."""
-
-    class Generate(beam.DoFn):
-        @beam.DoFn.unbounded_per_element()
-        def process(
-            self,
-            stripe: int,
-            tracker: Any = beam.DoFn.RestrictionParam(Blocks(events)),
-            watermark: Any = beam.DoFn.WatermarkEstimatorParam(
-                ManualWatermarkEstimator.default_provider()
-            ),
-        ) -> Iterator[TimestampedValue]:
-            block = tracker.current_restriction().start
-            if not tracker.try_claim(block):
-                return
-            start = (block * STRIPES + stripe) * BLOCK
-            numbers = range(start, min(start + BLOCK, events))
-            for number in (*numbers, *(n for n in numbers if copies(n) > 1)):
-                yield TimestampedValue(number, Timestamp(micros=time_ms(number) * 1000))
-            following = time_ms(start + STRIPES * BLOCK)
-            watermark.set_watermark(Timestamp(micros=following * 1000))
-            # The rate holds while the query runs: no event happens while it is down.
-            tracker.defer_remainder(Duration(STRIPES * BLOCK / rate))
-
-    return Generate()
 
 
 class CountCopies(beam.DoFn):
@@ -206,12 +144,11 @@ class RunningTotals(beam.DoFn):
         yield dict(zip(COLUMNS, (team, now.micros // 1000, *sums, total.read()), strict=True))
 
 
-def totals(pipeline: beam.Pipeline, events: int, rate: float) -> Any:
-    """The rows of the output, as dictionaries."""
-    return (
+def build(pipeline: beam.Pipeline, events: int, rate: float, output: str) -> None:
+    """The pipeline."""
+    _ = (
         pipeline
-        | beam.Create(range(STRIPES), reshuffle=False)
-        | "Events" >> beam.ParDo(generate(events, rate)).with_output_types(int)
+        | "Events" >> Numbers(events, rate)
         | "By number" >> beam.Map(lambda number: (number, None)).with_output_types(tuple[int, None])
         | "Copies" >> beam.ParDo(CountCopies()).with_output_types(tuple[int, Sums])
         | "Windows" >> beam.WindowInto(FixedWindows(WINDOW_MS // 1000))
@@ -222,17 +159,15 @@ def totals(pipeline: beam.Pipeline, events: int, rate: float) -> Any:
             tuple[int, Sums]
         )
         | "Totals" >> beam.ParDo(RunningTotals())
+        | WriteToSpark("parquet", {"path": output}, SCHEMA)
     )
 
 
-def main() -> None:
-    events, rate, output, *options = sys.argv[1:]
-    pipeline = beam.Pipeline(argv=["--runner=sparkbeam.SparkRunner", "--streaming", *options])
-    _ = totals(pipeline, int(events), float(rate)) | WriteToSpark(
-        "parquet", {"path": output}, SCHEMA
-    )
-    pipeline.run().wait_until_finish()
+def written(output: Path) -> Counter[tuple[int, ...]]:
+    """The rows of the output, and how often they are there."""
+    table = ds.dataset(output, format="parquet").to_table(columns=list(COLUMNS))
+    return Counter(zip(*table.to_pydict().values(), strict=True))
 
 
 if __name__ == "__main__":
-    main()
+    run(build)
