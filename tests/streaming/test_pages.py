@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sparkbeam.worker.streaming import page
 from sparkbeam.worker.streaming.pages import KeyedState, ShardState
 from sparkbeam.worker.streaming.store import MemoryMap
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
@@ -71,6 +72,53 @@ def test_many_keys_take_few_entries() -> None:
     records, size = state.stage("stage").size
     assert records == 50_000
     assert 5_000_000 < size < 8_000_000
+
+
+@pytest.mark.parametrize("timers", [False, True])
+def test_a_batch_that_touches_few_of_many_keys_writes_little(
+    timers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_LARGE_BYTES", 1 << 15)
+    count, touched, size = 10_000, 100, 100
+    entries, random_ = MemoryMap(), random.Random(1)
+    fill(entries, count, size)
+    put = []
+    for _ in range(20):
+        state = ShardState(entries)
+        stage = state.stage("stage")
+        keys = [key(number) for number in random_.sample(range(count), touched)]
+        before = entries.put_bytes
+        for name in keys:
+            record = stage.record(name)
+            record.set(b"cell", random_.randbytes(size))
+            if timers:
+                record.set_timer(b"timer", EVENT_TIME, random_.randrange(1 << 40), None, None)
+        state.save()
+        put.append(entries.put_bytes - before)
+    directory = sum(len(data) for name, data in entries.entries.items() if name[2:3] == b"d")
+    assert sum(put) / len(put) < 8 * touched * (size + len(keys[0])) + directory * timers
+
+
+def test_a_page_and_its_delta_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = MemoryMap()
+    fill(entries, 300)
+    changes = [(5, b"new"), (6, None), (300, b"added"), (5, b"newer"), (300, None), (6, b"back")]
+    expected = {key(number): number.to_bytes(100, "big") for number in range(300)}
+    for number, value in changes:
+        state = ShardState(entries)
+        record = state.stage("stage").record(key(number))
+        if value is None:
+            record.clear()
+            expected.pop(key(number))
+        else:
+            record.set(b"cell", value)
+            expected[key(number)] = value
+        state.save()
+        stage = ShardState(entries).stage("stage")
+        names = list(stage.keys())
+        assert {name: stage.record(name).get(b"cell") for name in names} == expected
+        assert stage.size[0] == len(expected)
+    assert any(name.endswith(b"+") for name in entries.entries)
 
 
 def test_a_batch_reads_no_page_twice() -> None:

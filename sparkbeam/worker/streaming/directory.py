@@ -15,10 +15,13 @@ from sparkbeam.worker.streaming.entries import Entry, EntryCache
 NEVER = (1 << 63) - 1
 """Stands for no time."""
 
-EVENT, PROCESSING, HOLD, SIZE = range(4)
-"""Columns: first event-time timer, first processing-time timer, oldest hold, bytes of a page."""
+EVENT, PROCESSING, HOLD = range(3)
+"""Columns of a segment: first event-time timer, first processing-time timer, oldest hold."""
 
 _SEGMENT_PAGES = 256
+_NO_TIMES = array("q", [NEVER] * _SEGMENT_PAGES).tobytes()
+_LENGTH_BITS = 0x7F
+_HAS_DELTA = 0x80
 _MIXER = 0x9E3779B97F4A7C15  # Spreads, so that a shard picked by a checksum uses all its pages.
 
 
@@ -35,23 +38,35 @@ def address(hashed: int, pages: int) -> int:
 
 
 class _Segment(Entry):
-    """What is known of 256 pages. It stays in memory once it was needed."""
+    """What is known of 256 pages. It stays in memory once it was needed.
 
-    __slots__ = ("columns",)
+    Attributes:
+        columns: times, in microseconds.
+        notes: a byte for each page: the bits of its length, and whether it has a delta.
+    """
+
+    __slots__ = ("columns", "notes")
 
     def __init__(self, name: bytes, data: bytes | None) -> None:
         size = 8 * _SEGMENT_PAGES
         super().__init__(name, None, 4 * size, stored=data is not None)
         self.columns = [array("q", [NEVER]) * _SEGMENT_PAGES for _ in range(3)]
-        self.columns.append(array("q", [0]) * _SEGMENT_PAGES)
+        self.notes = bytearray(_SEGMENT_PAGES)
         if data is not None:
-            for column in range(4):
-                values = array("q")
-                values.frombytes(data[column * size : (column + 1) * size])
-                self.columns[column] = values
+            self.notes[:] = data[1 : 1 + _SEGMENT_PAGES]
+            start = 1 + _SEGMENT_PAGES
+            for column in range(3):
+                if data[0] & 1 << column:
+                    values = array("q")
+                    values.frombytes(data[start : start + size])
+                    self.columns[column] = values
+                    start += size
 
     def pack(self) -> bytes | None:
-        return b"".join(column.tobytes() for column in self.columns)
+        times = [column.tobytes() for column in self.columns]
+        kept = [column for column in range(3) if times[column] != _NO_TIMES]
+        head = sum(1 << column for column in kept)
+        return bytes([head]) + self.notes + b"".join(times[column] for column in kept)
 
     def in_use(self) -> bool:
         return True
@@ -68,7 +83,7 @@ class Directory:
     Attributes:
         pages: how many there are, at least one.
         records: in all pages, as stored.
-        size: bytes of all pages, as stored.
+        size: bytes of all pages, as stored. Whoever changes a page changes these two.
     """
 
     def __init__(self, cache: EntryCache, prefix: bytes, root: Any = None) -> None:
@@ -104,18 +119,21 @@ class Directory:
                 self._add_segment(segment, data)
 
     def page_size(self, page: int) -> int:
-        """The bytes of a page, 0 if it is not stored."""
-        return self._segment(page).columns[SIZE][page % _SEGMENT_PAGES]
+        """About how many bytes a page has, 0 if it is not stored."""
+        bits = self._segment(page).notes[page % _SEGMENT_PAGES] & _LENGTH_BITS
+        return (3 << bits) >> 2
 
-    def set_size(self, page: int, size: int) -> None:
-        """Notes the bytes of a page."""
+    def has_delta(self, page: int) -> bool:
+        """Whether a page is stored in two parts."""
+        return bool(self._segment(page).notes[page % _SEGMENT_PAGES] & _HAS_DELTA)
+
+    def note(self, page: int, size: int, *, delta: bool) -> None:
+        """Notes how a page is stored; its size to a power of two, as that seldom changes."""
         segment = self._segment(page)
-        place = page % _SEGMENT_PAGES
-        before = segment.columns[SIZE][place]
-        if size != before:
-            segment.columns[SIZE][place] = size
+        note = size.bit_length() | (_HAS_DELTA if delta else 0)
+        if segment.notes[page % _SEGMENT_PAGES] != note:
+            segment.notes[page % _SEGMENT_PAGES] = note
             segment.dirty = True
-            self.size += size - before
 
     def set_times(self, page: int, times: tuple[int, int, int]) -> None:
         """Notes the first timers and the oldest hold of a page."""

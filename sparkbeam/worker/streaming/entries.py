@@ -40,10 +40,9 @@ class Entry:
         dirty: the map has to hear of what is here.
         stored: the map has an entry of this name.
         used: when it was last asked for, in the cache's own time.
-        packed: its bytes, if they are known to be up to date.
     """
 
-    __slots__ = ("content", "dirty", "name", "packed", "size", "stored", "used")
+    __slots__ = ("content", "dirty", "name", "size", "stored", "used")
 
     def __init__(self, name: bytes, content: Any, size: int, stored: bool) -> None:
         self.name = name
@@ -52,11 +51,28 @@ class Entry:
         self.dirty = False
         self.stored = stored
         self.used = 0
-        self.packed: bytes | None = None
 
     def pack(self) -> bytes | None:
         """The bytes to store, None if there is to be no entry."""
         return pack(self.content)
+
+    def written(self) -> dict[bytes, bytes | None]:
+        """What to put into the map, and with None what to remove; it counts as stored then.
+
+        Sets ``size`` and ``stored``.
+        """
+        data = self.pack()
+        was_stored, self.stored = self.stored, data is not None
+        self.size = len(data) if data is not None else 0
+        return {self.name: data} if data is not None or was_stored else {}
+
+    def names(self) -> list[bytes]:
+        """All that the map has of it."""
+        return [self.name]
+
+    def follow(self, gone: "Entry") -> None:
+        """Takes the place of an entry that the map still has."""
+        self.stored = True
 
     def in_use(self) -> bool:
         """Somebody holds a part of it that may change yet."""
@@ -136,8 +152,9 @@ class EntryCache:
     def add(self, entry: Entry) -> None:
         """Takes up an entry made elsewhere."""
         entry.used = self.clock
-        if type(self._entries.get(entry.name)) is _Gone:
-            entry.stored = True
+        before = self._entries.get(entry.name)
+        if type(before) is _Gone:
+            entry.follow(before.entry)
         self._entries[entry.name] = entry
         self.size += entry.size
 
@@ -146,7 +163,6 @@ class EntryCache:
         self.size += size - entry.size
         entry.size = size
         entry.dirty = True
-        entry.packed = None
 
     def delete(self, names: Iterable[bytes]) -> None:
         """Removes stored entries, be they in memory or not, with the next :meth:`flush`."""
@@ -161,7 +177,7 @@ class EntryCache:
         """Removes an entry with the next :meth:`flush`."""
         self.size -= entry.size
         if entry.stored:
-            self._entries[entry.name] = _Gone(entry.name)
+            self._entries[entry.name] = _Gone(entry)
         else:
             del self._entries[entry.name]
 
@@ -197,17 +213,15 @@ class EntryCache:
         for entry in entries:
             if not entry.dirty:
                 continue
-            data = entry.packed if entry.packed is not None else entry.pack()
-            if data is not None:
-                items[entry.name] = data
-                size += len(data)
-                self.size += len(data) - entry.size
-                entry.size = len(data)
-            elif entry.stored:
-                deleted.append(entry.name)
+            before = entry.size
+            for name, data in entry.written().items():
+                if data is None:
+                    deleted.append(name)
+                else:
+                    items[name] = data
+                    size += len(data)
+            self.size += entry.size - before
             entry.dirty = False
-            entry.packed = None
-            entry.stored = data is not None
             if size > _PUT_BYTES:
                 self._map.put(items)
                 items, size = {}, 0
@@ -218,16 +232,21 @@ class EntryCache:
 
 
 class _Gone(Entry):
-    """Stands for an entry that the map still has."""
+    """Stands for an entry that the map still has.
 
-    __slots__ = ()
+    Args:
+        entry: that one.
+    """
 
-    def __init__(self, name: bytes) -> None:
-        super().__init__(name, None, 0, stored=True)
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, None, 0, stored=True)
+        self.entry = entry
         self.dirty = True
 
-    def pack(self) -> bytes | None:
-        return None
+    def written(self) -> dict[bytes, bytes | None]:
+        return dict.fromkeys(self.entry.names())
 
 
 def _used(entry: Entry) -> int:

@@ -22,8 +22,8 @@ class RecordOwner(Protocol):
     def overflow(self) -> Overflow:
         """Where the large collections of the page's stage go."""
 
-    def changed(self, growth: int) -> None:
-        """A record has changed, and takes about so many bytes more."""
+    def changed(self, key: bytes, growth: int) -> None:
+        """The record of a key has changed, and takes about so many bytes more."""
 
     def rescheduled(self) -> None:
         """Timers or holds of a record have changed."""
@@ -70,7 +70,7 @@ class Record:
     def set(self, cell: bytes, value: Any) -> None:
         """Sets the value of a cell that has no collection."""
         self._cells[cell] = value
-        self.page.changed(len(value) if type(value) is bytes else _OTHER_BYTES)
+        self.page.changed(self.key, len(value) if type(value) is bytes else _OTHER_BYTES)
 
     def pop(self, cell: bytes) -> Any:
         """Empties a cell, whatever it has; the value, if it was one, else None."""
@@ -80,7 +80,7 @@ class Record:
             self.set_collection(cell, None, 0)
         if cell not in self._cells:
             return None
-        self.page.changed(0)
+        self.page.changed(self.key, 0)
         return self._cells.pop(cell)
 
     def cells(self) -> list[bytes]:
@@ -112,13 +112,13 @@ class Record:
         if heap is not None:
             self._count += 1
             heappush(heap, (fire, self._count, id, timer))
-        self.page.changed(_TIMER_BYTES)
+        self.page.changed(self.key, _TIMER_BYTES)
         self.page.rescheduled()
 
     def clear_timer(self, id: bytes) -> None:
         """Removes a timer, if it is there."""
         if self._timers.pop(id, None) is not None:
-            self.page.changed(0)
+            self.page.changed(self.key, 0)
             self.page.rescheduled()
 
     def timer(self, id: bytes) -> Timer | None:
@@ -157,7 +157,7 @@ class Record:
             del self._holds[cell]
         else:
             self._holds[cell] = micros
-        self.page.changed(_TIMER_BYTES)
+        self.page.changed(self.key, _TIMER_BYTES)
         self.page.rescheduled()
 
     def hold(self, cell: bytes) -> int | None:
@@ -172,7 +172,7 @@ class Record:
             self._drop(state)
         for part in (self._cells, self._timers, self._holds, self._collections, self._heaps):
             part.clear()
-        self.page.changed(0)
+        self.page.changed(self.key, 0)
 
     @property
     def overflow(self) -> Overflow:
@@ -189,7 +189,7 @@ class Record:
             self._collections.pop(cell, None)
         else:
             self._collections[cell] = state
-        self.page.changed(growth)
+        self.page.changed(self.key, growth)
 
     def _drop(self, state: list[Any]) -> None:
         (drop_bag if state[0] == BAG else drop_ordered)(state, self.page.overflow)

@@ -34,12 +34,14 @@ class MemoryMap:
         entries: what is there.
         reads: how many values have been asked for.
         writes: how many keys have been put or deleted.
+        put_bytes: how many bytes have been put.
     """
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
         self.reads = 0
         self.writes = 0
+        self.put_bytes = 0
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self.reads += len(keys)
@@ -47,6 +49,7 @@ class MemoryMap:
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
         self.writes += len(items)
+        self.put_bytes += sum(len(key) + len(value) for key, value in items.items())
         self.entries.update(items)
 
     def delete(self, keys: Iterable[bytes]) -> None:
