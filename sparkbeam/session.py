@@ -219,6 +219,8 @@ def for_streaming(session: Any, partitions: int) -> Any:
     for key, value in _STREAMING.items():
         own.conf.set(key, value)
     own.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    # Spark divides files by this, or else by the cores that the cluster has at the moment.
+    own.conf.set(LEAF_PARTITIONS, str(partitions))
     return own
 
 
@@ -227,6 +229,9 @@ def release(session: Any) -> None:
     if is_connect(session):
         session.client.release_session()
 
+
+LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
+"""The setting of how many partitions a source has that does not know that itself."""
 
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 

@@ -4,10 +4,16 @@
 ``transformWithState`` and ``foreachBatch``, micro-batch by micro-batch, with logs of offsets and
 commits, and state by micro-batch. So a whole run takes milliseconds, and can be made to
 crash wherever Spark can. :class:`StreamingRunner` runs each pipeline as such a query.
+
+It is harder than Spark in one way: what an operator gets comes in another order each time. And
+a micro-batch that runs again has to put out what it has put out before, and to leave the same
+state.
 """
 
 import json
 import pickle
+import random
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -17,12 +23,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pipeline import Pipeline
 
 from sparkbeam import SparkRunner
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.worker.streaming.rows import SCHEMA
+from sparkbeam.streaming.sink import WORD
+from sparkbeam.worker.streaming.rows import REPORT_TAG, SCHEMA
 
 CORES = 2
 
@@ -42,11 +50,13 @@ class Checkpoint:
         offsets: the end of each micro-batch that was planned.
         commits: how many of them have been committed.
         state: of each operator's keys, as of the last commit.
+        outputs: of each operator by micro-batch, and the state after it, as of the first time.
     """
 
     offsets: list[str] = field(default_factory=list)
     commits: int = 0
     state: dict[tuple[int, Any], dict[bytes, bytes]] = field(default_factory=dict)
+    outputs: dict[Point, Any] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:
@@ -66,14 +76,26 @@ class Spark:
 
     Args:
         crash: told of each point; raises :class:`Crash` where a query is to end.
+        attempts: how often each micro-batch runs before its output is taken.
+        repeatable: a micro-batch does the same each time, as all do but those that read an
+            unbounded splittable DoFn.
 
     Attributes:
         checkpoints: by their location.
         points: where the queries have been, in order.
     """
 
-    def __init__(self, crash: Callable[[Point], None] = lambda point: None) -> None:
+    def __init__(
+        self,
+        crash: Callable[[Point], None] = lambda point: None,
+        *,
+        attempts: int = 1,
+        repeatable: bool = True,
+    ) -> None:
         self.crash = crash
+        self.attempts = attempts
+        self.repeatable = repeatable
+        self.chance = random.Random(0)
         self.checkpoints: dict[str, Checkpoint] = defaultdict(Checkpoint)
         self.points: list[Point] = []
         self.conf = Conf({"spark.master": f"local[{CORES}]"})
@@ -159,7 +181,12 @@ class Stateless:
     def __init__(self, function: Any) -> None:
         self._function = pickle.dumps(function)
 
-    def run(self, table: pa.Table, state: Callable[[Any], dict[bytes, bytes]]) -> pa.Table:
+    def run(
+        self,
+        table: pa.Table,
+        state: Callable[[Any], dict[bytes, bytes]],
+        chance: random.Random,
+    ) -> pa.Table:
         batches = pickle.loads(self._function)(iter(table.to_batches()))
         return pa.Table.from_batches(batches, SCHEMA)
 
@@ -171,12 +198,18 @@ class Stateful:
         self._column = column
         self._processor = pickle.dumps(processor)
 
-    def run(self, table: pa.Table, state: Callable[[Any], dict[bytes, bytes]]) -> pa.Table:
+    def run(
+        self,
+        table: pa.Table,
+        state: Callable[[Any], dict[bytes, bytes]],
+        chance: random.Random,
+    ) -> pa.Table:
         groups = defaultdict(list)
         for row in table.to_pylist():
             groups[row[self._column]].append(tuple(row.values()))
         output: list[Any] = []
         for key, rows in sorted(groups.items()):
+            chance.shuffle(rows)
             processor = pickle.loads(self._processor)
             kept = MapState(state(key))
             processor.init(SimpleNamespace(getMapState=lambda *_, kept=kept: kept))
@@ -231,8 +264,31 @@ class Batch:
     def __init__(self, table: pa.Table) -> None:
         self._table = table
 
+    def persist(self) -> None:
+        """It is in memory anyway."""
+
+    def unpersist(self) -> None:
+        """It is nowhere else."""
+
     def select(self, *columns: str) -> "Batch":
         return Batch(self._table.select(list(columns)))
+
+    def selectExpr(self, *columns: str) -> "Batch":
+        assert columns == ("tag", WORD)
+        tags = self._table["tag"]
+        values = pc.if_else(pc.less(tags, 0), self._table["value"], None)
+        return Batch(pa.table({"tag": tags, "value": values}))
+
+    def where(self, condition: str) -> "Batch":
+        tags = [int(tag) for tag in re.findall(r"\d+", condition.removeprefix("tag IN "))]
+        return Batch(self._table.filter(pc.is_in(self._table["tag"], pa.array(tags, pa.int32()))))
+
+    def mapInArrow(self, function: Any, schema: Any) -> "Batch":
+        batches = list(pickle.loads(pickle.dumps(function))(iter(self._table.to_batches())))
+        return Batch(pa.Table.from_batches(batches) if batches else pa.table({}))
+
+    def collect(self) -> list[Any]:
+        return [SimpleNamespace(**row) for row in self._table.to_pylist()]
 
     def toArrow(self) -> pa.Table:
         return self._table
@@ -280,15 +336,9 @@ class Query:
             log.offsets.append(end)
             self._spark.reach((batch, "planned"))
         after = log.offsets[batch]
-        state = {key: dict(entries) for key, entries in log.state.items()}
-        rows = list(self._read(json.loads(before), json.loads(after)))
-        columns = zip(*rows, strict=True)
-        table = pa.table(
-            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-        )
-        for number, operator in enumerate(self._operators):
-            table = operator.run(table, partial(_of_key, state, number))
-            self._spark.reach((batch, f"operator {number}"))
+        for _ in range(self._spark.attempts):
+            state = {key: dict(entries) for key, entries in log.state.items()}
+            table = self._processed(batch, before, after, state)
         self._sink(Batch(table), batch)
         self._spark.reach((batch, "sink"))
         log.state = state
@@ -297,6 +347,28 @@ class Query:
         self._reader.commit(json.loads(after))
         self.lastProgress = {"sources": [{"endOffset": after}]}
         return True
+
+    def _processed(
+        self, batch: int, before: str, after: str, state: dict[tuple[int, Any], dict[bytes, bytes]]
+    ) -> pa.Table:
+        """The output of the last operator."""
+        rows = list(self._read(json.loads(before), json.loads(after)))
+        columns = zip(*rows, strict=True)
+        table = pa.table(
+            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+        for number, operator in enumerate(self._operators):
+            table = operator.run(table, partial(_of_key, state, number), self._spark.chance)
+            self._compare((batch, f"operator {number}"), _content(table))
+            self._spark.reach((batch, f"operator {number}"))
+        self._compare((batch, "state"), state)
+        return table
+
+    def _compare(self, point: Point, output: Any) -> None:
+        """Looks whether all is as it was the last time."""
+        if self._spark.repeatable:
+            first = self._checkpoint.outputs.setdefault(point, output)
+            assert first == output, f"{point} is not what it was the first time"
 
     def _read(self, before: Any, after: Any) -> Iterator[Any]:
         for partition in self._reader.partitions(before, after):
@@ -317,6 +389,11 @@ class StreamingRunner(SparkRunner):
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         options.view_as(StandardOptions).streaming = True
         return super().run_pipeline(pipeline, options)
+
+
+def _content(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table but those that say how long things took."""
+    return [row for row in table.to_pylist() if row["tag"] != REPORT_TAG]
 
 
 def _of_key(

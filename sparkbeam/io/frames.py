@@ -7,15 +7,21 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from sparkbeam.plan.sparkio import PARTITION_SEPARATOR, ReadSpec
+from sparkbeam.session import LEAF_PARTITIONS
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
 _TIME = "sparkbeam_time"
 _PARTITION = "sparkbeam_partition"
+_GENERATED = frozenset(["rate", "rate-micro-batch"])
 
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool) -> Any:
     """The source with all of its columns."""
     reader = (session.readStream if streaming else session.read).format(spec.format)
+    if streaming and spec.format in _GENERATED:
+        # A micro-batch that runs again is to have the same partitions on a cluster that has
+        # another number of cores then.
+        reader = reader.option("numPartitions", session.conf.get(LEAF_PARTITIONS))
     for name, value in spec.options:
         reader = reader.option(name, value)
     if spec.schema is not None:

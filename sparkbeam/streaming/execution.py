@@ -16,7 +16,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import Files, ServerFiles, absolute, files
+from sparkbeam.streaming.files import Files, ServerFiles, absolute, checkpoint_id, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
@@ -215,7 +215,12 @@ class StreamingExecution:
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
         first, *later = layer_tasks(
-            uuid.uuid4().hex, self._topology, self._shards, self._max_batch_elements, self._levels
+            uuid.uuid4().hex,
+            self._topology,
+            self._shards,
+            self._max_batch_elements,
+            self._levels,
+            checkpoint_id(self._files),
         )
         rows = rows.mapInArrow(TickLayer(first), DDL)
         for source in spark_sources(self._topology.plan):

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 _FOLDER = "sparkbeam"
+_ID = "id"
 
 
 class Files(Protocol):
@@ -38,6 +40,15 @@ def files(checkpoint: str) -> Files:
     if "://" in checkpoint and not checkpoint.startswith("file://"):
         return RemoteFiles(checkpoint)
     return LocalFiles(re.sub("^file:/*", "/", checkpoint))
+
+
+def checkpoint_id(files: Files) -> str:
+    """What tells a checkpoint from all others, for its life."""
+    found = files.read(_ID)
+    if found is None:
+        found = uuid.uuid4().hex[:12].encode()
+        files.write(_ID, found)
+    return found.decode()
 
 
 def absolute(checkpoint: str) -> str:

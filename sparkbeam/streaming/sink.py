@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pyspark.sql import functions as sf
-
 from sparkbeam.plan.layers import Topology
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, stored_reports
@@ -13,6 +11,9 @@ from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.summary import summary
 from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
 from sparkbeam.worker.streaming.times import MAX_MICROS, now_micros
+
+WORD = "IF(tag < 0, value, NULL) AS value"
+"""What a row says itself of the micro-batch."""
 
 
 class QuerySink:
@@ -47,8 +48,7 @@ class QuerySink:
         batch.persist()
         try:
             # What is for Spark's sinks does not come to the driver.
-            word = sf.when(sf.col("tag") < 0, sf.col("value"))
-            table = batch.select("tag", word.alias("value")).toArrow()
+            table = batch.selectExpr("tag", WORD).toArrow()
             present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
             self._spark_sinks.deliver(batch, present, batch_id)
         finally:

@@ -221,8 +221,8 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now = now_micros() if self._until is None else self._until
         return self._spec.events is not None or feedback.due <= now
 
-    def _steps(self, position: Position) -> Iterator[tuple[list[Message], Position]]:
-        """The events from a position on, each with its rows and the position after it."""
+    def _steps(self, position: Position) -> Iterator[tuple[list[tuple[int, bytes]], Position]]:
+        """The events from a position on, each with its rows by tag and the position after it."""
         if self._spec.events is None:
             return
         for _ in range(_MOST_ROUNDS):
@@ -237,8 +237,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     case events.Elements(output, encoded):
                         if output in self._tags and encoded:
                             cell = PLAIN_CELL + encoded
-                            row = pack([(b"", 0, cell)])
-                            rows.append((0, 0, 0, self._tags[output], row))
+                            rows.append((self._tags[output], pack([(b"", 0, cell)])))
                     case events.Watermark(output, micros):
                         if output in self._tags:
                             marks[str(self._tags[output])] = min(micros, MAX_MICROS)
@@ -255,9 +254,11 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Message]:
         start, end = (Position(**offset) for offset in partition.value)
         rounds: list[Round] = []
+        sent = 0
         for rows, position in () if end.draining else self._steps(start):
-            for shard, layer, _, tag, value in rows:
-                yield shard, layer, len(rounds), tag, value
+            for tag, value in rows:
+                yield Message(0, 0, len(rounds), tag, 0, sent, value)
+                sent += 1
             rounds.append(_round(position))
         tick = Tick(
             end.number,
@@ -265,7 +266,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start=start.number == 0,
             draining=end.draining,
         )
-        yield 0, 0, 0, TICK_TAG, dump(tick)
+        yield Message(0, 0, 0, TICK_TAG, 0, sent, dump(tick))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is kept that could go."""

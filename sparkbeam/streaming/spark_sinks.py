@@ -6,19 +6,15 @@ all others a note under the checkpoint says what has been written.
 """
 
 import hashlib
-import uuid
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import functions as sf
-
 from sparkbeam.io.delivery import Delivery, Place
 from sparkbeam.plan.model import Sink
-from sparkbeam.streaming.files import Files
+from sparkbeam.streaming.files import Files, checkpoint_id
 from sparkbeam.worker.streaming.rows import unpack
 
 _FILES = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
-_ID = "id"
 
 
 class SparkSinks:
@@ -39,11 +35,7 @@ class SparkSinks:
     @cached_property
     def _id(self) -> str:
         """What tells the checkpoint from all others."""
-        found = self._files.read(_ID)
-        if found is None:
-            found = uuid.uuid4().hex[:12].encode()
-            self._files.write(_ID, found)
-        return found.decode()
+        return checkpoint_id(self._files)
 
     def deliver(self, batch: Any, present: set[int], batch_id: int) -> None:
         """Writes a micro-batch.
@@ -60,7 +52,7 @@ class SparkSinks:
             tags = [tag for tag in delivery.tags if tag in present]
             if not tags:
                 continue
-            values = batch.where(sf.col("tag").isin(tags)).select("value")
+            values = batch.where(f"tag IN ({', '.join(map(str, tags))})").select("value")
             if delivery.spec.format is None:
                 delivery(values, batch_id)
             else:

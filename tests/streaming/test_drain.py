@@ -208,7 +208,7 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
         if point == (2, "sink"):
             raise Crash
 
-    spark = Spark(crash)
+    spark = Spark(crash, repeatable=False)
     p = pipeline(StreamingRunner(spark), tmp_path)
     counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
     with pytest.raises(PipelineFailed):

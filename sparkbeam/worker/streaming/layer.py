@@ -18,7 +18,8 @@ from sparkbeam.worker import failure, logs
 from sparkbeam.worker.blocks import AnyBlock
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sparkrows import RowReader
-from sparkbeam.worker.stage import settle
+from sparkbeam.worker.stage import partition_id, settle
+from sparkbeam.worker.streaming.chance import batch_number, draw_alike
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.reading import READ_ELEMENTS
@@ -35,6 +36,7 @@ from sparkbeam.worker.streaming.rows import (
     Tick,
     Watermarks,
     dump,
+    in_order,
     load,
     unpack,
 )
@@ -61,6 +63,7 @@ class LayerTask:
         max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
         readers: for each later layer, the tags of this one whose watermarks it needs.
         levels: what is logged.
+        checkpoint_id: tells the checkpoint of the query from all others.
     """
 
     run_id: str
@@ -74,6 +77,7 @@ class LayerTask:
     readers: Mapping[int, frozenset[int]]
     max_elements: int = READ_ELEMENTS
     levels: logs.LogLevels = field(default_factory=logs.LogLevels)
+    checkpoint_id: str = ""
 
 
 def layer_tasks(
@@ -82,6 +86,7 @@ def layer_tasks(
     shards: tuple[int, ...],
     max_batch_elements: int | None = None,
     levels: logs.LogLevels | None = None,
+    checkpoint_id: str = "",
 ) -> list[LayerTask]:
     """The tasks of all layers."""
     max_elements = READ_ELEMENTS
@@ -114,6 +119,7 @@ def layer_tasks(
                 max_elements=max_elements,
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
                 levels=levels or logs.LogLevels(),
+                checkpoint_id=checkpoint_id,
             )
         )
     return tasks
@@ -138,11 +144,14 @@ class Turn(ABC):
     def __init__(self, task: LayerTask, home: int | None, state: ShardState | None) -> None:
         self._task = task
         self._state = state
+        self._home = home
+        self._sender = partition_id() if home is None else home
+        self._sent = 0
         self._out: list[Message] = []
-        self._data: dict[int, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        self._data: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         self._inbox: dict[int, list[Row]] = {}
         self._tick: Tick | None = None
-        self._router = Router(task.shards, home, task.hops, self._deliver, self._out.append)
+        self._router = Router(task.shards, home, self._sender, task.hops, self._deliver, self._send)
         self._runs: list[StageRun] = []
         self._label = ""
 
@@ -154,23 +163,28 @@ class Turn(ABC):
         """
         settle()
         logs.install(self._task.levels)
-        for row in rows:
+        for row in in_order(rows):
             yield from self._take(row)
-        self._inbox = self._data.pop(0, {})
         try:
             self._start_stages()
             count = len(self._tick.rounds) if self._tick is not None else 0
             for number in range(max([1, count, *(late + 1 for late in self._data)])):
-                if number:
-                    self._inbox = self._data.pop(number, {})
+                self._inbox = self._arrived(number)
                 self._router.begin(number)
                 for run in self._round(number):
-                    self._label = logs.at(run.stage)
+                    self._begin(run, self._tick.number if self._tick is not None else 0, number)
                 self._router.flush()
                 yield from self._taken()
         except Exception as error:
             raise failure.report(error, self._label) from None
-        yield from self._end()
+        self._end()
+        yield from self._taken()
+
+    def _begin(self, run: StageRun, *when: int) -> None:
+        """Called before a stage runs, with what tells this time from all others."""
+        self._label = logs.at(run.stage)
+        task = self._task
+        draw_alike(task.checkpoint_id, task.number, self._sender, run.stage.id, *when)
 
     def _start_stages(self) -> None:
         for stage in self._task.stages:
@@ -184,20 +198,32 @@ class Turn(ABC):
 
     def _take(self, row: Message) -> Iterator[Message]:
         """Keeps a row that is for this layer; gives the others on."""
-        _, layer, number, tag, value = row
-        if tag == TICK_TAG and layer < self._task.depth:
-            self._tick = load(value)
-            yield from self._hand_on_tick(row)
-        elif layer != self._task.number:
+        if row.tag == TICK_TAG and row.layer < self._task.depth:
+            self._tick = load(row.value)
+            self._hand_on_tick(row)
+        elif row.layer != self._task.number:
             yield row
-        elif tag == WATERMARKS_TAG:
-            self._hear(load(value))
+        elif row.tag == WATERMARKS_TAG:
+            self._hear(load(row.value))
         else:
-            self._data[number][tag] += unpack(value)
+            self._data[row.round][row.tag].append(row.value)
+
+    def _arrived(self, number: int) -> dict[int, list[Row]]:
+        """The rows of a round that come from other tasks, by their tag."""
+        packed = self._data.pop(number, {})
+        return {
+            tag: [row for value in values for row in unpack(value)]
+            for tag, values in packed.items()
+        }
+
+    def _send(self, shard: int, layer: int, number: int, tag: int, value: bytes) -> None:
+        """Puts a message of this task out."""
+        self._out.append(Message(shard, layer, number, tag, self._sender, self._sent, value))
+        self._sent += 1
 
     @abstractmethod
-    def _hand_on_tick(self, row: Message) -> Iterator[Message]:
-        """The rows with which later layers get the tick."""
+    def _hand_on_tick(self, row: Message) -> None:
+        """Sees to it that later layers get the tick."""
 
     def _hear(self, watermarks: Watermarks) -> None:
         """Takes in what another shard says of its watermarks."""
@@ -207,12 +233,16 @@ class Turn(ABC):
     def _round(self, number: int) -> Iterator[StageRun]:
         """Processes a round; names each stage before it runs."""
 
-    def _end(self) -> Iterator[Message]:
-        """Ends all stages; gives their reports."""
+    def _end(self) -> None:
+        """Ends all stages; sends their reports."""
         for run in self._runs:
             report = run.close()
             if report is not None:
-                yield self._task.shards[0], self._task.depth, 0, REPORT_TAG, report
+                self._tell(REPORT_TAG, report)
+
+    def _tell(self, tag: int, value: bytes) -> None:
+        """Sends a message to the sink."""
+        self._send(self._task.shards[self._home or 0], self._task.depth, 0, tag, value)
 
     def _deliver(self, tag: int, rows: list[Row]) -> None:
         self._inbox.setdefault(tag, []).extend(rows)
@@ -250,18 +280,21 @@ class SourceTurn(Turn):
             self._label = label
             reader = RowReader(spec, partitioned=spec.is_partitioned)
             self._router.begin(0)
-            for blocks in _portions(reader, batches):
-                self._process(tag, blocks, reader)
+            batch = batch_number()
+            for number, blocks in enumerate(_portions(reader, batches)):
+                self._process(tag, blocks, reader, (batch, number))
                 self._label = label
                 yield from self._taken()
         except Exception as error:
             raise failure.report(error, self._label) from None
         if reader.newest:
-            seen = dump(Seen(tag, reader.newest))
-            yield self._task.shards[0], self._task.depth, 0, SEEN_TAG, seen
-        yield from self._end()
+            self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
+        self._end()
+        yield from self._taken()
 
-    def _process(self, tag: int, blocks: list[AnyBlock], reader: RowReader) -> None:
+    def _process(
+        self, tag: int, blocks: list[AnyBlock], reader: RowReader, when: tuple[int, int]
+    ) -> None:
         """Processes some rows of a source in all stages, and gives them on past the layer."""
         hops = self._task.source_hops[tag]
         if hops:
@@ -269,18 +302,17 @@ class SourceTurn(Turn):
             self._router.pass_on(tag, hops, rows)
         self._inbox = {}
         for run in self._runs:
-            self._label = logs.at(run.stage)
+            self._begin(run, *when)
             if tag in run.stage.inputs:
                 run.take(blocks)
             run.receive(self._inbox, {})
         self._router.flush()
 
-    def _hand_on_tick(self, row: Message) -> Iterator[Message]:
-        first, depth = self._task.shards[0], self._task.depth
-        yield first, depth, 0, TICK_TAG, row[-1]
-        if depth > 1:
+    def _hand_on_tick(self, row: Message) -> None:
+        self._tell(TICK_TAG, row.value)
+        if self._task.depth > 1:
             for shard in self._task.shards:
-                yield shard, 0, 0, TICK_TAG, row[-1]
+                self._send(shard, 0, 0, TICK_TAG, row.value)
 
     def _round(self, number: int) -> Iterator[StageRun]:
         for tag, rows in self._inbox.items():
@@ -313,22 +345,21 @@ class ShardTurn(Turn):
     _state: ShardState
 
     def __init__(self, task: LayerTask, shard: int, state: ShardState) -> None:
-        self._home = task.shards.index(shard)
-        super().__init__(task, self._home, state)
+        super().__init__(task, task.shards.index(shard), state)
         self._shard = shard
-        self._sent: dict[int, dict[int, dict[int, int]]] = defaultdict(dict)
+        self._told: dict[int, dict[int, dict[int, int]]] = defaultdict(dict)
         self._marks = Marks(state.value(_MARKS) or {})
         self._heard: dict[int, dict[int, int]] = state.value(_HEARD) or {}
         self._said: list[dict[int, int]] = []
 
-    def _hand_on_tick(self, row: Message) -> Iterator[Message]:
+    def _hand_on_tick(self, row: Message) -> None:
         if self._task.number + 1 < self._task.depth:
-            yield row
+            self._out.append(row)
 
     def _hear(self, watermarks: Watermarks) -> None:
         for number, marks in enumerate(watermarks.rounds):
             # A sender has a message for each earlier layer that is read.
-            self._sent[number].setdefault(watermarks.shard, {}).update(marks)
+            self._told[number].setdefault(watermarks.shard, {}).update(marks)
 
     def _round(self, number: int) -> Iterator[StageRun]:
         before = Marks(self._marks)
@@ -352,14 +383,14 @@ class ShardTurn(Turn):
             sources = self._tick.rounds[number].watermarks
             for tag, roots in self._task.roots.items():
                 self._marks[tag] = min((sources[root] for root in roots), default=MAX_MICROS)
-        for sender, marks in self._sent.pop(number, {}).items():
+        for sender, marks in self._told.pop(number, {}).items():
             for tag, watermark in marks.items():
                 self._heard.setdefault(tag, {})[sender] = watermark
         for tag, senders in self._heard.items():
             if len(senders) == len(self._task.shards):
                 self._marks[tag] = min(senders.values())
 
-    def _end(self) -> Iterator[Message]:
+    def _end(self) -> None:
         for run in self._runs:
             run.save()
         self._state.set_value(_MARKS, dict(self._marks))
@@ -369,11 +400,10 @@ class ShardTurn(Turn):
             rounds = tuple({tag: marks[tag] for tag in tags} for marks in self._said)
             value = dump(Watermarks(self._shard, rounds))
             for shard in self._task.shards:
-                yield shard, layer, 0, WATERMARKS_TAG, value
+                self._send(shard, layer, 0, WATERMARKS_TAG, value)
         stages = {run.stage.id: run.status() for run in self._runs}
-        status = dump(Status(self._task.number, self._shard, stages))
-        yield self._shard, self._task.depth, 0, STATUS_TAG, status
-        yield from super()._end()
+        self._tell(STATUS_TAG, dump(Status(self._task.number, self._shard, stages)))
+        super()._end()
 
 
 _MARKS = "watermarks"

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 
 from sparkbeam.plan.layers import Hop, Way
 from sparkbeam.worker.rows import CELL_BYTES, Row
-from sparkbeam.worker.stage import partition_id
-from sparkbeam.worker.streaming.rows import Message, pack
+from sparkbeam.worker.streaming.rows import pack
 
 Deliver = Callable[[int, list[Row]], None]
 """Hands rows of a port to the stages of the same layer and shard."""
+
+Send = Callable[[int, int, int, int, bytes], None]
+"""Sends a message to a shard of a layer: its round, tag and value."""
 
 
 class Router:
@@ -19,26 +21,28 @@ class Router:
     Args:
         shards: the numbers of all shards.
         home: the place of the own shard in ``shards``; None in the first layer, which has none.
+        sender: which of the tasks of its layer this is.
         hops: the ways out of each port, by its tag.
         deliver: takes what stays in the layer.
-        emit: takes what leaves it.
+        send: takes what leaves it.
     """
 
     def __init__(
         self,
         shards: tuple[int, ...],
         home: int | None,
+        sender: int,
         hops: Mapping[int, tuple[Hop, ...]],
         deliver: Deliver,
-        emit: Callable[[Message], None],
+        send: Send,
     ) -> None:
         self._shards = shards
         self._home = home
         self._hops = hops
         self._deliver = deliver
-        self._emit = emit
+        self._send = send
         # The tasks of the first layer begin at different shards, or few rows would all go to one.
-        self._next = home if home is not None else partition_id()
+        self._next = sender
         self._round = 0
         self._waiting: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
         self._bytes = 0
@@ -90,7 +94,7 @@ class Router:
             self.flush()
 
     def flush(self) -> None:
-        """Emits what has gathered."""
+        """Sends what has gathered."""
         waiting, self._waiting, self._bytes = self._waiting, defaultdict(list), 0
         for (layer, shard, tag), rows in waiting.items():
-            self._emit((shard, layer, self._round, tag, pack(rows)))
+            self._send(shard, layer, self._round, tag, pack(rows))

@@ -1,24 +1,31 @@
 """The rows that travel between the layers of a streaming query.
 
-=========  ========  ====================================================
-column     type      meaning
-=========  ========  ====================================================
-``shard``  int32     whom the row is for; what Spark groups by
-``layer``  int32     the layer that the row is for; others hand it on
-``round``  int32     when it is to be processed within the micro-batch
-``tag``    int32     the port that it belongs to, or one of the tags below
-``value``  binary    rows of a port, packed; or a pickle
-=========  ========  ====================================================
+==========  ========  ====================================================
+column      type      meaning
+==========  ========  ====================================================
+``shard``   int32     whom the row is for; what Spark groups by
+``layer``   int32     the layer that the row is for; others hand it on
+``round``   int32     when it is to be processed within the micro-batch
+``tag``     int32     the port that it belongs to, or one of the tags below
+``sender``  int32     the partition of the first layer, or the place of the
+                      shard of a later one, that it comes from
+``number``  int32     counts what its sender has sent
+``value``   binary    rows of a port, packed; or a pickle
+==========  ========  ====================================================
 
 A micro-batch consists of *rounds*. A layer processes one after the other: the data of
 a round, then its watermark and clock. So one micro-batch can carry many steps of
 the watermark, and what they cause, through all layers.
+
+Spark hands the blocks of a shuffle on as they arrive, which is in another order each time. Only one
+layer sends rows of a tag, so senders and numbers give them an order that is always the same.
 """
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,15 +37,27 @@ SCHEMA = pa.schema(
         pa.field("layer", pa.int32()),
         pa.field("round", pa.int32()),
         pa.field("tag", pa.int32()),
+        pa.field("sender", pa.int32()),
+        pa.field("number", pa.int32()),
         pa.field("value", pa.binary()),
     ]
 )
 
-DDL = "shard int, layer int, round int, tag int, value binary"
+DDL = "shard int, layer int, round int, tag int, sender int, number int, value binary"
 """The same as Spark's DDL."""
 
-Message = tuple[int, int, int, int, bytes]
-"""Shard, layer, round, tag and value."""
+
+class Message(NamedTuple):
+    """A row; see above."""
+
+    shard: int
+    layer: int
+    round: int
+    tag: int
+    sender: int
+    number: int
+    value: bytes
+
 
 REPORT_TAG = -1
 """A task's metrics and warnings, for the sink."""
@@ -163,5 +182,14 @@ def load(value: bytes) -> Any:
 
 def messages(rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
     """Spark's rows as messages."""
-    for shard, layer, round_number, tag, value in rows:
-        yield shard, layer, round_number, tag, bytes(value)
+    for *numbers, value in rows:
+        yield Message._make((*numbers, bytes(value)))
+
+
+def in_order(messages: Iterable[Message]) -> list[Message]:
+    """Messages in the order in which they count, whatever that in which they have come."""
+    # Messages without a port may come from several layers; then the value decides.
+    return sorted(messages, key=_place)
+
+
+_place = itemgetter(3, 4, 5, 6)

@@ -1,0 +1,184 @@
+"""A micro-batch that runs again puts out the same, in whatever order its input comes."""
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
+from in_process import Crash, Point, Spark, StreamingRunner
+from pyspark.sql.types import LongType, StructField, StructType
+
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.io import ForeachBatch
+from sparkbeam.streaming import source
+
+Keyed = tuple[str, int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """The stand-in pickles functions as Spark does."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class FirstWins(beam.DoFn):
+    """Gives each element with the first of its key."""
+
+    FIRST = ReadModifyWriteStateSpec("first", VarIntCoder())
+
+    def process(
+        self, element: Keyed, first: Any = beam.DoFn.StateParam(FIRST)
+    ) -> Iterator[tuple[int, int]]:
+        if first.read() is None:
+            first.write(element[1])
+        yield first.read(), element[1]
+
+
+class Bag(beam.DoFn):
+    """Gives all that a key has had so far, in its order."""
+
+    KEPT = BagStateSpec("kept", VarIntCoder())
+
+    def process(
+        self, element: Keyed, kept: Any = beam.DoFn.StateParam(KEPT)
+    ) -> Iterator[list[int]]:
+        kept.add(element[1])
+        yield list(kept.read())
+
+
+def grouped(windows: beam.WindowInto) -> Callable[[Any], Any]:
+    return lambda keyed: keyed | windows | beam.GroupByKey() | beam.MapTuple(lambda k, v: list(v))
+
+
+def joined(keyed: Any) -> Any:
+    side = keyed | "side" >> beam.WindowInto(FixedWindows(5)) | beam.Values()
+    main = keyed | "main" >> beam.WindowInto(FixedWindows(5))
+    return main | "join" >> beam.Map(lambda e, all: (e, list(all)), beam.pvalue.AsList(side))
+
+
+def twice(keyed: Any) -> Any:
+    return (keyed, keyed | beam.Map(lambda e: (e[0], -e[1]))) | beam.Flatten() | beam.ParDo(Bag())
+
+
+counted = beam.WindowInto(
+    GlobalWindows(),
+    trigger=Repeatedly(AfterCount(3)),
+    accumulation_mode=AccumulationMode.DISCARDING,
+)
+
+STEPS: dict[str, Callable[[Any], Any]] = {
+    "batches": lambda keyed: keyed | beam.GroupIntoBatches(3),
+    "first wins": lambda keyed: keyed | beam.ParDo(FirstWins()),
+    "bag": lambda keyed: keyed | beam.ParDo(Bag()),
+    "two inputs": twice,
+    "fixed windows": grouped(beam.WindowInto(FixedWindows(4))),
+    "sessions": grouped(beam.WindowInto(Sessions(2))),
+    "counted panes": grouped(counted),
+    "ties": lambda keyed: (
+        keyed
+        | beam.WindowInto(FixedWindows(4))
+        | beam.combiners.Top.PerKey(2, key=lambda number: number % 2)
+    ),
+    "lists": lambda keyed: (
+        keyed
+        | beam.WindowInto(FixedWindows(4))
+        | beam.CombinePerKey(beam.combiners.ToListCombineFn())
+    ),
+    "sample": lambda keyed: (
+        keyed | beam.WindowInto(FixedWindows(4)) | beam.combiners.Sample.FixedSizePerKey(2)
+    ),
+    "random keys": lambda keyed: (
+        keyed | beam.Map(lambda e: (random.randrange(3), e[1])) | beam.GroupIntoBatches(2)
+    ),
+    "side input": joined,
+}
+
+
+def keyed(p: beam.Pipeline) -> Any:
+    """Elements of three keys, from all shards of a layer."""
+    events = TestStream(coder=VarIntCoder())
+    for second in range(8):
+        some = [TimestampedValue(10 * second + n, second) for n in range(6)]
+        events = events.add_elements(some).advance_watermark_to(second)
+    return (
+        p
+        | events.advance_watermark_to_infinity()
+        | "spread" >> beam.Reshuffle()
+        | "keys" >> beam.Map(lambda n: (f"key {n % 3}", n)).with_output_types(Keyed)
+    )
+
+
+def pipeline(spark: Spark, checkpoint: Path) -> beam.Pipeline:
+    flags = ["--streaming", f"--checkpoint_location={checkpoint}"]
+    return beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_order_of_blocks_does_not_matter(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 5)
+    with pipeline(Spark(attempts=3), tmp_path) as p:
+        STEPS[step](keyed(p)) | "again" >> beam.Reshuffle()
+
+
+class Skipping:
+    """A sink that takes each micro-batch once, by its number."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, frame: Any, batch_id: int) -> None:
+        path = self._folder / str(batch_id)
+        if not path.exists():
+            path.write_text("\n".join(str(row.number) for row in frame.collect()))
+
+    def numbers(self) -> list[int]:
+        """All that it has, sorted."""
+        texts = (path.read_text() for path in self._folder.iterdir())
+        return sorted(int(line) for text in texts for line in text.splitlines())
+
+
+def test_a_sink_that_knows_a_micro_batch_may_skip_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 7)
+    crashes: set[Point] = set()
+
+    def crash(point: Point) -> None:
+        if point not in crashes:
+            crashes.add(point)
+            raise Crash(str(point))
+
+    spark, sink = Spark(crash), Skipping(tmp_path / "sink")
+    (tmp_path / "sink").mkdir()
+    while True:
+        before = len(crashes)
+        try:
+            with pipeline(spark, tmp_path / "checkpoint") as p:
+                _ = (
+                    keyed(p)
+                    | beam.Map(lambda e: (random.randrange(3), e[1]))
+                    | beam.GroupIntoBatches(4)
+                    | beam.FlatMapTuple(lambda _, numbers: numbers)
+                    | beam.Map(lambda number: {"number": number})
+                    | ForeachBatch(sink, StructType([StructField("number", LongType())]))
+                )
+        except PipelineFailed:
+            assert len(crashes) == before + 1
+        else:
+            break
+    assert len(crashes) > 10
+    assert sink.numbers() == sorted(10 * second + n for second in range(8) for n in range(6))
