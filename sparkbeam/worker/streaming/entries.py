@@ -1,10 +1,9 @@
 """Entries of a byte map as objects, in a cache that writes them back when it is full."""
 
-import io
-import pickle
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from sparkbeam.worker.streaming import plaindata
 from sparkbeam.worker.streaming.store import ByteMap
 
 CACHE_BYTES = 64 << 20
@@ -13,29 +12,12 @@ CACHE_BYTES = 64 << 20
 _PUT_BYTES = 8 << 20
 
 
-def pack(content: Any) -> bytes:
-    """The pickle of a content; the same for equal contents, whoever shares parts of them.
-
-    Raises:
-        ValueError: the content contains itself.
-    """
-    buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, 5)
-    # Without its memo, a pickle does not depend on which of its parts are the same object.
-    pickler.fast = True
-    pickler.dump(content)
-    return buffer.getvalue()
-
-
-unpack = pickle.loads
-
-
 class Entry:
     """One entry of the map.
 
     Attributes:
         name: its key in the map.
-        content: what is pickled there; not used by derived classes that pack something else.
+        content: what is stored there; not used by derived classes that pack something else.
         size: the bytes that it takes, as stored or by estimate.
         dirty: the map has to hear of what is here.
         stored: the map has an entry of this name.
@@ -54,7 +36,7 @@ class Entry:
 
     def pack(self) -> bytes | None:
         """The bytes to store, None if there is to be no entry."""
-        return pack(self.content)
+        return plaindata.dumps(self.content)
 
     def written(self) -> dict[bytes, bytes | None]:
         """What to put into the map, and with None what to remove; it counts as stored then.
@@ -122,7 +104,7 @@ class EntryCache:
             for name, data in zip(missing, self._map.get(missing), strict=True):
                 if data is None:
                     raise KeyError(f"The state has lost its entry {name.hex()}")
-                self.add(Entry(name, unpack(data), len(data), stored=True))
+                self.add(Entry(name, plaindata.loads(data), len(data), stored=True))
         found = [self._entries[name] for name in names]
         for entry in found:
             entry.used = self.clock
@@ -139,7 +121,7 @@ class EntryCache:
         for name, data in zip(missing, self._map.get(missing), strict=True):
             if data is None:
                 raise KeyError(f"The state has lost its entry {name.hex()}")
-            contents[name] = unpack(data)
+            contents[name] = plaindata.loads(data)
         return [contents[name] for name in names]
 
     def create(self, name: bytes, content: Any, size: int) -> Entry:

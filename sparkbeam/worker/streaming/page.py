@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from sparkbeam.worker.streaming import plaindata
 from sparkbeam.worker.streaming.directory import EVENT, HOLD, NEVER, PROCESSING, Directory
-from sparkbeam.worker.streaming.entries import Entry, EntryCache, Overflow, pack, unpack
+from sparkbeam.worker.streaming.entries import Entry, EntryCache, Overflow
 from sparkbeam.worker.streaming.records import Record, schedule
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
@@ -103,10 +104,10 @@ class Page(Entry):
         super().__init__(name, None, self._bytes, stored=stored is not None)
         self.owner = owner
         self.number = number
-        self.records: dict[bytes, Any] = unpack(base) if base else {}
+        self.records: dict[bytes, Any] = plaindata.loads(base) if base else {}
         self._delta: dict[bytes, None] = {}
         if delta:
-            self._apply(unpack(delta))
+            self._apply(plaindata.loads(delta))
         self.count = len(self.records)
         self.has_delta = delta is not None
         self.packed: dict[bytes, bytes | None] | None = None
@@ -166,7 +167,7 @@ class Page(Entry):
         if not self._base_bytes or len(changed) * _DELTA_PART > len(self.records):
             return None
         get = self.records.get
-        delta = pack({key: content_of(get(key)) for key in changed})
+        delta = plaindata.dumps({key: content_of(get(key)) for key in changed})
         if len(delta) * _DELTA_PART > self._base_bytes:
             return None
         self._next = (self._base_bytes, changed, True)
@@ -175,7 +176,7 @@ class Page(Entry):
     def _packed_whole(self) -> dict[bytes, bytes | None]:
         contents = {key: content_of(record) for key, record in self.records.items()}
         contents = {key: content for key, content in contents.items() if content}
-        data = pack(contents) if contents else None
+        data = plaindata.dumps(contents) if contents else None
         self._next = (len(data or b""), {}, self.has_delta and data is not None)
         packed: dict[bytes, bytes | None] = {}
         if data is not None or self.stored:

@@ -8,8 +8,9 @@ their pages, a hundred or so in one access. See ``directory.py`` for which page 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from sparkbeam.worker.streaming import plaindata
 from sparkbeam.worker.streaming.directory import HOLD, Directory, address, hash_key
-from sparkbeam.worker.streaming.entries import CACHE_BYTES, EntryCache, Overflow, pack, unpack
+from sparkbeam.worker.streaming.entries import CACHE_BYTES, EntryCache, Overflow
 from sparkbeam.worker.streaming.page import COLUMNS, Page, content_of, delta_name, pages_for
 from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.streaming.store import ByteMap
@@ -39,7 +40,7 @@ class ShardState:
         self._stored = entries.get([_ROOT])[0]
         self._values: dict[str, Any]
         self._roots: dict[str, Any]
-        self._values, self._roots = unpack(self._stored) if self._stored else ({}, {})
+        self._values, self._roots = plaindata.loads(self._stored) if self._stored else ({}, {})
         self._stages: dict[str, KeyedState] = {}
 
     def value(self, name: str) -> Any:
@@ -47,7 +48,7 @@ class ShardState:
         return self._values.get(name)
 
     def set_value(self, name: str, value: Any) -> None:
-        """Sets a small value: anything picklable; None removes it."""
+        """Sets a small value: plain data; None removes it."""
         if value is None:
             self._values.pop(name, None)
         else:
@@ -67,7 +68,7 @@ class ShardState:
         for name, stage in self._stages.items():
             self._roots[name] = (self._roots[name][0], stage.settle())
         self.cache.flush()
-        root = pack((self._values, self._roots))
+        root = plaindata.dumps((self._values, self._roots))
         if root != self._stored:
             self._entries.put({_ROOT: root})
             self._stored = root

@@ -32,7 +32,7 @@ class RecordOwner(Protocol):
 class Record:
     """The state of one key in a stage.
 
-    A cell has a value, a bag or an ordered bag. A value has to be picklable, without parts that
+    A cell has a value, a bag or an ordered bag. A value has to be plain data, without parts that
     contain themselves; what it contains must not be changed after it has been set.
 
     Attributes:
@@ -58,7 +58,7 @@ class Record:
         self._count = 0
 
     def content(self) -> Any:
-        """What is pickled of it: None if there is nothing."""
+        """What is stored of it: None if there is nothing."""
         if self._timers or self._holds or self._collections:
             return self._cells, self._timers, self._holds, self._collections
         return self._cells or None
@@ -103,7 +103,7 @@ class Record:
             domain: EVENT_TIME or PROCESSING_TIME, see :mod:`sparkbeam.worker.timers`.
             fire: when it is due, in microseconds.
             hold: keeps the watermark from passing this time until it has fired.
-            payload: anything picklable.
+            payload: plain data, see :mod:`~sparkbeam.worker.streaming.plaindata`.
         """
         timer = (fire, domain, hold, payload)
         self._timers.pop(id, None)

@@ -10,7 +10,7 @@ column      type      meaning
 ``sender``  int32     the partition of the first layer, or the place of the
                       shard of a later one, that it comes from
 ``number``  int32     counts what its sender has sent
-``value``   binary    rows of a port, packed; or a pickle
+``value``   binary    rows of a port, or a message, as plain data
 ==========  ========  ====================================================
 
 A micro-batch consists of *rounds*. A layer processes one after the other: the data of
@@ -23,13 +23,14 @@ layer sends rows of a tag, so senders and numbers give them an order that is alw
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sparkbeam.worker.rows import Row
+from sparkbeam.worker.streaming import plaindata
 
 SCHEMA = pa.schema(
     [
@@ -166,18 +167,47 @@ def pack(rows: Sequence[Row]) -> bytes:
 
 def unpack(value: bytes) -> list[Row]:
     """The inverse of :func:`pack`."""
-    rows: list[Row] = pickle.loads(value)
+    rows: list[Row] = plaindata.loads(value)
     return rows
 
 
+_CONTENTS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Round, Tick, Watermarks, StageStatus, Status, Seen)
+}
+
+
 def dump(content: object) -> bytes:
-    """A message's content as its value."""
-    return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    """A message's content, an object of one of the classes above, as its value."""
+    return plaindata.dumps(_plain(content))
 
 
 def load(value: bytes) -> Any:
     """The inverse of :func:`dump`."""
-    return pickle.loads(value)
+    return _content(plaindata.loads(value))
+
+
+def _plain(content: Any) -> Any:
+    """The content with a list in the place of each object: the name of its class, its fields."""
+    kind = _CONTENTS.get(type(content).__name__)
+    if kind is type(content):
+        return [kind.__name__, *(_plain(getattr(content, part.name)) for part in fields(kind))]
+    if type(content) is tuple:
+        return tuple(map(_plain, content))
+    if type(content) is dict:
+        return {key: _plain(value) for key, value in content.items()}
+    assert type(content) is not list, "lists stand for objects"
+    return content
+
+
+def _content(plain: Any) -> Any:
+    if type(plain) is list:
+        name, *parts = plain
+        return _CONTENTS[name](*map(_content, parts))
+    if type(plain) is tuple:
+        return tuple(map(_content, plain))
+    if type(plain) is dict:
+        return {key: _content(value) for key, value in plain.items()}
+    return plain
 
 
 def messages(rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
