@@ -3,8 +3,7 @@
 import re
 
 from sparkbeam.errors import PipelineFailed, SparkBeamError
-from sparkbeam.plan.sparkio import Redaction
-from sparkbeam.worker import failure
+from sparkbeam.worker.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
@@ -13,28 +12,26 @@ _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkb
 """What every worker needs, whatever the pipeline is."""
 
 
-def explained(error: Exception, redaction: Redaction | None = None) -> SparkBeamError:
+def explained(error: Exception, reports: Reports) -> SparkBeamError:
     """The error to raise to the user for what came out of Spark.
 
     Args:
         error: what came out.
-        redaction: takes out what nobody is to see.
+        reports: those of the run, which know what nobody is to see.
     """
     if isinstance(error, SparkBeamError):
         return error
-    failed = _explained(error)
-    if redaction is None or not (redaction.finds(str(error)) or redaction.finds(str(failed))):
-        return failed
-    return PipelineFailed(redaction(str(failed)), failed.label)
-
-
-def _explained(error: Exception) -> PipelineFailed:
     text = str(error)
-    report = failure.find(text)
+    report = reports.find(text)
     if report is None:
-        failed = PipelineFailed(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip())
-        failed.__cause__ = error
+        hide = reports.redaction
+        failed = PipelineFailed(hide(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip()))
+        failed.__cause__ = None if hide.finds(text) else error
         return failed
+    return _explained(report)
+
+
+def _explained(report: StepReport) -> PipelineFailed:
     # Beam's runners end the message like that, and there are people and tests that look for it.
     lines = [f"Step '{report.label}' failed: {report.error} [while running '{report.label}']"]
     if report.trace:

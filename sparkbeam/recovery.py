@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from sparkbeam.worker import failure
+from sparkbeam.worker.failure import Reports
 
 RERUNS = 2
 """A run starts again up to this many times without coming further."""
@@ -33,11 +33,14 @@ _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) -> _T:
+def recovering(
+    run: Callable[[], _T], reports: Reports, steps: Callable[[], int] | None = None
+) -> _T:
     """Calls ``run``, and calls it again where Spark gave up because of what it had lost.
 
     Args:
         run: the run.
+        reports: those of the run, of failures of its steps.
         steps: how far it has come; None for one that always starts from the beginning.
 
     Raises:
@@ -48,7 +51,7 @@ def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) ->
         try:
             return run()
         except Exception as error:
-            if not gave_up(str(error)):
+            if reports.find(str(error)) is not None or not _GAVE_UP.search(str(error)):
                 raise
             if steps is not None and steps() > reached:
                 left, reached = RERUNS, steps()
@@ -60,8 +63,3 @@ def recovering(run: Callable[[], _T], steps: Callable[[], int] | None = None) ->
             "starts again from the beginning" if steps is None else "goes on from its checkpoint",
             left,
         )
-
-
-def gave_up(text: str) -> bool:
-    """Whether an error out of Spark says that it gave up because of lost executors or workers."""
-    return failure.find(text) is None and _GAVE_UP.search(text) is not None

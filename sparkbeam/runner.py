@@ -1,10 +1,10 @@
 """The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
 
+import sys
 import threading
 import warnings
 from collections.abc import Iterable
 from contextlib import closing
-from importlib import import_module
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, TypeOptions
@@ -27,7 +27,7 @@ from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
 from sparkbeam.plan.pickling import unpicklable
-from sparkbeam.plan.sparkio import Redaction
+from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
@@ -35,6 +35,7 @@ from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
 from sparkbeam.streaming.explain import layers
 from sparkbeam.worker.consolidation import Infos
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.metrics import TaskReport
 
 
@@ -96,8 +97,12 @@ class SparkRunner(PipelineRunner):
             plan=plan,
             pipeline=describe.outline(self._proto(pipeline), plan),
             stages=describe.stages(plan),
-            spark=Redaction.of(plan)(self._spark_plan(plan, checked)),
+            spark=self._redaction(plan, checked)(self._spark_plan(plan, checked)),
         )
+
+    @staticmethod
+    def _redaction(plan: Plan, options: spark_options.SparkBeamOptions) -> Redaction:
+        return Redaction.of(plan, spark_options.settings(options).items())
 
     def _spark_plan(self, plan: Plan, options: spark_options.SparkBeamOptions) -> str:
         if plan.streaming:
@@ -151,6 +156,7 @@ class SparkRunner(PipelineRunner):
         cancellation = Cancellation(session)
         drain = threading.Event()
         levels = spark_options.log_levels(options)
+        failures = Reports(redaction=self._redaction(plan, options))
         monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
             cancel_work=cancellation.interrupt,
@@ -170,13 +176,14 @@ class SparkRunner(PipelineRunner):
                     trigger=options.trigger,
                     max_batch_elements=options.max_batch_elements,
                     levels=levels,
+                    reports=failures,
                     proceed=cancellation.check,
                     drain=drain,
                     committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
                     observed=monitor.observe,
                 )
                 with closing(execution):
-                    return recovering(execution.run, execution.micro_batches)
+                    return recovering(execution.run, failures, execution.micro_batches)
             return recovering(
                 lambda: BatchExecution(
                     session,
@@ -184,8 +191,10 @@ class SparkRunner(PipelineRunner):
                     parallelism=options.spark_parallelism,
                     reporter=monitor.reporter,
                     levels=levels,
+                    reports=failures,
                     proceed=cancellation.check,
-                ).run()
+                ).run(),
+                failures,
             )
 
         def work() -> None:
@@ -195,7 +204,7 @@ class SparkRunner(PipelineRunner):
                 cancellation.cover()
                 reports = [TaskReport.parse(report) for report in execute()]
             except Exception as raised:
-                error = explained(raised, Redaction.of(plan))
+                error = explained(raised, failures)
             monitor.close(reports if error is None else None)
             _warn(reports)
             result.finish(_infos(reports), error)
@@ -227,8 +236,8 @@ def _warn(reports: list[TaskReport]) -> None:
     """Gives the warnings of the workers again, here, once each."""
     for warning in dict.fromkeys(w for report in reports for w in report.warnings):
         module, _, name = warning.category.partition(":")
-        try:
-            category = getattr(import_module(module), name)
-        except (ImportError, AttributeError):
+        # A report may come out of a checkpoint, so nothing is imported because of it.
+        category = getattr(sys.modules.get(module), name, None)
+        if not (isinstance(category, type) and issubclass(category, Warning)):
             category = UserWarning
         warnings.warn_explicit(warning.message, category, warning.filename, warning.line)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from sparkbeam.recovery import RERUNS, recovering
-from sparkbeam.worker import failure
+from sparkbeam.worker.failure import Reports
+
+REPORTS = Reports()
 
 INDETERMINATE = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: A shuffle map stage with "
@@ -46,7 +48,7 @@ def test_what_spark_could_not_repair_is_run_again(
 ) -> None:
     run, attempts = failing(1, RuntimeError(text))
     with caplog.at_level(logging.WARNING):
-        assert recovering(run) == "done"
+        assert recovering(run, REPORTS) == "done"
     assert len(attempts) == 2
     assert "starts again" in caplog.text
 
@@ -54,21 +56,21 @@ def test_what_spark_could_not_repair_is_run_again(
 def test_there_is_an_end_to_it() -> None:
     run, attempts = failing(10, RuntimeError(INDETERMINATE))
     with pytest.raises(RuntimeError, match="indeterminate"):
-        recovering(run)
+        recovering(run, REPORTS)
     assert len(attempts) == 1 + RERUNS
 
 
 def test_a_run_that_comes_further_each_time_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     run, attempts = failing(10, RuntimeError(INDETERMINATE))
     with caplog.at_level(logging.WARNING):
-        assert recovering(run, lambda: len(attempts)) == "done"
+        assert recovering(run, REPORTS, lambda: len(attempts)) == "done"
     assert "from its checkpoint" in caplog.text
 
 
 def test_there_is_an_end_to_it_where_it_comes_no_further() -> None:
     run, attempts = failing(10, RuntimeError(INDETERMINATE))
     with pytest.raises(RuntimeError, match="indeterminate"):
-        recovering(run, lambda: 5)
+        recovering(run, REPORTS, lambda: 5)
     assert len(attempts) == 1 + RERUNS
 
 
@@ -76,11 +78,11 @@ def test_there_is_an_end_to_it_where_it_comes_no_further() -> None:
     "error",
     [
         RuntimeError("Task 1 in stage 2.0 failed 4 times, most recent failure: out of disk"),
-        failure.report(ValueError(INDETERMINATE), "Step"),
+        REPORTS.report(ValueError(INDETERMINATE), "Step"),
     ],
 )
 def test_other_failures_are_not_run_again(error: Exception) -> None:
     run, attempts = failing(1, error)
     with pytest.raises(type(error)):
-        recovering(run)
+        recovering(run, REPORTS)
     assert len(attempts) == 1

@@ -26,6 +26,7 @@ from sparkbeam.io import frames
 from sparkbeam.io.delivery import Delivery
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.metrics import Reporter
 from sparkbeam.worker.packing import plain_row
@@ -43,6 +44,7 @@ class BatchExecution:
         parallelism: the number of partitions of a shuffle, or None for Spark's choice.
         reporter: where the workers send live progress, or None.
         levels: what the workers log.
+        reports: what the workers make of their failures.
         proceed: called before each Spark job; the run ends with what it raises.
     """
 
@@ -56,6 +58,7 @@ class BatchExecution:
         parallelism: int | None = None,
         reporter: Reporter | None = None,
         levels: LogLevels | None = None,
+        reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
@@ -63,6 +66,7 @@ class BatchExecution:
         self._parallelism = parallelism
         self._reporter = reporter
         self._levels = levels or LogLevels()
+        self._reports = reports or Reports()
         self._proceed = proceed
         self._run_id = uuid.uuid4().hex
         self._cores = sessions.cores(session)
@@ -109,6 +113,7 @@ class BatchExecution:
             tasks=self._tasks(stage),
             repeatable=self._repeatable,
             levels=self._levels,
+            reports=self._reports,
         )
         rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:
@@ -150,14 +155,14 @@ class BatchExecution:
     def _read(self, source: Source, tag: int) -> Any:
         spec = ReadSpec.unpack(source.payload)
         rows = frames.timed(self._session, spec, streaming=False)
-        return rows.mapInArrow(BatchRows(source.label, spec, tag), ROW_TYPE)
+        return rows.mapInArrow(BatchRows(source.label, spec, tag, self._reports), ROW_TYPE)
 
     def _deliver(self) -> None:
         """Writes what goes to Spark's sinks; all that it takes is persisted."""
         for sink in self._plan.sinks:
             self._proceed()
             rows = _union([self._port(tag) for tag in sink.inputs])
-            Delivery(sink, plain_row)(rows.select("value"), 0)
+            Delivery(sink, plain_row, self._reports)(rows.select("value"), 0)
 
     def _collect_side_inputs(self, stage: Stage) -> list[bytes]:
         missing = sorted(

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from sparkbeam.io.schemas import arrow_schema
 from sparkbeam.plan.model import Sink
-from sparkbeam.plan.sparkio import Redaction, WriteSpec
-from sparkbeam.worker import failure
+from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.packing import CellsAsRows, CellsToWriter
 from sparkbeam.worker.rows import Row
 
@@ -19,7 +19,7 @@ Unpack = Callable[[bytes], list[Row]]
 
 
 class SinkFailed(Exception):
-    """A sink failed; the message is that of Spark, without what is secret in it."""
+    """A sink failed; the message is that of Spark."""
 
 
 class Delivery:
@@ -28,6 +28,7 @@ class Delivery:
     Args:
         sink: the sink.
         unpack: of the values that it is given.
+        reports: those of the run, of its failures.
 
     Attributes:
         tags: of the ports that feed it.
@@ -35,12 +36,12 @@ class Delivery:
         name: the label of its transform.
     """
 
-    def __init__(self, sink: Sink, unpack: Unpack) -> None:
+    def __init__(self, sink: Sink, unpack: Unpack, reports: Reports) -> None:
         self.tags = sink.inputs
         self.spec = WriteSpec.unpack(sink.payload)
         self.name = sink.label
         self._unpack = unpack
-        self._redaction = Redaction(self.spec.options)
+        self._reports = reports
 
     def __call__(self, values: Any, batch_id: int, place: "Place | None" = None) -> None:
         """Delivers a micro-batch.
@@ -55,7 +56,9 @@ class Delivery:
         """
         try:
             if self.spec.writer:
-                task = CellsToWriter(self.name, self.spec.writer, batch_id, self._unpack)
+                task = CellsToWriter(
+                    self.name, self.spec.writer, batch_id, self._unpack, self._reports
+                )
                 values.mapInArrow(task, "nothing int").collect()
             elif self.spec.function:
                 function = cloudpickle.loads(self.spec.function)
@@ -77,12 +80,12 @@ class Delivery:
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
-        if failure.find(text) is not None:
+        if self._reports.find(text) is not None:
             return error  # It says itself in which step it was.
         if self.spec.function:
-            return failure.report(error, self.name)
-        summary = self._redaction("\n".join(text.splitlines()[:3]))
-        return failure.report(SinkFailed(f"{type(error).__name__}: {summary}"), self.name)
+            return self._reports.report(error, self.name)
+        summary = "\n".join(text.splitlines()[:3])
+        return self._reports.report(SinkFailed(f"{type(error).__name__}: {summary}"), self.name)
 
 
 class Place:

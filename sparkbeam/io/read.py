@@ -14,7 +14,8 @@ from pyspark.sql.types import StructType
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import frames, resolve
 from sparkbeam.io.schemas import row_type
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec, Redaction
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 
 class ReadFromSpark(beam.PTransform):

@@ -6,7 +6,7 @@ from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.sparkio import Redaction
+from sparkbeam.plan.redaction import Redaction
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as its own type."""

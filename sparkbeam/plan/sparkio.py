@@ -1,16 +1,12 @@
 """What a pipeline says of Spark's own sources and sinks: the payloads of their transforms.
 
 The options of a source or a sink may hold passwords and keys. They travel in payloads, which
-no description of a plan shows, and :class:`Redaction` takes them out of messages.
+no description of a plan shows; see :mod:`sparkbeam.plan.redaction`.
 """
 
 import pickle
-import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
-
-from sparkbeam.plan.model import Plan
+from typing import Self
 
 READ_URN = "sparkbeam:read_from_spark:v1"
 """A root whose rows Spark reads; its payload is a :class:`ReadSpec`."""
@@ -99,65 +95,3 @@ class WriteSpec(_Payload):
     schema: str | None = None
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)
-
-
-class Redaction:
-    """Takes the values of secret options out of texts.
-
-    Args:
-        options: the options of sources and sinks. Those whose names tell of a secret or of
-            an address count as secret, with the passwords within connection strings.
-    """
-
-    def __init__(self, options: Iterable[tuple[str, str]]) -> None:
-        found = {secret for name, value in options for secret in _secrets(name, value)}
-        longest_first = sorted(found, key=lambda secret: (-len(secret), secret))
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if found else None
-
-    @classmethod
-    def of(cls, plan: Plan) -> "Redaction":
-        """For the texts that a run of a plan gives."""
-        return cls(option for spec in _specs(plan) for option in spec.options)
-
-    def __call__(self, text: str) -> str:
-        return self._pattern.sub("***", text) if self._pattern is not None else text
-
-    def finds(self, text: str) -> bool:
-        """Whether there is a secret in a text."""
-        return self._pattern is not None and self._pattern.search(text) is not None
-
-
-_TELLING = re.compile(
-    r"pass|pwd|secret|token|key|credential|auth|jaas|signature|sas\b|account|user|url|uri"
-    r"|connection|servers",
-    re.IGNORECASE,
-)
-_HARMLESS = frozenset(["none", "null", "true", "false", "earliest", "latest"])
-_SHORTEST = 4
-
-
-def _secrets(name: str, value: str) -> Iterator[str]:
-    """The parts of an option's value that nobody is to see."""
-    telling = _TELLING.search(name) is not None
-    if telling:
-        yield from _worth_hiding(value)
-    for part in re.split(r"[;&?,\s]+", value):
-        key, separator, inner = part.partition("=")
-        if separator and _TELLING.search(key):
-            yield from _worth_hiding(inner.strip("\"'"))
-    for account in re.findall(r"://([^/@\s]+)@", value):
-        yield from _worth_hiding(account)
-        yield from _worth_hiding(account.partition(":")[2])
-
-
-def _worth_hiding(text: str) -> Iterator[str]:
-    if len(text) >= _SHORTEST and text.lower() not in _HARMLESS and not text.isdigit():
-        yield text
-
-
-def _specs(plan: Plan) -> Iterator[Any]:
-    for source in plan.sources:
-        if source.urn == READ_URN:
-            yield ReadSpec.unpack(source.payload)
-    for sink in plan.sinks:
-        yield WriteSpec.unpack(sink.payload)

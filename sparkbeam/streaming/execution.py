@@ -22,6 +22,7 @@ from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.summary import MicroBatch
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
@@ -44,6 +45,7 @@ class StreamingExecution:
         trigger: when micro-batches start, as ``--trigger`` says.
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
         levels: what the workers log.
+        reports: what the workers make of their failures.
         proceed: called now and then; the run ends with what it raises.
         drain: once it is set, the sources end, and the run when all has been processed.
         committed: called with all reports so far when a micro-batch has been committed.
@@ -63,6 +65,7 @@ class StreamingExecution:
         trigger: str | None = None,
         max_batch_elements: int | None = None,
         levels: LogLevels | None = None,
+        reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
@@ -94,6 +97,7 @@ class StreamingExecution:
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
         self._levels = levels
+        self._failures = reports or Reports()
         self._proceed = proceed
         self._drain = drain or threading.Event()
         self._tell = committed
@@ -145,7 +149,7 @@ class StreamingExecution:
         sessions.release(self._session)
 
     def _sink(self) -> Callable[[Any, int], None]:
-        sink = QuerySink(self._topology, files(self._checkpoint))
+        sink = QuerySink(self._topology, files(self._checkpoint), self._failures)
         # Over Connect it works elsewhere, and does not know.
         return sink if self._is_remote else StoppableSink(sink, self._is_stopping)
 
@@ -221,6 +225,7 @@ class StreamingExecution:
             self._max_batch_elements,
             self._levels,
             checkpoint_id(self._files),
+            self._failures,
         )
         rows = rows.mapInArrow(TickLayer(first), DDL)
         for source in spark_sources(self._topology.plan):

@@ -9,6 +9,7 @@ from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.summary import summary
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
 from sparkbeam.worker.streaming.times import MAX_MICROS, now_micros
 
@@ -25,11 +26,12 @@ class QuerySink:
     Args:
         topology: what runs.
         files: those under the checkpoint of the query, where Spark calls it.
+        reports: those of the run, of its failures.
     """
 
-    def __init__(self, topology: Topology, files: Files) -> None:
+    def __init__(self, topology: Topology, files: Files, reports: Reports) -> None:
         self._topology = topology
-        self._spark_sinks = SparkSinks(topology.plan.sinks, files)
+        self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
         self._since = now_micros()

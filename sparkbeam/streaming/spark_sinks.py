@@ -12,6 +12,7 @@ from typing import Any
 from sparkbeam.io.delivery import Delivery, Place
 from sparkbeam.plan.model import Sink
 from sparkbeam.streaming.files import Files, checkpoint_id
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.streaming.rows import unpack
 
 _FILES = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
@@ -23,10 +24,11 @@ class SparkSinks:
     Args:
         sinks: those of the plan.
         files: the files under the query's checkpoint.
+        reports: those of the run, of its failures.
     """
 
-    def __init__(self, sinks: tuple[Sink, ...], files: Files) -> None:
-        self._deliveries = [Delivery(sink, unpack) for sink in sinks]
+    def __init__(self, sinks: tuple[Sink, ...], files: Files, reports: Reports) -> None:
+        self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
 
     def __bool__(self) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from apache_beam.runners.worker import statesampler
@@ -29,7 +29,13 @@ class LogLevels:
 
 
 class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes records with the label of the step whose code runs in the thread."""
+    """Writes records with the label of the step whose code runs in the thread.
+
+    Attributes:
+        hide: takes out of a line what nobody is to see.
+    """
+
+    hide: Callable[[str], str] = staticmethod(str)
 
     def __init__(self) -> None:
         # Not what Spark may put in its place to collect the output of workers.
@@ -39,7 +45,7 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record."""
         record.step = _step()
-        return super().format(record)
+        return self.hide(super().format(record))
 
 
 class _Here(threading.local):
@@ -57,11 +63,15 @@ def at(stage: Stage) -> str:
     return stage.labels[-1]
 
 
-def install(levels: LogLevels) -> None:
+def install(levels: LogLevels, hide: Callable[[str], str] = str) -> None:
     """Sees to it that the records of a worker of Spark are written.
 
     Where the root logger has a handler that somebody else has put there, they decide, and
     nothing is changed. So it is outside of Spark's workers.
+
+    Args:
+        levels: which of them.
+        hide: takes out of a line what nobody is to see.
     """
     if TaskContext.get() is None:
         return
@@ -69,7 +79,10 @@ def install(levels: LogLevels) -> None:
     root.handlers = [handler for handler in root.handlers if not _is_of_python(handler)]
     if not root.handlers:
         root.addHandler(StepHandler())
-    if any(isinstance(handler, StepHandler) for handler in root.handlers):
+    ours = [handler for handler in root.handlers if isinstance(handler, StepHandler)]
+    for handler in ours:
+        handler.hide = hide
+    if ours:
         _set(levels)
 
 

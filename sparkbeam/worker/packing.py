@@ -20,7 +20,8 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from pyspark import TaskContext
 
-from sparkbeam.worker import failure, sources
+from sparkbeam.worker import sources
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.rows import Row
 
 _CELL_ROWS = 5000
@@ -154,18 +155,20 @@ class CellsToWriter:
         writer: pickled; see :class:`sparkbeam.io.Foreach`.
         epoch: the number of the micro-batch.
         unpack: as that of :class:`CellsAsRows`.
+        reports: those of the run, of its failures.
     """
 
     label: str
     writer: bytes
     epoch: int
     unpack: Callable[[bytes], list[Row]]
+    reports: Reports
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             self._write(e for c in _cells(batches, self.unpack) for e in pickle.loads(c))
         except Exception as error:
-            raise failure.report(error, self.label) from None
+            raise self.reports.report(error, self.label) from None
         yield from ()
 
     def _write(self, elements: Iterator[Any]) -> None:

@@ -16,9 +16,9 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker import failure
 from sparkbeam.worker.blocks import BLOCK_SIZE, AnyBlock, elements
 from sparkbeam.worker.cells import BlockCoder
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.streaming.times import MIN_MICROS
 
@@ -116,11 +116,13 @@ class BatchRows:
         label: of the transform.
         spec: of the source.
         tag: of the port that the rows belong to.
+        reports: those of the run, of its failures.
     """
 
     label: str
     spec: ReadSpec
     tag: int
+    reports: Reports
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         full: list[pa.RecordBatch] = []
@@ -135,7 +137,7 @@ class BatchRows:
                     yield from full
                     full.clear()
         except Exception as error:
-            raise failure.report(error, self.label) from None
+            raise self.reports.report(error, self.label) from None
         rows.flush()
         yield from full
 

@@ -23,9 +23,10 @@ import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
-from sparkbeam.worker import failure, logs, metrics, sources
+from sparkbeam.worker import logs, metrics, sources
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
 from sparkbeam.worker.sideinputs import CollectedSideInputs, SideInputData
@@ -48,6 +49,7 @@ class StageTask:
         tasks: in how many tasks the stage runs if it reads nothing.
         repeatable: two attempts of a task are to put out the same report.
         levels: what is logged.
+        reports: those of the run, of its failures.
     """
 
     run_id: str
@@ -57,10 +59,11 @@ class StageTask:
     tasks: int = 1
     repeatable: bool = False
     levels: logs.LogLevels = field(default_factory=logs.LogLevels)
+    reports: Reports = field(default_factory=Reports)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
-        logs.install(self.levels)
+        logs.install(self.levels, self.reports.redaction)
         return _Run(self, batches).output()
 
 
@@ -126,7 +129,7 @@ class _Run:
             return
         except BaseException as error:
             self._tally.failed()
-            outcome = failure.report(error, label)
+            outcome = self._task.reports.report(error, label)
         with contextlib.suppress(_Abandoned):
             self._put(outcome)
 

@@ -7,7 +7,7 @@ import apache_beam as beam
 import pytest
 import streams
 
-from sparkbeam import PipelineFailed
+from sparkbeam import PipelineFailed, SparkRunner, failures, runner
 from sparkbeam.io import ForeachBatch, ReadFromSpark, WriteToSpark
 
 SECRET = "correct-horse"
@@ -46,6 +46,34 @@ def test_a_sink_that_fails_ends_the_run_with_its_label_and_shows_no_secret(
     with pytest.raises(PipelineFailed, match="Step 'Store' failed") as caught:
         streams.run_available(spark, tmp_path / "checkpoint", build)
     assert SECRET not in str(caught.value)
+
+
+def test_a_secret_in_the_users_own_exception_does_not_reach_spark(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int) -> beam.Row:
+        raise KeyError(f"no login with '{SECRET}' at {number}", SECRET)
+
+    seen: list[str] = []
+
+    def explained(error: Exception, reports: Any) -> Exception:
+        seen.append(str(error))
+        return failures.explained(error, reports)
+
+    monkeypatch.setattr(runner, "explained", explained)
+    pipeline = beam.Pipeline(SparkRunner(spark))
+    _ = (
+        pipeline
+        | beam.Create([1])
+        | "Log in" >> beam.Map(fail)
+        | WriteToSpark("jdbc", {"password": SECRET}, "id bigint")
+    )
+    with pytest.raises(PipelineFailed, match="Step 'Log in' failed: KeyError") as caught:
+        pipeline.run().wait_until_finish()
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.__cause__.args == ("no login with '***' at 1", "***")
+    assert "WorkerFailure" in seen[0]
+    assert SECRET not in seen[0]
 
 
 def test_a_row_without_a_time_is_an_error_of_the_source(

@@ -14,6 +14,7 @@ from in_process import StreamingRunner
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import checked, log_levels
+from sparkbeam.plan.redaction import Redaction
 from sparkbeam.worker import logs
 from sparkbeam.worker.logs import LogLevels, StepHandler
 
@@ -124,6 +125,16 @@ def test_levels_are_those_of_the_last_pipeline() -> None:
         assert logger.getEffectiveLevel() == logging.DEBUG
         logs.install(LogLevels())
         assert logger.getEffectiveLevel() == logging.WARNING
+
+
+def test_secrets_of_the_pipeline_are_not_written() -> None:
+    written = io.StringIO()
+    handler = StepHandler()
+    handler.setStream(written)
+    with in_worker(handler) as root:
+        logs.install(LogLevels(), Redaction([("password", "hunter-2")]))
+        root.warning("no login with %s", "hunter%2D2")
+    assert written.getvalue() == "WARNING:-:root:no login with ***\n"
 
 
 def test_nothing_changes_outside_of_spark() -> None:

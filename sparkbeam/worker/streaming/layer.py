@@ -14,8 +14,9 @@ import pyarrow as pa
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker import failure, logs
+from sparkbeam.worker import logs
 from sparkbeam.worker.blocks import AnyBlock
+from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sparkrows import RowReader
 from sparkbeam.worker.stage import partition_id, settle
@@ -64,6 +65,7 @@ class LayerTask:
         readers: for each later layer, the tags of this one whose watermarks it needs.
         levels: what is logged.
         checkpoint_id: tells the checkpoint of the query from all others.
+        reports: those of the run, of its failures.
     """
 
     run_id: str
@@ -78,6 +80,7 @@ class LayerTask:
     max_elements: int = READ_ELEMENTS
     levels: logs.LogLevels = field(default_factory=logs.LogLevels)
     checkpoint_id: str = ""
+    reports: Reports = field(default_factory=Reports)
 
 
 def layer_tasks(
@@ -87,6 +90,7 @@ def layer_tasks(
     max_batch_elements: int | None = None,
     levels: logs.LogLevels | None = None,
     checkpoint_id: str = "",
+    reports: Reports | None = None,
 ) -> list[LayerTask]:
     """The tasks of all layers."""
     max_elements = READ_ELEMENTS
@@ -120,6 +124,7 @@ def layer_tasks(
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
                 levels=levels or logs.LogLevels(),
                 checkpoint_id=checkpoint_id,
+                reports=reports or Reports(),
             )
         )
     return tasks
@@ -162,7 +167,7 @@ class Turn(ABC):
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
         """
         settle()
-        logs.install(self._task.levels)
+        logs.install(self._task.levels, self._task.reports.redaction)
         for row in in_order(rows):
             yield from self._take(row)
         try:
@@ -176,7 +181,7 @@ class Turn(ABC):
                 self._router.flush()
                 yield from self._taken()
         except Exception as error:
-            raise failure.report(error, self._label) from None
+            raise self._task.reports.report(error, self._label) from None
         self._end()
         yield from self._taken()
 
@@ -274,7 +279,7 @@ class SourceTurn(Turn):
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
         """
         settle()
-        logs.install(self._task.levels)
+        logs.install(self._task.levels, self._task.reports.redaction)
         try:
             self._start_stages()
             self._label = label
@@ -286,7 +291,7 @@ class SourceTurn(Turn):
                 self._label = label
                 yield from self._taken()
         except Exception as error:
-            raise failure.report(error, self._label) from None
+            raise self._task.reports.report(error, self._label) from None
         if reader.newest:
             self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
         self._end()

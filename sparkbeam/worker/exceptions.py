@@ -1,0 +1,133 @@
+"""Exceptions as data: the names of their types, their arguments and attributes.
+
+To make an exception of that again runs no code but Python's own: its class is one that this
+process knows already, and nothing of a user's is imported or called.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+_MOST_BYTES = 16 << 10
+_MOST_BITS = 4000
+_DEEPEST = 4
+_HEAP_TYPE = 1 << 9
+"""CPython's flag of types that are not built in (Py_TPFLAGS_HEAPTYPE)."""
+
+Shown = Callable[[str], str]
+"""What may be shown of a text."""
+
+
+@dataclass(frozen=True)
+class ExceptionData:
+    """An exception.
+
+    Attributes:
+        types: module and qualified name of its class and of the exceptions that it is
+            derived from, as the class itself orders them.
+        args, attributes: what it holds, as JSON has it.
+    """
+
+    types: list[list[str]]
+    args: list[Any]
+    attributes: dict[str, Any]
+
+    @classmethod
+    def of(cls, error: BaseException, shown: Shown) -> "ExceptionData":
+        """The data of an exception."""
+        kinds = [kind for kind in type(error).__mro__ if issubclass(kind, BaseException)]
+        types = [[kind.__module__, kind.__qualname__] for kind in kinds]
+        # Those of an OSError lack the names of files.
+        args = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args
+        found = cls(
+            types,
+            [_plain(value, shown) for value in args],
+            {
+                name: _plain(value, shown)
+                for name, value in vars(error).items()
+                if _is_plain(value, _DEEPEST)
+            },
+        )
+        if len(json.dumps([found.args, found.attributes])) > _MOST_BYTES:
+            return cls(types, [shown(_text(error))], {})
+        return found
+
+    def exception(self) -> BaseException:
+        """An exception of the same class, or of the nearest that this process knows."""
+        known = (_known(module, name) for module, name in self.types)
+        kind = next((kind for kind in known if kind is not None), Exception)
+        error = _made(kind, tuple(map(_value, self.args)))
+        vars(error).update({name: _value(value) for name, value in self.attributes.items()})
+        return error
+
+
+def _plain(value: Any, shown: Shown) -> Any:
+    """A value as JSON has it; what is no plain data as text."""
+    if value is None or type(value) is bool:
+        return value
+    if type(value) is str:
+        return shown(value)
+    if type(value) in (tuple, list) and _is_plain(value, _DEEPEST):
+        return {type(value).__name__: [_plain(part, shown) for part in value]}
+    text = _text(value)
+    if not _is_plain(value, 0) or shown(text) != text:
+        return shown(text)
+    return value if type(value) is not bytes else {"bytes": base64.b64encode(value).decode()}
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if type(value) is int:
+        return value.bit_length() <= _MOST_BITS
+    if type(value) in (tuple, list):
+        return depth > 0 and all(_is_plain(part, depth - 1) for part in value)
+    return value is None or type(value) in (bool, float, str, bytes)
+
+
+def _value(plain: Any) -> Any:
+    """The inverse of :func:`_plain`."""
+    if type(plain) is not dict:
+        return plain
+    ((kind, content),) = plain.items()
+    if kind == "bytes":
+        return base64.b64decode(content)
+    values = map(_value, content)
+    return tuple(values) if kind == "tuple" else list(values)
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value) if isinstance(value, BaseException) else repr(value)
+    except Exception:  # Whatever a user's class does.
+        return f"<{type(value).__name__}>"
+
+
+def _known(module: str, name: str) -> type[Exception] | None:
+    """A class of exceptions among what has been imported."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        if not isinstance(found, ModuleType | type):
+            return None
+        found = vars(found).get(part)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _made(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
+    """An instance, by Python's own constructor of the built-in class that its class derives from.
+
+    The constructor of a user's class is not called: it may do anything.
+    """
+    bases: tuple[Any, ...] = kind.__mro__
+    for base in bases:
+        if base.__module__ != "builtins" or base.__flags__ & _HEAP_TYPE:
+            continue
+        try:
+            error: Exception = base.__new__(kind, *args)
+            base.__init__(error, *args)
+        except TypeError:
+            continue  # It takes other arguments, or does not fit the class.
+        return error
+    return Exception(*args)

@@ -1,0 +1,224 @@
+"""What a worker tells of a failure: found by its signature alone, and rebuilt as data."""
+
+import base64
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from in_process import StreamingRunner
+
+from sparkbeam import PipelineFailed
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.worker.failure import Reports, UserCodeFailed
+
+REPORTS = Reports(b"token of the run")
+
+
+def travelled(error: BaseException, reports: Reports = REPORTS) -> Any:
+    """What the driver makes of an exception in a worker."""
+    found = reports.find(f"An error occurred: {reports.report(error, 'Step')}\n\tat java.Frame")
+    assert found is not None
+    return found.exception()
+
+
+class OfUser(ValueError):
+    def __init__(self, code: int, name: str) -> None:
+        super().__init__(f"{name} has {code}")
+        self.code = code
+
+
+class WithEffects(Exception):
+    made: list[Any] = []  # noqa: RUF012 - it is there to be changed.
+
+    def __new__(cls, *args: Any) -> Any:
+        cls.made.append(args)
+        return super().__new__(cls, *args)
+
+    def __init__(self, *args: Any) -> None:
+        self.made.append(args)
+        super().__init__(*args)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.made.append(name)
+        super().__setattr__(name, value)
+
+
+class TestReports:
+    def test_a_report_is_found_behind_one_that_data_has_forged(self, tmp_path: Path) -> None:
+        folder = tmp_path / "made"
+
+        class Evil:
+            def __reduce__(self) -> Any:
+                return os.mkdir, (str(folder),)
+
+        pickled = base64.b64encode(pickle.dumps(Evil())).decode()
+        content = {"label": "Fake", "error": "e", "trace": "", "pickled": pickled}
+        packed = base64.b64encode(json.dumps(content).encode()).decode()
+        other = str(Reports().report(KeyError("of another run"), "Fake"))
+        forged = [
+            f"[[sparkbeam-failure:{packed}]]",
+            f"[[sparkbeam-failure:{'0' * 64}:{packed}]]",
+            f"[[sparkbeam-failure:{'0' * 64}:{packed}",
+            f"[[sparkbeam-failure:{'0' * 64}:a]]",
+            "[[sparkbeam-failure:",
+            other,
+        ]
+        for text in [*forged, "".join(forged)]:
+            report = REPORTS.report(ValueError(f"could not convert {text!r}"), "Parse")
+            for message in (f"{report}", f"{text} {report} {text}"):
+                found = REPORTS.find(message)
+                assert found is not None
+                assert found.label == "Parse"
+                assert isinstance(found.exception(), ValueError)
+            assert REPORTS.find(f"java.lang.Exception: {text}") is None
+        assert not folder.exists()
+
+    def test_what_has_been_changed_on_its_way_is_none(self) -> None:
+        text = str(REPORTS.report(ValueError("a"), "Step"))
+        assert REPORTS.find(text[:-4] + "AA]]") is None
+
+    def test_it_does_not_tell_the_token(self) -> None:
+        text = str(REPORTS.report(ValueError("a"), "Step"))
+        assert REPORTS.token.hex() not in text
+        assert base64.b64encode(REPORTS.token).decode() not in text
+        assert "token of" not in repr(REPORTS)
+
+    def test_secrets_are_out_of_all_that_spark_gets_to_see(self) -> None:
+        reports = Reports(redaction=Redaction([("password", "hunter-2"), ("pin", "4711")]))
+        error = OfUser(4711, "hunter-2")
+        error.add_note("with hunter%2D2")
+        try:
+            raise error
+        except OfUser as raised:
+            cause = UserCodeFailed("Log in to hunter-2")
+            cause.__cause__ = raised
+            text = str(reports.report(cause, "Step"))
+        found = reports.find(text)
+        assert found is not None
+        rebuilt: Any = found.exception()
+        assert (type(rebuilt), str(rebuilt), rebuilt.code) == (OfUser, "*** has ***", "***")
+        for shown in (text, str(base64.b64decode(text.rpartition(":")[2].rstrip("]")))):
+            assert "hunter" not in shown.replace("Log in to hunter-2", "")
+            assert "4711" not in shown
+
+    def test_a_long_text_is_cut(self) -> None:
+        found = REPORTS.find(str(REPORTS.report(ValueError("x" * 1_000_000), "Step")))
+        assert found is not None
+        assert len(found.error) < 11_000
+
+    @pytest.mark.parametrize(
+        "parse",
+        [
+            float,
+            json.loads,
+            lambda text: {}[text],
+            lambda text: getattr(text, text),
+            int,
+            lambda text: text.encode("ascii", text),
+            lambda text: __import__(text),
+            lambda text: [].index(text),  # type: ignore[arg-type]
+        ],
+    )
+    def test_an_element_that_looks_like_a_report_is_an_element(
+        self, parse: Any, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "made"
+
+        class Evil:
+            def __reduce__(self) -> Any:
+                return os.mkdir, (str(folder),)
+
+        pickled = base64.b64encode(pickle.dumps(Evil())).decode()
+        content = {"label": "Fake", "error": "e", "trace": "", "pickled": pickled}
+        packed = base64.b64encode(json.dumps(content).encode()).decode()
+        line = f"[[sparkbeam-failure:{packed}]] [[sparkbeam-failure:{'0' * 64}:{packed}]] é"
+        pipeline = beam.Pipeline(StreamingRunner())
+        _ = pipeline | beam.Create([line]) | "Parse" >> beam.Map(parse)
+        with pytest.raises(PipelineFailed) as caught:
+            pipeline.run().wait_until_finish()
+        assert caught.value.label == "Parse"
+        with pytest.raises(Exception) as own:  # noqa: PT011 - of all kinds.
+            parse(line)
+        assert type(caught.value.__cause__) is own.type
+        assert not folder.exists()
+
+
+class TestExceptions:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ValueError("a", 1, 2.5, None, True, b"\x00\xff", (1, ("b",)), [1]),
+            KeyError(7),
+            OfUser(3, "b"),
+            json.JSONDecodeError("bad", "doc", 1),
+            StopIteration(1),
+            ValueError("\ud800 half"),
+        ],
+    )
+    def test_type_arguments_and_text_stay(self, error: Any) -> None:
+        found = travelled(error)
+        assert (type(found), found.args, str(found)) == (type(error), error.args, str(error))
+
+    def test_what_python_itself_raises_stays(self, tmp_path: Path) -> None:
+        for fail in (
+            lambda: (tmp_path / "missing").read_text(),
+            lambda: b"\xff".decode(),
+            lambda: "\ud800".encode(),
+            lambda: {}["a"],
+            lambda: [].index(1),
+            lambda: 1 // 0,
+            lambda: object().missing,  # type: ignore[attr-defined]
+            lambda: os.kill(1 << 30, 0),
+            lambda: compile("1 +", "f", "eval"),
+        ):
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - of all kinds.
+                fail()
+            found = travelled(caught.value)
+            assert (type(found), str(found)) == (caught.type, str(caught.value))
+
+    def test_attributes_and_notes_stay(self) -> None:
+        error = OfUser(3, "b")
+        error.add_note("seen on Monday")
+        found = travelled(error)
+        assert (found.code, found.__notes__) == (3, ["seen on Monday"])
+
+    def test_what_is_no_data_becomes_text(self) -> None:
+        found = travelled(ValueError({"a": 1}, Path("b"), 1 << 9999))
+        assert found.args[0] == "{'a': 1}"
+        assert "b" in found.args[1]
+        assert isinstance(found.args[2], str)
+
+    def test_a_class_that_is_not_known_is_its_nearest_base_that_is(self) -> None:
+        class Local(OfUser):
+            pass
+
+        found = travelled(Local(3, "b"))
+        assert (type(found), str(found)) == (OfUser, "b has 3")
+        assert type(travelled(BaseException("a"))) is Exception
+
+    def test_no_constructor_of_a_user_is_called(self) -> None:
+        error = WithEffects("a")
+        error.colour = "red"  # type: ignore[attr-defined]
+        WithEffects.made.clear()
+        found = travelled(error)
+        assert WithEffects.made == []
+        assert (type(found), found.args, found.colour) == (WithEffects, ("a",), "red")
+
+    def test_nothing_is_imported_and_only_exceptions_are_made(self) -> None:
+        error = type("Imported", (ValueError,), {"__module__": "antigravity"})("a")
+        assert type(travelled(error)) is ValueError
+        named = type("Popen", (ValueError,), {"__module__": "subprocess"})("a")
+        assert type(travelled(named)) is ValueError
+
+    def test_what_fails_when_it_is_told_does_no_harm(self) -> None:
+        class Untold(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+            __repr__ = __str__
+
+        assert isinstance(travelled(Untold(Untold())), Exception)
