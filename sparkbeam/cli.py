@@ -4,6 +4,7 @@ Beam and PySpark are imported by the commands that need them, so that
 ``--help`` and ``--version`` answer at once.
 """
 
+import functools
 import runpy
 import sys
 import traceback
@@ -19,7 +20,7 @@ from sparkbeam import __version__
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.nexmark.command import nexmark
 
-_ARGUMENTS = ("--runner=sparkbeam.SparkRunner", "--spark_explain")
+_RUNNER = "sparkbeam.SparkRunner"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -66,18 +67,19 @@ def explain(
 ) -> None:
     """Show how the Beam program PROGRAM would run on Spark.
 
-    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It runs
-    with the ARGUMENTS and with the runner sparkbeam.SparkRunner, but no
-    pipeline is executed: instead of running, each prints
+    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
+    with the ARGUMENTS and runs to its end, with all that it does outside of
+    pipelines. But no pipeline is executed, whichever runner the program
+    chooses and however: instead of running, each prints
 
     \b
       - your transforms, and the stages that run them,
       - the stages, and how rows travel between them,
       - Spark's own plan of each query.
 
-    For this the program has to build its options from its arguments, as in
-    PipelineOptions(argv). A pipeline that insists on another runner is
-    stopped before it starts.
+    To the program each pipeline is one that has ended well, without metrics
+    and without output. For Spark's plan a session is started if the program
+    has none.
 
     \b
     Examples:
@@ -132,17 +134,6 @@ def _check_target(file: Path) -> None:
         raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint="--save")
 
 
-class _OtherRunner(BaseException):
-    """Stops a program whose pipeline would run elsewhere.
-
-    Not an ``Exception``, so that the program does not take it for a failure of its own.
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 @dataclass(frozen=True)
 class _Program:
     """A Beam program to run in this process."""
@@ -161,13 +152,13 @@ class _Program:
             raise click.BadParameter(f"There is no file '{self.name}'.", param_hint="PROGRAM")
         from sparkbeam.explain import collected
 
-        with collected() as explanations:
+        with collected() as explanations, _on_our_runner() as others:
             ending = self._run()
-        if isinstance(ending, _OtherRunner):
-            raise click.ClickException(
-                f"'{self.name}' has its own choice of runner, {ending.name}, so its pipeline was "
-                "not started. Let it take the runner from its arguments: "
-                "beam.Pipeline(options=PipelineOptions(argv))."
+        for name in dict.fromkeys(others):
+            click.echo(
+                f"Note: '{self.name}' chooses the runner {name} in its code. This is how the "
+                "pipeline would run with sparkbeam.SparkRunner in its place.",
+                err=True,
             )
         if explanations and not isinstance(ending, SparkBeamError):
             if ending is not None:
@@ -181,8 +172,8 @@ class _Program:
 
     def _run(self) -> BaseException | None:
         """Runs the program; returns what it ended with, unless that is success."""
-        with _process_state(), _only_our_runner():
-            sys.argv = [self.name, *self.arguments, *_ARGUMENTS]
+        with _process_state():
+            sys.argv = [self.name, *self.arguments]
             try:
                 if self.is_module:
                     sys.path.insert(0, str(Path.cwd()))
@@ -213,9 +204,8 @@ class _Program:
             )
         if isinstance(ending, SystemExit):
             return click.ClickException(
-                f"'{self.name}' ended with {_named(ending)} before it ran a pipeline. If it "
-                f"refused {_ARGUMENTS[0]}, let it leave the arguments that it does not know to "
-                "Beam: parser.parse_known_args(argv)."
+                f"'{self.name}' ended with {_named(ending)} before it ran a pipeline. "
+                "Give it the arguments with which it runs one."
             )
         click.echo(_users_traceback(ending), err=True, nl=False)
         return click.ClickException(f"'{self.name}' failed before it ran a pipeline.")
@@ -233,25 +223,29 @@ def _process_state() -> Iterator[None]:
 
 
 @contextmanager
-def _only_our_runner() -> Iterator[None]:
-    """Makes pipelines that would run on another runner raise :class:`_OtherRunner`."""
+def _on_our_runner() -> Iterator[list[str]]:
+    """Gives every pipeline our runner; yields the names of others that code has chosen."""
     from apache_beam import Pipeline
 
     from sparkbeam.runner import SparkRunner
 
     beams: Any = Pipeline
-    run = beams.run
+    usual = beams.__init__
+    others: list[str] = []
 
-    def guarded(pipeline: Pipeline, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(pipeline.runner, SparkRunner):
-            raise _OtherRunner(type(pipeline.runner).__name__)
-        return run(pipeline, *args, **kwargs)
+    @functools.wraps(usual)
+    def made(pipeline: Pipeline, runner: Any = None, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(runner, SparkRunner):
+            if runner is not None and runner != _RUNNER:
+                others.append(runner if isinstance(runner, str) else type(runner).__name__)
+            runner = SparkRunner()
+        usual(pipeline, runner, *args, **kwargs)
 
-    beams.run = guarded
+    beams.__init__ = made
     try:
-        yield
+        yield others
     finally:
-        beams.run = run
+        beams.__init__ = usual
 
 
 def _is_missing(error: BaseException, module: str) -> bool:

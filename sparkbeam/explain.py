@@ -75,13 +75,22 @@ _collections: list[list[Explanation]] = []
 
 @contextmanager
 def collected() -> Iterator[list[Explanation]]:
-    """Gathers what :func:`show` is given meanwhile, from any thread."""
+    """Meanwhile no pipeline on our runner is executed, in any thread: each is explained.
+
+    Yields:
+        The explanations, in their order.
+    """
     explanations: list[Explanation] = []
     _collections.append(explanations)
     try:
         yield explanations
     finally:
         _collections.remove(explanations)
+
+
+def is_collecting() -> bool:
+    """Whether pipelines are to be explained rather than executed, as :func:`collected` says."""
+    return bool(_collections)
 
 
 def show(explanation: Explanation) -> None:

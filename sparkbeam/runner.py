@@ -21,7 +21,7 @@ from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.explain import Rehearsal
 from sparkbeam.cancellation import Cancellation
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.explain import Explanation, show
+from sparkbeam.explain import Explanation, is_collecting, show
 from sparkbeam.failures import explained
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
@@ -63,7 +63,7 @@ class SparkRunner(PipelineRunner):
             ConfigurationError: an option or the environment cannot work.
         """
         checked = spark_options.checked(options)
-        if checked.spark_explain:
+        if checked.spark_explain or is_collecting():
             return self._explained(pipeline, options)
         plan = self._plan(pipeline, options)
         session = self.session(options)
