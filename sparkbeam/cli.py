@@ -33,6 +33,9 @@ def main() -> None:
     \b
         python my_pipeline.py --runner=sparkbeam.SparkRunner
 
+    The name 'SparkRunner' alone is Beam's own runner for Spark, which needs a
+    Java job server.
+
     The commands below help to understand what that does, and measure it.
     """  # noqa: D301 - click reads the character.
 

@@ -3,17 +3,28 @@
 import argparse
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
 from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
+from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.spelling import misspelt
 from sparkbeam.worker.logs import LogLevels
 
 AVAILABLE_NOW = "available-now"
 """The value of ``--trigger`` with which a query ends when it has done what is there."""
 
-_INTERVAL = re.compile(r"\d+ *(milliseconds?|seconds?|minutes?|hours?)")
+_INTERVAL = re.compile(r"[0-9]{1,9} *(milliseconds?|seconds?|minutes?|hours?)")
+_LOCAL = r"local(\[(\*|[1-9][0-9]{0,4})(, *[0-9]{1,4})?\])?"
+_MASTER = re.compile(rf"{_LOCAL}|local-cluster\[[0-9, ]+\]|yarn|[a-z][a-z0-9+.-]*://\S+")
+_CONNECT = re.compile(rf"{_LOCAL}|sc://\S+")
+_MOST_PARTITIONS = 1_000_000
+_MOST_SHARDS = 100_000
+_MISSING = ""
+"""Stands for the value of an option that has none."""
 
 
 class SparkBeamOptions(PipelineOptions):
@@ -25,33 +36,35 @@ class SparkBeamOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
+        # What is missing or odd is told by problems(): argparse would print all of Beam's options.
+        add = partial(parser.add_argument, nargs="?", const=_MISSING)
+        add(
             "--spark_master",
             default=None,
             help="Spark master URL, such as spark://host:7077 or local[4]. "
             "Default: the active session's, or else local[*].",
         )
-        parser.add_argument(
+        add(
             "--spark_connect",
             default=None,
             help="Spark Connect URL, such as sc://host:15002. "
             "Cannot be combined with --spark_master.",
         )
-        parser.add_argument(
+        add(
             "--spark_conf",
             action="append",
             default=None,
             metavar="KEY=VALUE",
             help="A Spark setting for the session that the runner creates; repeatable.",
         )
-        parser.add_argument(
+        add(
             "--spark_parallelism",
-            type=int,
+            type=_number,
             default=None,
             help="How many partitions a shuffle has, at least 1. Default: Spark's own "
             "choice by size for groupings, the number of cores for Reshuffle.",
         )
-        parser.add_argument(
+        add(
             "--spark_py_files",
             action="append",
             default=None,
@@ -59,7 +72,7 @@ class SparkBeamOptions(PipelineOptions):
             help="A .py, .zip or .egg file that the workers need to import the "
             "pipeline's functions; repeatable.",
         )
-        parser.add_argument(
+        add(
             "--checkpoint_location",
             default=None,
             metavar="PATH",
@@ -67,7 +80,7 @@ class SparkBeamOptions(PipelineOptions):
             "share. A pipeline that starts over the checkpoint of an earlier run goes on where "
             "that stopped. Default: a temporary folder, for one run only.",
         )
-        parser.add_argument(
+        add(
             "--trigger",
             default=None,
             metavar="WHEN",
@@ -75,23 +88,23 @@ class SparkBeamOptions(PipelineOptions):
             "available-now to process what is there and stop. Default: a micro-batch as soon as "
             "there is something to do.",
         )
-        parser.add_argument(
+        add(
             "--max_batch_elements",
-            type=int,
+            type=_number,
             default=None,
             help="Streaming: about how many elements a micro-batch reads from Beam's unbounded "
             "sources, at least 1. Default: 100000 for each shard.",
         )
-        parser.add_argument(
+        add(
             "--shards",
-            type=int,
+            type=_number,
             default=None,
             help="Streaming: into how many shards keys and their state are divided; fixed for "
             "the life of a checkpoint. Default: the number of cores.",
         )
-        parser.add_argument(
+        add(
             "--spark_progress",
-            choices=["auto", "on", "off"],
+            metavar="{auto,on,off}",
             default="auto",
             help="Show progress while the pipeline runs. auto: when standard error is a terminal.",
         )
@@ -109,37 +122,163 @@ class SparkBeamOptions(PipelineOptions):
 def problems(options: SparkBeamOptions) -> list[str]:
     """What is wrong with the options, one message each."""
     found = []
-    if options.spark_master and options.spark_connect:
-        found.append(
+    for check in (*_CHECKS, _check_levels, _check_names):
+        try:
+            check(options)
+        except ConfigurationError as error:
+            found.append(str(error))
+    return found
+
+
+def _check_places(options: SparkBeamOptions) -> None:
+    master, connect = options.spark_master, options.spark_connect
+    if master is not None and connect is not None:
+        raise ConfigurationError(
             "--spark_master and --spark_connect exclude each other: "
             "give the one that your Spark offers."
         )
-    if options.spark_connect and not options.spark_connect.startswith(("sc://", "local")):
-        found.append(
-            f"--spark_connect={options.spark_connect} is not a Spark Connect URL: "
-            "use sc://host:port."
+    if master is not None:
+        arguments.text("--spark_master", master, "use local[*] or spark://host:port", secret=True)
+        if not _MASTER.fullmatch(master):
+            raise ConfigurationError(
+                f"--spark_master={_shown_url(master)} is no master of Spark: use local[*], "
+                "local[4], spark://host:port, yarn or k8s://…"
+            )
+    if connect is not None:
+        arguments.text("--spark_connect", connect, "use sc://host:port", secret=True)
+        if not _CONNECT.fullmatch(connect):
+            raise ConfigurationError(
+                f"--spark_connect={_shown_url(connect)} is not a Spark Connect URL: "
+                "use sc://host:port."
+            )
+
+
+def _check_settings(options: SparkBeamOptions) -> None:
+    for setting in _several("--spark_conf", options.spark_conf):
+        arguments.text("--spark_conf", setting, "use spark.some.key=value", secret=True)
+        key, separator, _ = setting.partition("=")
+        if not separator or not re.fullmatch(r"spark\.\S+", key):
+            raise ConfigurationError(
+                f"--spark_conf={arguments.shortened(key, 60)}… is not of the form "
+                "spark.some.key=value."
+            )
+
+
+def _check_files(options: SparkBeamOptions) -> None:
+    for path in _several("--spark_py_files", options.spark_py_files):
+        arguments.text("--spark_py_files", path, "use the path of a .py, .zip or .egg file")
+        if not path.endswith((".py", ".zip", ".egg", ".jar")):
+            raise ConfigurationError(
+                f"--spark_py_files={arguments.shown(path)} is no file that Python imports from: "
+                "use a .py, .zip or .egg file; repeat the option for several."
+            )
+        if "://" not in path and not _is_file(path):
+            raise ConfigurationError(
+                f"--spark_py_files={arguments.shown(path)}: there is no such file here. "
+                "Correct the path."
+            )
+
+
+def _check_parallelism(options: SparkBeamOptions) -> None:
+    if options.spark_parallelism is not None:
+        arguments.whole_number(
+            "--spark_parallelism", options.spark_parallelism, least=1, most=_MOST_PARTITIONS
         )
-    if options.spark_parallelism is not None and options.spark_parallelism < 1:
-        found.append(f"--spark_parallelism={options.spark_parallelism} must be at least 1.")
-    for option in ("shards", "max_batch_elements"):
-        value = getattr(options, option)
-        if value is not None and value < 1:
-            found.append(f"--{option}={value} must be at least 1.")
-    if options.trigger not in (None, AVAILABLE_NOW) and not _INTERVAL.fullmatch(options.trigger):
-        found.append(
-            f"--trigger={options.trigger} is neither {AVAILABLE_NOW} nor an interval "
+
+
+def _check_shards(options: SparkBeamOptions) -> None:
+    if options.shards is not None:
+        arguments.whole_number("--shards", options.shards, least=1, most=_MOST_SHARDS)
+
+
+def _check_elements(options: SparkBeamOptions) -> None:
+    if options.max_batch_elements is not None:
+        arguments.whole_number(
+            "--max_batch_elements", options.max_batch_elements, least=1, most=2**31 - 1
+        )
+
+
+def _check_checkpoint(options: SparkBeamOptions) -> None:
+    if options.checkpoint_location is not None:
+        arguments.text(
+            "--checkpoint_location",
+            options.checkpoint_location,
+            "use the path or the URL of a folder, or leave the option out",
+        )
+
+
+def _check_trigger(options: SparkBeamOptions) -> None:
+    given = options.trigger
+    if given is None or given == AVAILABLE_NOW:
+        return
+    if not isinstance(given, str) or not _INTERVAL.fullmatch(given):
+        raise ConfigurationError(
+            f"--trigger={arguments.shown(given)} is neither {AVAILABLE_NOW} nor an interval "
             "such as '10 seconds'."
         )
+
+
+def _check_progress(options: SparkBeamOptions) -> None:
+    arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
+
+
+def _check_explain(options: SparkBeamOptions) -> None:
+    arguments.flag("--spark_explain", options.spark_explain)
+
+
+_CHECKS = (
+    _check_places,
+    _check_settings,
+    _check_files,
+    _check_parallelism,
+    _check_shards,
+    _check_elements,
+    _check_checkpoint,
+    _check_trigger,
+    _check_progress,
+    _check_explain,
+)
+
+
+def _check_levels(options: SparkBeamOptions) -> None:
     for option, value in _log_levels(options):
         if _level(value) is None:
-            found.append(
-                f"--{option}: {value} is not a level: use DEBUG, INFO, WARNING, ERROR or a number."
+            raise ConfigurationError(
+                f"--{option}={arguments.shown(value)} is not a level: "
+                "use DEBUG, INFO, WARNING, ERROR or a number."
             )
-    for setting in options.spark_conf or ():
-        key, separator, _ = setting.partition("=")
-        if not separator or not key.startswith("spark."):
-            found.append(f"--spark_conf={key}… is not of the form spark.some.key=value.")
-    return found
+
+
+def _check_names(options: SparkBeamOptions) -> None:
+    problem = misspelt(options)
+    if problem is not None:
+        raise ConfigurationError(problem)
+
+
+def _several(name: str, values: object) -> Sequence[str]:
+    """The values of an option that may be repeated."""
+    if values is None:
+        return ()
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigurationError(f"{name}: {type(values).__name__} is no list of texts.")
+    return values
+
+
+def _number(text: str) -> object:
+    """A whole number, or the text that is none."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
+
+
+def _shown_url(url: str) -> str:
+    """A URL without what may be secret in it: accounts and parameters."""
+    return arguments.shown(re.split(r"[;?#]", re.sub(r"//[^/]*@", "//…@", url))[0])
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # Such as a name that is too long.
+        return False
 
 
 def log_levels(options: PipelineOptions) -> LogLevels:
@@ -163,8 +302,10 @@ def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:
 
 def _level(value: object) -> int | None:
     """A level by its name or number; None if it is none."""
-    text = str(value).strip().upper()
-    return int(text) if text.isdecimal() else logging.getLevelNamesMapping().get(text)
+    text = str(value).strip().upper() if isinstance(value, (str, int)) else ""
+    if re.fullmatch("[0-9]{1,6}", text):
+        return int(text)
+    return logging.getLevelNamesMapping().get(text)
 
 
 def checked(options: PipelineOptions) -> SparkBeamOptions:

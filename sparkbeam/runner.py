@@ -15,6 +15,7 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
+from sparkbeam import arguments
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
@@ -52,8 +53,20 @@ class SparkRunner(PipelineRunner):
 
     def __init__(self, session: Any = None, *, drain: bool = False) -> None:
         super().__init__()
-        self._session = session
-        self._drain = drain
+        self._session = sessions.checked(session)
+        self._drain = arguments.flag("drain", drain)
+        self._seen: Any = None
+
+    def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
+        """Beam's hook for a transform that is applied.
+
+        Raises:
+            ConfigurationError: with the first transform: an option has a wrong name or value.
+        """
+        if options is not self._seen:
+            spark_options.checked(options)
+            self._seen = options
+        return super().apply(transform, input, options)
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         """Starts the pipeline and returns at once.

@@ -3,10 +3,12 @@
 A session that we did not create is never stopped or reconfigured.
 """
 
+import functools
 import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,32 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from sparkbeam.arguments import shortened, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import SparkBeamOptions, settings
 
+_JAVA = 17
 _JAVA_REMEDY = (
-    "Spark needs Java 17 or newer: install a JDK (for example 'apt-get install "
+    f"Spark needs Java {_JAVA} or newer: install a JDK (for example 'apt-get install "
     "openjdk-17-jre-headless') or point JAVA_HOME at one."
 )
+_JAVA_SECONDS = 20.0
 _CONNECT_SECONDS = 5.0
 _GRPC_SECONDS = 10.0
+
+
+def checked(session: Any) -> Any:
+    """A session that a user gives; None for none.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if session is None or (hasattr(session, "readStream") and not isinstance(session, type)):
+        return session
+    raise ConfigurationError(
+        f"session={shown(session)} is no Spark session: give a SparkSession, such as "
+        "SparkSession.builder.getOrCreate(), or leave it out and use --spark_master."
+    )
 
 
 def obtain(options: SparkBeamOptions) -> SparkSession:
@@ -55,7 +74,7 @@ def _create(options: SparkBeamOptions) -> SparkSession:
         session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
-            f"No Spark session on --spark_master={master}: {_first_line(error)}. "
+            f"No Spark session on --spark_master={shortened(master, 100)}: {_first_line(error)}. "
             "Check the URL and that the installed pyspark matches the cluster's Spark."
         ) from error
     session.sparkContext.setLogLevel("ERROR")
@@ -72,6 +91,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
     if url.startswith("sc://"):
         _require_answer(url, "--spark_connect")
     else:
+        _require_java()
         _use_own_python()
     builder: Any = SparkSession.builder.remote(url)
     for key, value in settings(options).items():
@@ -134,26 +154,59 @@ def _local_memory_mb() -> int:
 
 
 def _require_java() -> None:
+    """Sees to it that a JVM can be started, as Spark's own scripts would.
+
+    Raises:
+        ConfigurationError: there is none, or one that is too old.
+    """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
+    place = f" at JAVA_HOME={shown(home)}" if home else ""
+    if java is None or not Path(java).is_file():
+        raise ConfigurationError(f"No Java found{place}. {_JAVA_REMEDY}")
+    version = _java_version(java)
+    if version is not None and version < _JAVA:
         raise ConfigurationError(
-            f"No Java found{f' at JAVA_HOME={home}' if home else ''}. {_JAVA_REMEDY}"
+            f"Java {version} found{place or f' at {shown(java)}'}. {_JAVA_REMEDY}"
         )
+
+
+@functools.cache
+def _java_version(java: str) -> int | None:
+    """The major version of a Java; None if it does not tell.
+
+    Raises:
+        ConfigurationError: it cannot be started.
+    """
+    try:
+        # What it writes is in the language and the encoding of the machine.
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, timeout=_JAVA_SECONDS, check=False
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise ConfigurationError(
+            f"The Java at {shown(java)} cannot be started ({_first_line(error)}). {_JAVA_REMEDY}"
+        ) from None
+    # Java 8 calls itself 1.8.
+    found = re.search(rb'version "(?:1\.)?([0-9]{1,4})', done.stderr + done.stdout)
+    return int(found.group(1)) if found else None
 
 
 def _require_answer(url: str, option: str) -> None:
     """Fails fast where nobody listens; Spark itself would retry for minutes."""
+    problem: Exception | None = None
     for address in url.split("://", 1)[1].split(","):
-        parts = urlsplit(f"//{address.split(';')[0]}")
-        port = parts.port or (15002 if option == "--spark_connect" else 7077)
         try:
-            with socket.create_connection((parts.hostname or "", port), _CONNECT_SECONDS):
+            parts = urlsplit(f"//{address.split(';')[0]}")
+            port = parts.port or (15002 if option == "--spark_connect" else 7077)
+            if not parts.hostname:
+                raise ValueError("there is no name of a host")
+            with socket.create_connection((parts.hostname, port), _CONNECT_SECONDS):
                 return
         except (OSError, ValueError) as error:
             problem = error
     raise ConfigurationError(
-        f"Nobody answers at {option}={_without_token(url)} ({problem}). "
+        f"Nobody answers at {option}={_without_token(url)} ({shortened(str(problem), 80)}). "
         "Start the server or correct the URL."
     )
 
@@ -171,11 +224,11 @@ def _require_spark_connect(url: str) -> None:
 
 
 def _without_token(url: str) -> str:
-    return url.split(";", 1)[0]
+    return shortened(url.split(";", 1)[0], 100)
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
+    return shortened(str(error).strip().split("\n", 1)[0], 200)
 
 
 def is_connect(session: Any) -> bool:

@@ -139,6 +139,9 @@ BUILD = """
         pipeline | "Words" >> beam.Create(["a", "b"]) | "Sign" >> beam.Map(leave_a_sign)
         return pipeline
 
+    class Session:
+        readStream = None
+
     STREAMING = PipelineOptions(streaming=True)
 """
 
@@ -161,7 +164,7 @@ class TestNothingIsExecuted:
             "build(beam.Pipeline(runner='sparkbeam.SparkRunner')).run()",
             "build(beam.Pipeline('sparkbeam.SparkRunner')).run().wait_until_finish()",
             "with beam.Pipeline(runner=SparkRunner()) as pipeline: build(pipeline)",
-            "build(beam.Pipeline(SparkRunner(session=object()), STREAMING)).run()",
+            "build(beam.Pipeline(SparkRunner(session=Session()), STREAMING)).run()",
             "with beam.Pipeline(runner='DirectRunner') as pipeline: build(pipeline)",
             "build(beam.Pipeline(runner='FnApiRunner')).run()",
             "build(beam.Pipeline(argv=['--runner=PrismRunner'])).run()",

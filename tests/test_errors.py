@@ -12,6 +12,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
+from sparkbeam import session as sessions
+from sparkbeam.options import checked
 
 
 def run(build: Any, *arguments: str) -> Any:
@@ -201,12 +203,41 @@ class TestOptions:
             ("--spark_parallelism=0", "--spark_parallelism=0 must be at least 1"),
             ("--spark_conf=shuffle", "--spark_conf=shuffle… is not of the form"),
             ("--spark_connect=http://x", "is not a Spark Connect URL"),
+            ("--spark_maser=local[2]", "There is no option --spark_maser: use --spark_master."),
+            ("--checkpoint-locaton=/x", "use --checkpoint_location."),
+            ("--triger=available-now", "use --trigger."),
+            ("--shard=3", "There is no option --shard: use --shards."),
+            ("--spark_color=red", "There is no option --spark_color"),
+            ("--spark_master_url=local[2]", "an option of Beam's own runner for Spark"),
+            ("--spark_version=2", "an option of Beam's own runner for Spark"),
         ],
     )
     def test_a_wrong_value_is_an_error_with_the_option(self, argument: str, message: str) -> None:
         with pytest.raises(ConfigurationError) as caught:
             run(lambda p: p | beam.Create([1]), argument)
         assert message in str(caught.value)
+
+    def test_a_wrong_name_is_an_error_also_without_a_command_line(self) -> None:
+        with pytest.raises(ConfigurationError, match="use --checkpoint_location"):
+            checked(PipelineOptions([], checkpointlocation="/x"))
+
+    def test_an_option_of_the_program_itself_is_none_of_ours(self) -> None:
+        checked(PipelineOptions(["--input=a", "--num_shards=3", "shard", "--", "--spark_maser"]))
+
+    def test_an_option_that_looks_like_ours_can_be_declared(self) -> None:
+        class Sharding(PipelineOptions):  # type: ignore[misc]
+            @classmethod
+            def _add_argparse_args(cls, parser: Any) -> None:
+                parser.add_argument("--shard", dest="part", action="store_true")
+                parser.add_argument("--spark_color")
+
+        assert Sharding(["--shard"]).part
+        checked(PipelineOptions(["--shard", "--spark_color", "red"]))
+
+    def test_an_error_comes_with_the_first_transform(self) -> None:
+        pipeline = beam.Pipeline(SparkRunner(), PipelineOptions(["--shards=many"]))
+        with pytest.raises(ConfigurationError, match="--shards='many' must be a whole number"):
+            pipeline | beam.Create([1])
 
     def test_master_and_connect_exclude_each_other(self) -> None:
         with pytest.raises(ConfigurationError, match="exclude each other"):
@@ -248,11 +279,57 @@ def error_of_program(*arguments: str, **environment: str) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
+def java_that_says(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> Path:
+    """Makes JAVA_HOME a folder with a stand-in for Java."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(folder))
+    return java
+
+
 class TestEnvironment:
     def test_without_java_the_remedy_is_named(self, tmp_path: Path) -> None:
         message = error_of_program(JAVA_HOME=str(tmp_path))
         assert "No Java found" in message
         assert "Java 17" in message
+
+    @pytest.mark.parametrize(
+        ("banner", "version"),
+        [
+            ('openjdk version "11.0.22" 2024-01-16', "Java 11 found at JAVA_HOME="),
+            ('java version "1.8.0_292"', "Java 8 found at JAVA_HOME="),
+        ],
+    )
+    def test_an_old_java_is_told_before_spark_starts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, banner: str, version: str
+    ) -> None:
+        java_that_says(tmp_path, monkeypatch, f"echo '{banner}' >&2")
+        with pytest.raises(ConfigurationError, match="Spark needs Java 17 or newer") as caught:
+            sessions._require_java()
+        assert version in str(caught.value)
+
+    @pytest.mark.parametrize("line", ["echo 'openjdk version \"21\"' >&2", "echo JVM of ours"])
+    def test_a_java_that_is_new_enough_or_does_not_say_is_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+    ) -> None:
+        java_that_says(tmp_path, monkeypatch, line)
+        sessions._require_java()
+
+    def test_a_java_that_cannot_be_started_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        java_that_says(tmp_path, monkeypatch, "").chmod(0o644)
+        with pytest.raises(ConfigurationError, match=r"cannot be started .*Permission"):
+            sessions._require_java()
+
+    @pytest.mark.parametrize(
+        "url", ["spark://host:99999", "spark://:7077", "spark://[::1", "spark://a,b:x"]
+    )
+    def test_a_url_that_leads_nowhere_is_an_error_of_one_line(self, url: str) -> None:
+        with pytest.raises(ConfigurationError, match="Nobody answers at --spark_master="):
+            sessions._require_answer(url, "--spark_master")
 
     def test_an_unreachable_master_fails_fast(self) -> None:
         message = error_of_program("--spark_master=spark://127.0.0.1:9")

@@ -19,9 +19,15 @@ def require_spark(pipeline: Pipeline, name: str) -> None:
     if not isinstance(pipeline.runner, SparkRunner):
         raise ConfigurationError(
             f"{name} runs on sparkbeam.SparkRunner alone, and the pipeline's runner is "
-            f"{type(pipeline.runner).__name__}: choose --runner=sparkbeam.SparkRunner, "
+            f"{_full_name(pipeline.runner)}: choose --runner=sparkbeam.SparkRunner, "
             "or a transform of Beam's own."
         )
+
+
+def _full_name(runner: object) -> str:
+    """With the package, as Beam's own runner for Spark has the same name as ours."""
+    kind = type(runner)
+    return f"{kind.__module__.partition('.')[0]}'s {kind.__name__}"
 
 
 def session_of(pipeline: Pipeline) -> Any:
