@@ -7,6 +7,8 @@ neither an import of Beam nor one of PySpark.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sparkbeam.version import __version__
+
 if TYPE_CHECKING:
     from sparkbeam.errors import (
         ConfigurationError,
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from sparkbeam.options import SparkBeamOptions
     from sparkbeam.result import SparkPipelineResult
     from sparkbeam.runner import SparkRunner
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "ConfigurationError": "sparkbeam.errors",
@@ -38,6 +38,7 @@ __all__ = [
     "SparkPipelineResult",
     "SparkRunner",
     "UnsupportedTransform",
+    "__version__",
 ]
 
 

@@ -19,6 +19,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.functions import is_create
+from sparkbeam.plan.identity import steady_order
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN
 
@@ -264,7 +265,7 @@ def _as_executed(
     items: list[_Item], transforms: Callable[[_Item], list[beam_runner_api_pb2.PTransform]]
 ) -> list[_Item]:
     """Each item behind those whose output it reads, else by the label of its first transform."""
-    by_label = sorted(items, key=lambda item: transforms(item)[0].unique_name)
+    by_label = sorted(items, key=lambda item: steady_order(transforms(item)[0].unique_name))
     producer = {
         pcoll: number
         for number, item in enumerate(by_label)

@@ -1,6 +1,7 @@
 """A plan as one Structured Streaming query: source, layers, sink."""
 
 import json
+import logging
 import tempfile
 import threading
 import uuid
@@ -10,7 +11,12 @@ from typing import Any
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError, PipelineCancelled
 from sparkbeam.options import AVAILABLE_NOW
-from sparkbeam.plan.fingerprint import differences, fingerprint
+from sparkbeam.plan.fingerprint import (
+    differences,
+    fingerprint,
+    other_versions,
+    unreadable_format,
+)
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
@@ -28,6 +34,7 @@ from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
 from sparkbeam.worker.streaming.rows import DDL
 
+_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
 _REMOTE_POLL_SECONDS = 0.2
 _PIPELINE = "pipeline.json"
@@ -171,20 +178,36 @@ class StreamingExecution:
         """Sees to it that the checkpoint, if there is one, is of this pipeline.
 
         Raises:
-            ConfigurationError: the pipeline has changed so that its state does not fit.
+            ConfigurationError: the pipeline has changed so that its state does not fit, or
+                another version has written it in a form that this one does not read.
         """
         now = fingerprint(self._topology, len(self._shards))
-        stored = _stored_pipeline(self._files, self._checkpoint)
-        if stored is None:
-            self._files.write(_PIPELINE, json.dumps(now).encode())
-            return
-        found = differences(json.loads(stored), now)
+        content = _stored_pipeline(self._files, self._checkpoint)
+        stored = json.loads(content) if content is not None else now
+        unreadable = unreadable_format(stored)
+        if unreadable is not None:
+            raise ConfigurationError(
+                f"--checkpoint_location={self._checkpoint} cannot be gone on from: {unreadable}. "
+                "Drain it with the version that wrote it (sparkbeam drain), or start with another "
+                "--checkpoint_location."
+            )
+        found = differences(stored, now)
         if found:
+            more = len(found) - _MOST_DIFFERENCES
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} holds the state of another pipeline: "
-                f"{'; '.join(found[:_MOST_DIFFERENCES])}. "
+                f"{'; '.join(found[:_MOST_DIFFERENCES])}{f'; and {more} more' * (more > 0)}. "
                 "Undo the change, or start with another --checkpoint_location."
             )
+        versions = other_versions(stored, now)
+        if versions:
+            _LOG.warning(
+                "The checkpoint %s was written by other versions, and goes on: %s.",
+                self._checkpoint,
+                ", ".join(versions),
+            )
+        if content is None or versions:
+            self._files.write(_PIPELINE, json.dumps(now).encode())
 
     def _is_done(self, query: Any) -> bool:
         """Whether the last micro-batch has been committed."""

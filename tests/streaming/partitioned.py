@@ -51,7 +51,7 @@ class Rows:
         self._layer = layer
         return self
 
-    def run(self, table: pa.Table, state: Any) -> pa.Table:
+    def run(self, table: pa.Table, state: Any, chance: Any) -> pa.Table:
         """As an operator over the ticks."""
         tick = next(row["value"] for row in table.to_pylist() if row["tag"] == TICK_TAG)
         number = load(tick).number - 1

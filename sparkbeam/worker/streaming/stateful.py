@@ -13,6 +13,7 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 
+from sparkbeam.plan.identity import steady
 from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sources import KeyedSource
@@ -115,6 +116,12 @@ class StoredTimers(Timers):
     moment: Moment
     encode_window: Callable[[BoundedWindow], bytes]
 
+    def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+        super().__init__(descriptor)
+        # A record knows the step by a name that it also has when its program starts again.
+        self._stored = {(step, name): (steady(step), name) for step, name in self.streams}
+        self._known = {stored: family for family, stored in self._stored.items()}
+
     def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
         self.collect()
         for domain, limit in (
@@ -127,14 +134,15 @@ class StoredTimers(Timers):
                     forget_user_state(self.record, payload)
                     continue
                 family, encoded = payload
-                yield self._message(family, encoded)
+                yield self._message(self._known[family], encoded)
                 self.collect()
 
     def collect(self) -> None:
         """Takes what the DoFns have set and cleared into the record at hand."""
         for family, timer in self._settings():
             window = self.encode_window(timer.windows[0])
-            timer_id = _timer_id(family, timer.dynamic_timer_tag, window)
+            stored = self._stored[family]
+            timer_id = _timer_id(stored, timer.dynamic_timer_tag, window)
             if timer.clear_bit:
                 self.record.clear_timer(timer_id)
                 continue
@@ -143,7 +151,7 @@ class StoredTimers(Timers):
                 self.domain[family],
                 min(timer.fire_timestamp.micros, MAX_MICROS),
                 timer.hold_timestamp.micros,
-                (family, self._encoded(family, timer)),
+                (stored, self._encoded(family, timer)),
             )
 
 

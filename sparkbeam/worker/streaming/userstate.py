@@ -15,6 +15,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.core import CombineFn
 from apache_beam.transforms.window import BoundedWindow
 
+from sparkbeam.plan.identity import steady
 from sparkbeam.worker.sinks import window_key
 from sparkbeam.worker.state import DONE, Done
 from sparkbeam.worker.streaming.records import Record
@@ -143,7 +144,8 @@ def user_cell(transform_id: str, name: str, window: bytes) -> bytes:
     A state is known by a hash: the name of a transform is longer than most values, and would
     be there once for each. In a record there are few, so that two of them never meet.
     """
-    digest = hashlib.blake2b(f"{transform_id}\0{name}".encode(), digest_size=_NAME_BYTES).digest()
+    named = f"{steady(transform_id)}\0{name}".encode()
+    digest = hashlib.blake2b(named, digest_size=_NAME_BYTES).digest()
     return _USER + window_key(window, digest)
 
 

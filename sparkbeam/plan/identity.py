@@ -1,0 +1,175 @@
+"""What an object is, in words that are the same in each process that makes it again.
+
+State is written by coders and CombineFns that travel as pickles, whose bytes differ from one
+process to the next. So what they are is told by the names of their classes and functions, and by
+what of their attributes cannot differ by chance. A function without a name of its own, a lambda or
+one within another, is told by a digest of its bytecode, which knows no file, line or label.
+"""
+
+import enum
+import functools
+import hashlib
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from apache_beam.utils.timestamp import Duration, Timestamp
+from google.protobuf.message import Message
+
+_LONGEST = 160
+_DEEPEST = 8
+_OWN = ("apache_beam", "sparkbeam")
+_UNTOLD = frozenset(["_type_hints", "_impl"])
+_PLACE = re.compile(r"<lambda at [^>]*>")
+_CELL = re.compile(r"(^|/)\[[^\]/]*\]: ")
+_CODE = re.compile(r"#[0-9a-f]{8}\b")
+
+
+@functools.cache
+def steady(label: str) -> str:
+    """A label without the cells of a notebook and the lines of code in it.
+
+    They change where what a step does has not.
+    """
+    return _CELL.sub(r"\1", _PLACE.sub("<lambda>", label))
+
+
+def steady_order(label: str) -> tuple[str, list[int]]:
+    """What labels are sorted by, so that steps keep their order when lines or cells move."""
+    return steady(label), [int(number) for number in re.findall("[0-9]+", label)]
+
+
+def without_code(text: str) -> str:
+    """An identity without its digests of bytecode, which another version of Python writes anew."""
+    return _CODE.sub("#", text)
+
+
+def identity(value: Any) -> str:
+    """What a value is; of an object its class, and the attributes that tell it from others.
+
+    Of a user's objects only numbers, functions and classes are told: a text may be made up
+    anew in each process, and what a method does may change, as functions may.
+    """
+    return shortened(_told(value, 0))
+
+
+def shortened(text: str) -> str:
+    """A text that is not long; two that differ stay different."""
+    if len(text) <= _LONGEST:
+        return text
+    digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    return f"{text[:_LONGEST]}… ({digest})"
+
+
+def _told(value: Any, depth: int) -> str:
+    if depth > _DEEPEST:
+        return "…"
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    if isinstance(value, type):
+        return _name(value)
+    if isinstance(value, enum.Enum):
+        return f"{_name(type(value))}.{value.name}"
+    if isinstance(value, Duration | Timestamp):
+        return f"{value.micros} us"
+    if isinstance(value, types.MethodType):
+        return f"{_told(value.__self__, depth + 1)}.{value.__name__}"
+    if isinstance(value, functools.partial):
+        return f"partial({_listed([value.func, *value.args, value.keywords], depth)})"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _function(value, depth)
+    if isinstance(value, Mapping):
+        pairs = sorted((_told(k, depth + 1), _told(v, depth + 1)) for k, v in value.items())
+        return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(_told(item, depth + 1) for item in value)) + "}"
+    if isinstance(value, list | tuple):
+        return f"({_listed(value, depth)})"
+    if isinstance(value, Message):
+        return f"{type(value).__name__} {value.SerializeToString(deterministic=True).hex()}"
+    return _object(value, depth)
+
+
+def _listed(values: Iterable[Any], depth: int) -> str:
+    return ", ".join(_told(value, depth + 1) for value in values)
+
+
+def _object(value: Any, depth: int) -> str:
+    name = _name(type(value))
+    is_own = type(value).__module__.startswith(_OWN)
+    attributes = [
+        f"{attribute.lstrip('_')}={_told(content, depth + 1)}"
+        for attribute, content in sorted(_attributes(value).items())
+        if attribute not in _UNTOLD and (is_own or _is_steady(content))
+    ]
+    return f"{name}({', '.join(attributes)})" if attributes else name
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    getter = getattr(type(value), "__getstate__", None)
+    state: Any = None
+    if getter is not None and getter is not getattr(object, "__getstate__", None):
+        state = value.__getstate__()
+    if not isinstance(state, dict):
+        state = getattr(value, "__dict__", {})
+    return state
+
+
+def _is_steady(content: Any) -> bool:
+    """Whether an attribute of a user's object tells something that is not made up by chance."""
+    if content is None or isinstance(content, bool | int | type | enum.Enum):
+        return True
+    if callable(content) and hasattr(content, "__qualname__"):
+        return True
+    return type(content).__module__.startswith(_OWN)
+
+
+def _name(kind: Any) -> str:
+    module, name = kind.__module__, kind.__qualname__
+    # What a program itself defines has another module where it is imported, or in a notebook.
+    is_plain = module in ("builtins", "__main__") or module.startswith(_OWN)
+    return name if is_plain else f"{module}.{name}"
+
+
+def _function(function: Callable[..., Any], depth: int) -> str:
+    name = function.__qualname__
+    code = getattr(function, "__code__", None)
+    if code is None or not ("<lambda>" in name or "<locals>" in name):
+        module = getattr(function, "__module__", None)
+        return name if module in (None, "builtins", "__main__") else f"{module}.{name}"
+    digest = hashlib.blake2b(digest_size=4)
+    for part in _code(code):
+        digest.update(part.encode() + b"\0")
+    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    bound = [*(function.__defaults__ or ()), *cells]
+    for content in bound:
+        if content is not function and _is_steady(content):
+            digest.update(_told(content, depth + 1).encode() + b"\0")
+    return f"{name.rpartition('.')[2]}#{digest.hexdigest()}"
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - an empty one raises
+    except ValueError:
+        return False
+    return True
+
+
+def _code(code: types.CodeType) -> Iterator[str]:
+    """All of a function's bytecode that does not tell where it stands."""
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_freevars, code.co_cellvars))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code(constant)
+        elif isinstance(constant, frozenset):
+            yield repr(sorted(map(repr, constant)))
+        elif not (isinstance(constant, str) and "<locals>" in constant):
+            yield repr(constant)
+
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""The version of Python whose bytecode the digests are of."""

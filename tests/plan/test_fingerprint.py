@@ -1,0 +1,569 @@
+"""What a checkpoint tells of a program that has changed, and of one that has not."""
+
+import os
+import re
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import BytesCoder, FloatCoder, PickleCoder, StrUtf8Coder, VarIntCoder
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import environments
+from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn, TopCombineFn
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    AfterWatermark,
+    Repeatedly,
+)
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+    StateSpec,
+    TimerSpec,
+    on_timer,
+)
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    NonMergingWindowFn,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+)
+
+from sparkbeam.plan.fingerprint import (
+    STATE_FORMAT,
+    differences,
+    fingerprint,
+    other_versions,
+    unreadable_format,
+)
+from sparkbeam.plan.identity import identity, steady
+from sparkbeam.plan.layers import topology
+from sparkbeam.plan.translate import translate
+
+Build = Callable[[beam.PCollection], Any]
+"""Adds steps to pairs of a text and a number."""
+
+PAIRS = typing.Tuple[str, int]  # noqa: UP006 - Beam's type hints
+
+
+def taken(build: Build, shards: int = 2) -> dict[str, Any]:
+    """The fingerprint of a pipeline."""
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    build(pipeline | "Create" >> beam.Create([("a", 1)]).with_output_types(PAIRS))
+    proto = pipeline.to_runner_api(
+        default_environment=environments.EmbeddedPythonEnvironment.default()
+    )
+    return fingerprint(topology(translate(proto, streaming=True)), shards)
+
+
+class Point(typing.NamedTuple):
+    x: int
+    name: str
+
+
+class WiderPoint(typing.NamedTuple):
+    x: int
+    name: str
+    y: float
+
+
+for _row in (Point, WiderPoint):
+    beam.coders.registry.register_coder(_row, beam.coders.RowCoder)
+
+
+class Total(beam.CombineFn):
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
+        self.made_up = os.urandom(8).hex()
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add_input(self, total: int, number: int) -> int:
+        return total + number
+
+    def merge_accumulators(self, totals: Any) -> int:
+        return sum(totals)
+
+    def extract_output(self, total: int) -> int:
+        return total
+
+
+class OtherTotal(Total):
+    pass
+
+
+class ByParity(NonMergingWindowFn):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def assign(self, context: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def get_window_coder(self) -> Any:
+        return FixedWindows(1).get_window_coder()
+
+
+def grouped(pairs: beam.PCollection) -> beam.PCollection:
+    return pairs | beam.GroupByKey() | "Group" >> beam.Map(lambda group: group)
+
+
+def windowed(windows: Any, **arguments: Any) -> Build:
+    return lambda pairs: grouped(pairs | beam.WindowInto(windows, **arguments))
+
+
+def triggered(trigger: Any, mode: Any = AccumulationMode.DISCARDING) -> Build:
+    return windowed(GlobalWindows(), trigger=trigger, accumulation_mode=mode)
+
+
+def combined(fn: Any) -> Build:
+    return lambda pairs: pairs | "Sum" >> beam.CombinePerKey(fn)
+
+
+def stateful(spec: StateSpec, timer: TimerSpec | None = None) -> Build:
+    class Keep(beam.DoFn):
+        def process(
+            self, element: tuple[str, Any], state: Any = beam.DoFn.StateParam(spec)
+        ) -> Iterator[Any]:
+            yield element
+
+    class KeepWithTimer(beam.DoFn):
+        def process(
+            self,
+            element: tuple[str, Any],
+            state: Any = beam.DoFn.StateParam(spec),
+            soon: Any = beam.DoFn.TimerParam(timer or TimerSpec("t", TimeDomain.WATERMARK)),
+        ) -> Iterator[Any]:
+            yield element
+
+        @on_timer(timer or TimerSpec("t", TimeDomain.WATERMARK))
+        def fire(self) -> None:
+            pass
+
+    return lambda pairs: pairs | "Keep" >> beam.ParDo(KeepWithTimer() if timer else Keep())
+
+
+def grouped_as(key: Any, value: Any) -> Build:
+    return lambda pairs: grouped(
+        pairs | beam.Map(lambda pair: pair).with_output_types(typing.Tuple[key, value])  # noqa: UP006
+    )
+
+
+def with_side_input(kind: Any, number: Any = 1) -> Build:
+    def build(pairs: beam.PCollection) -> None:
+        side = pairs.pipeline | "Side" >> beam.Create([("k", number)])
+        _ = pairs | "Ask" >> beam.Map(lambda pair, asked: pair, kind(side))
+
+    return build
+
+
+class Range(beam.RestrictionProvider):
+    coder: Any = PickleCoder()
+
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, 1)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return 1
+
+    def restriction_coder(self) -> Any:
+        return self.coder
+
+
+class OtherRange(Range):
+    pass
+
+
+class TextRange(Range):
+    coder = StrUtf8Coder()
+
+
+def splittable(provider: Any) -> Build:
+    class Read(beam.DoFn):
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self, element: Any, tracker: Any = beam.DoFn.RestrictionParam(provider)
+        ) -> Iterator[Any]:
+            yield element
+
+    return lambda pairs: pairs | "Read" >> beam.ParDo(Read())
+
+
+def two(*steps: str) -> Build:
+    def build(pairs: beam.PCollection) -> None:
+        for step in steps:
+            _ = pairs | f"By key {step}" >> beam.GroupByKey() | step >> beam.Keys()
+
+    return build
+
+
+WATERMARK, REAL = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
+BAG = BagStateSpec("s", VarIntCoder())
+
+TOLD: dict[str, tuple[Build, Build, str]] = {
+    "bag: VarInt to Bytes": (
+        stateful(BAG),
+        stateful(BagStateSpec("s", BytesCoder())),
+        "step 'Keep': its state 's' was bag of varint and is bag of bytes",
+    ),
+    "value: Utf8 to Bytes": (
+        stateful(ReadModifyWriteStateSpec("s", StrUtf8Coder())),
+        stateful(ReadModifyWriteStateSpec("s", BytesCoder())),
+        "was read modify write of string_utf8 and is read modify write of bytes",
+    ),
+    "set: coder": (
+        stateful(SetStateSpec("s", VarIntCoder())),
+        stateful(SetStateSpec("s", StrUtf8Coder())),
+        "was set of varint and is set of string_utf8",
+    ),
+    "value: a pickled coder": (
+        stateful(ReadModifyWriteStateSpec("s", VarIntCoder())),
+        stateful(ReadModifyWriteStateSpec("s", PickleCoder())),
+        "is read modify write of PickleCoder",
+    ),
+    "value: another class of rows": (
+        stateful(ReadModifyWriteStateSpec("s", beam.coders.registry.get_coder(Point))),
+        stateful(ReadModifyWriteStateSpec("s", beam.coders.registry.get_coder(WiderPoint))),
+        r"row\(x: int64, name: string\) and is read modify write of row\(x: int64, .*y: double\)",
+    ),
+    "combining state: sum to ToList": (
+        stateful(CombiningValueStateSpec("s", sum)),
+        stateful(CombiningValueStateSpec("s", ToListCombineFn())),
+        "fn=sum.*and is combining of ToListCombineFn",
+    ),
+    "combining state: coder": (
+        stateful(CombiningValueStateSpec("s", VarIntCoder(), sum)),
+        stateful(CombiningValueStateSpec("s", FloatCoder(), sum)),
+        "varint and is combining of .* double",
+    ),
+    "combining state: sum to max": (
+        stateful(CombiningValueStateSpec("s", sum)),
+        stateful(CombiningValueStateSpec("s", max)),
+        "fn=sum.*fn=max",
+    ),
+    "bag to value": (
+        stateful(BAG),
+        stateful(ReadModifyWriteStateSpec("s", VarIntCoder())),
+        "was bag of varint and is read modify write of varint",
+    ),
+    "bag to set": (stateful(BAG), stateful(SetStateSpec("s", VarIntCoder())), "is set of varint"),
+    "state: another name": (
+        stateful(BAG),
+        stateful(BagStateSpec("z", VarIntCoder())),
+        "step 'Keep' has no state 's' any more.*has a new state 'z', bag of varint",
+    ),
+    "a timer more": (
+        stateful(BAG),
+        stateful(BAG, TimerSpec("soon", WATERMARK)),
+        "has a new timer 'soon', event_time",
+    ),
+    "a timer less": (
+        stateful(BAG, TimerSpec("soon", WATERMARK)),
+        stateful(BAG),
+        "has no timer 'soon' any more",
+    ),
+    "timer: domain": (
+        stateful(BAG, TimerSpec("soon", WATERMARK)),
+        stateful(BAG, TimerSpec("soon", REAL)),
+        "its timer 'soon' was event_time and is processing_time",
+    ),
+    "group: key coder": (
+        grouped_as(str, int),
+        grouped_as(bytes, int),
+        "its key coder was string_utf8 and is bytes",
+    ),
+    "group: value coder": (
+        grouped_as(str, int),
+        grouped_as(str, float),
+        "its value coder was varint and is double",
+    ),
+    "group: fields of a row": (
+        grouped_as(str, Point),
+        grouped_as(str, WiderPoint),
+        r"its value coder was row\(x: int64, name: string\) and is row",
+    ),
+    "group: a part of a value": (
+        grouped_as(str, typing.Tuple[int, str]),  # noqa: UP006
+        grouped_as(str, typing.Tuple[int, bytes]),  # noqa: UP006
+        r"was kv\(varint, string_utf8\) and is kv\(varint, bytes\)",
+    ),
+    "group: optional": (
+        grouped_as(str, int),
+        grouped_as(str, typing.Optional[int]),  # noqa: UP045
+        "its value coder was varint and is",
+    ),
+    "an element that waits for a side input": (
+        lambda pairs: with_side_input(beam.pvalue.AsIter)(pairs),
+        lambda pairs: with_side_input(beam.pvalue.AsIter)(pairs | beam.Keys()),
+        r"its elements was kv\(string_utf8, varint\) and is string_utf8",
+    ),
+    "windows: size": (
+        windowed(FixedWindows(10)),
+        windowed(FixedWindows(20)),
+        "its windows was .*10000000 us.* and is .*20000000 us",
+    ),
+    "windows: offset": (
+        windowed(FixedWindows(10)),
+        windowed(FixedWindows(10, 3)),
+        "offset=0 us.*offset=3000000 us",
+    ),
+    "windows: kind": (
+        windowed(FixedWindows(10)),
+        windowed(SlidingWindows(10, 5)),
+        "FixedWindows.*SlidingWindows",
+    ),
+    "windows: gap": (windowed(Sessions(10)), windowed(Sessions(30)), "gap_size=30000000 us"),
+    "windows: the user's, with a number": (
+        windowed(ByParity(1)),
+        windowed(ByParity(2)),
+        r"ByParity\(size=1\) and is .*ByParity\(size=2\)",
+    ),
+    "windows: of a stateful DoFn": (
+        lambda pairs: stateful(BAG)(pairs | beam.WindowInto(FixedWindows(1))),
+        lambda pairs: stateful(BAG)(pairs | beam.WindowInto(FixedWindows(2))),
+        "step 'Keep': its windows",
+    ),
+    "trigger: count": (
+        triggered(Repeatedly(AfterCount(2))),
+        triggered(Repeatedly(AfterCount(3))),
+        "its trigger was repeat .*element_count: 2.* and is repeat",
+    ),
+    "trigger: kind": (
+        triggered(Repeatedly(AfterCount(2))),
+        triggered(AfterWatermark(early=AfterCount(2))),
+        "is after_end_of_window",
+    ),
+    "accumulation mode": (
+        triggered(Repeatedly(AfterCount(2))),
+        triggered(Repeatedly(AfterCount(2)), AccumulationMode.ACCUMULATING),
+        "its accumulation mode was discarding and is accumulating",
+    ),
+    "allowed lateness": (
+        windowed(FixedWindows(10)),
+        windowed(FixedWindows(10), allowed_lateness=5),
+        "its allowed lateness was 0 ms and is 5000 ms",
+    ),
+    "timestamp combiner": (
+        windowed(FixedWindows(10)),
+        windowed(FixedWindows(10), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST),
+        "its timestamp combiner was end_of_window and is earliest_in_pane",
+    ),
+    "combine: sum to max": (combined(sum), combined(max), "its CombineFn was .*fn=sum.*fn=max"),
+    "combine: to a mean": (combined(sum), combined(MeanCombineFn()), "is MeanCombineFn"),
+    "combine: how many": (combined(TopCombineFn(2)), combined(TopCombineFn(3)), "n=2.*n=3"),
+    "combine: a number of the user's": (
+        combined(Total(1)),
+        combined(Total(2)),
+        r"Total\(size=1\) and is .*Total\(size=2\)",
+    ),
+    "combine: class": (combined(Total()), combined(OtherTotal()), r"Total.* and is .*OtherTotal"),
+    "combine: a lambda that does something else": (
+        combined(lambda numbers: sum(numbers)),
+        combined(lambda numbers: 2 * sum(numbers)),
+        "<lambda>#",
+    ),
+    "combine: no combine": (
+        combined(sum),
+        lambda pairs: pairs | beam.GroupByKey() | "Sum" >> beam.Keys(),
+        "step 'Sum' has no CombineFn any more",
+    ),
+    "side input: kind": (
+        with_side_input(beam.pvalue.AsIter),
+        with_side_input(beam.pvalue.AsMultiMap),
+        "side_iterable of .* and is side_multimap of",
+    ),
+    "side input: coder": (
+        with_side_input(beam.pvalue.AsIter),
+        with_side_input(beam.pvalue.AsIter, "text"),
+        r"side_iterable of kv\(string_utf8, varint\).*kv\(string_utf8, string_utf8\)",
+    ),
+    "restrictions: coder": (
+        splittable(Range()),
+        splittable(TextRange()),
+        "its restrictions was .*PickleCoder.* and is .*string_utf8",
+    ),
+    "restrictions: provider": (splittable(Range()), splittable(OtherRange()), "OtherRange"),
+    "a step more": (two("A"), two("A", "B"), "step 'B' is new"),
+    "a step less": (two("A", "B"), two("A"), "step 'B' is gone"),
+    "a step by another name": (two("A"), two("B"), "step 'A' is gone; step 'B' is new"),
+    "a Create more": (
+        two("A"),
+        lambda pairs: (two("A")(pairs), pairs.pipeline | "More" >> beam.Create([1])),
+        "step 'More' is new",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_change_that_state_cannot_follow_is_told_in_short(name: str) -> None:
+    before, after, message = TOLD[name]
+    found = differences(taken(before), taken(after))
+    text = "; ".join(found)
+    assert re.search(message, text), text
+    assert all(len(line) < 450 for line in found)
+    assert differences(taken(before), taken(before)) == []
+
+
+SAME: dict[str, tuple[Build, Build]] = {
+    "what a lambda does": (
+        lambda pairs: grouped(pairs | "Do" >> beam.Map(lambda pair: pair)),
+        lambda pairs: grouped(pairs | "Do" >> beam.Map(lambda pair: (pair[0], 7))),
+    ),
+    "where a lambda stands": (
+        combined(lambda numbers: sum(numbers)),
+        combined(
+            # A line more.
+            lambda many: sum(many)
+        ),
+    ),
+    "steps before the first shuffle": (
+        lambda pairs: grouped(pairs),
+        lambda pairs: grouped(pairs | "Look" >> beam.Filter(lambda pair: True)),
+    ),
+    "a branch that keeps nothing": (
+        lambda pairs: grouped(pairs),
+        lambda pairs: (grouped(pairs), pairs | "A branch" >> beam.Map(lambda pair: None)),
+    ),
+    "steps behind a shuffle": (
+        lambda pairs: grouped(pairs),
+        lambda pairs: grouped(pairs) | "More" >> beam.Keys(),
+    ),
+    "what is made up in each process": (combined(Total()), combined(Total())),
+    "the values that a stateful DoFn reads": (
+        lambda pairs: stateful(BAG)(pairs),
+        lambda pairs: stateful(BAG)(
+            pairs
+            | beam.MapTuple(lambda key, value: (key, str(value))).with_output_types(
+                typing.Tuple[str, str]  # noqa: UP006
+            )
+        ),
+    ),
+    "the trigger before a stateful DoFn": (
+        lambda pairs: stateful(BAG)(pairs),
+        lambda pairs: stateful(BAG)(
+            pairs
+            | beam.WindowInto(
+                GlobalWindows(),
+                trigger=Repeatedly(AfterCount(1)),
+                accumulation_mode=AccumulationMode.DISCARDING,
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_change_that_state_can_follow_is_none(name: str) -> None:
+    before, after = SAME[name]
+    assert differences(taken(before), taken(after)) == []
+
+
+def test_shards_are_told() -> None:
+    found = differences(taken(two("A"), 2), taken(two("A"), 4))
+    assert found == ["--shards was 2 and is 4"]
+
+
+def test_labels_know_neither_cells_nor_lines() -> None:
+    assert steady("[12]: Map(<lambda at 991.py:3>)") == steady("[4]: Map(<lambda at 17.py:88>)")
+    assert steady("[12]: Outer/[13]: Inner") == "Outer/Inner"
+    assert steady("Count [a]") == "Count [a]"
+
+
+PROGRAM = '''
+import json, sys
+import apache_beam as beam
+from apache_beam.transforms.userstate import *
+from apache_beam.coders import *
+from test_fingerprint import taken
+
+CELL = """
+class Own(beam.CombineFn):
+    def __init__(self):
+        self.made_up = object()
+    def create_accumulator(self):
+        return frozenset(["x", "y", "z"])
+    def add_input(self, total, number):
+        return number in {"p", "q", "r"}
+    def merge_accumulators(self, totals):
+        return sum(totals)
+    def extract_output(self, total):
+        return total
+
+class Keep(beam.DoFn):
+    def process(self, element, state=beam.DoFn.StateParam(CombiningValueStateSpec("s", Own()))):
+        yield element
+
+def build(pairs):
+    pairs | beam.CombinePerKey(lambda numbers: sum(n for n in numbers if n not in {"a", "b", "c"}))
+    pairs | "Own" >> beam.CombinePerKey(Own())
+    pairs | "Keep" >> beam.ParDo(Keep())
+    pairs | beam.Map(lambda pair: pair) | beam.GroupByKey()
+"""
+lines, name = int(sys.argv[1]), sys.argv[2]
+exec(compile("\\n" * lines + CELL, name, "exec"), globals())
+print(json.dumps(taken(build), sort_keys=True))
+'''
+
+
+def test_the_same_program_agrees_with_itself_in_each_process() -> None:
+    """Wherever its lines stand, as cells of a notebook do; and whatever sets are hashed by."""
+    folder = Path(__file__).parent
+
+    def printed(seed: int, lines: int, name: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(lines), name],
+            cwd=folder,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    first = printed(1, 0, "/tmp/ipykernel_1/2134.py")
+    assert "Own" in first
+    assert printed(2, 9, "/tmp/ipykernel_7/88.py") == first
+
+
+def test_digests_of_bytecode_count_only_within_a_version_of_python() -> None:
+    before, after = taken(combined(lambda n: sum(n))), taken(combined(lambda n: max(n)))
+    assert differences(before, after)
+    before["versions"]["Python"] = "3.99"
+    assert differences(before, after) == []
+    assert other_versions(before, after) == [f"Python 3.99 is now {after['versions']['Python']}"]
+
+
+def test_a_format_that_this_version_does_not_read_is_told() -> None:
+    stored = taken(two("A"))
+    assert unreadable_format(stored) is None
+    other = stored | {"format": STATE_FORMAT + 1, "versions": {"sparkbeam": "9.9"}}
+    assert unreadable_format(other) == (
+        f"its state has the format {STATE_FORMAT + 1}, written by sparkbeam 9.9, "
+        f"and this version reads {STATE_FORMAT}"
+    )
+    assert "format 1, written by sparkbeam an older version" in str(unreadable_format({}))
+
+
+def test_an_identity_is_short_and_knows_no_addresses() -> None:
+    assert identity(Windowing(FixedWindows(3)).windowfn) == identity(FixedWindows(3))
+    assert " at 0x" not in identity([object(), Total(), lambda: 0, identity, Total(3).add_input])
+    assert len(identity("x" * 10_000)) < 200
+    recursive: list[Any] = []
+    recursive.append(recursive)
+    assert len(identity(recursive)) < 200
