@@ -1,5 +1,6 @@
 """The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
 
+import contextlib
 import sys
 import threading
 import warnings
@@ -11,6 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.pipeline import Pipeline
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import PCollection
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
@@ -35,6 +37,7 @@ from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
 from sparkbeam.streaming.explain import layers
+from sparkbeam.worker import depth
 from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.metrics import TaskReport
@@ -66,6 +69,12 @@ class SparkRunner(PipelineRunner):
         if options is not self._seen:
             spark_options.checked(options)
             self._seen = options
+        # Beam looks for the windowing of a PCollection in what it is made of, to any depth, and
+        # keeps what it has found.
+        for part in input if isinstance(input, tuple | list) else (input,):
+            if isinstance(part, PCollection) and part.producer is not None:
+                with contextlib.suppress(Exception):
+                    _ = part.windowing
         return super().apply(transform, input, options)
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
@@ -143,7 +152,8 @@ class SparkRunner(PipelineRunner):
         )
         proto = self._proto(pipeline)
         streaming = _asks_for_streaming(proto, options) or _is_unbounded(proto)
-        return translate(proto, drain=self._drain, streaming=streaming)
+        with depth.allowed(len(proto.components.transforms)):
+            return translate(proto, drain=self._drain, streaming=streaming)
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:

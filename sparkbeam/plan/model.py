@@ -131,6 +131,7 @@ class Stage:
         reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
             output is unbounded.
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
+        steps: how many transforms there are, which call each other.
     """
 
     id: str
@@ -146,6 +147,7 @@ class Stage:
     creates: bool = False
     reads_unbounded: bool = False
     row_types: bytes = b""
+    steps: int = 0
 
     @property
     def name(self) -> str:

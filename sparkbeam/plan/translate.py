@@ -310,6 +310,7 @@ class _Translation:
             ports=tuple(draft.ports.values()),
             side_inputs=side_inputs,
             row_types=self._row_types,
+            steps=len(draft.transforms),
             reads_unbounded=any(
                 t.spec.urn == optimize.PROCESS_RESTRICTIONS
                 and any(map(self._is_unbounded, t.outputs.values()))

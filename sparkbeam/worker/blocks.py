@@ -28,6 +28,8 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.sizes import size_of
+
 Block = tuple[WindowedValue, list[Any]]
 """Values, and a windowed value that has the windowing of them all."""
 
@@ -48,12 +50,17 @@ BLOCK_SIZE = 2000
 BLOCK_BYTES = 1 << 20
 """A block has fewer values where they would take more than about this."""
 
+LOOK = 64
+"""A block that is being filled is measured each time that it has so many values more."""
+
+_MEASURED = 8
+
 
 def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
     """Joins neighbours with the same windowing."""
     template: WindowedValue | None = None
     values: list[Any] = []
-    size = 0
+    size = each = 0
     for element in elements:
         if (
             template is not None
@@ -63,29 +70,22 @@ def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
             and len(values) < BLOCK_SIZE
             and size < BLOCK_BYTES
         ):
+            if len(values) % _MEASURED == 0:
+                each = size_of(element.value)
             values.append(element.value)
-            size += rough_size(element.value)
+            size += each
             continue
         if template is not None:
             yield template, values
-        template, values, size = element, [element.value], rough_size(element.value)
+        each = size_of(element.value)
+        template, values, size = element, [element.value], each
     if template is not None:
         yield template, values
 
 
-def rough_size(value: Any) -> int:
-    """About how many bytes a value takes, without a look into its depth."""
-    kind = type(value)
-    if kind is str or kind is bytes:
-        return len(value) + _OBJECT_BYTES
-    if isinstance(value, tuple):
-        return _OBJECT_BYTES + sum(map(rough_size, value))
-    if isinstance(value, list | dict | set | frozenset):
-        return _OBJECT_BYTES * (1 + len(value))
-    return _OBJECT_BYTES
-
-
-_OBJECT_BYTES = 50
+def is_heavy(block: list[Any]) -> bool:
+    """Whether a block that is being filled has as many bytes as it may, by its last value."""
+    return len(block) * size_of(block[-1]) >= BLOCK_BYTES
 
 
 def elements(
@@ -109,7 +109,7 @@ class BlockLimit:
 
     def learn(self, block: list[Any]) -> None:
         """Takes a block into account."""
-        size = max(rough_size(block[0]), rough_size(block[-1]))
+        size = max(size_of(block[0]), size_of(block[-1]))
         self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 
 

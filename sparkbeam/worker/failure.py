@@ -24,6 +24,8 @@ _MARKED = re.compile(re.escape(_BEGIN) + r"([0-9a-f]{64}):([A-Za-z0-9+/=\s\\]+)"
 _WHILE_RUNNING = re.compile(r" \[while running '([^\n]*?)'\]")
 _LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
 _MOST_CHARACTERS = 10_000
+_MEASURING = "opcounters.py"
+_STEPS = frozenset(["operations.py", "functions.py", "dofns.py", "common.py"])
 
 
 class _KnowsItsStep(Exception):
@@ -180,8 +182,14 @@ def _step_failed(error: BaseException | None) -> StepFailed | None:
 
 def _is_of_coder(error: BaseException) -> bool:
     """Whether the coder failed as Beam measured the size of an element."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return any(PurePath(frame.filename).name == "opcounters.py" for frame in frames)
+    if isinstance(error, RecursionError | MemoryError):
+        return False
+    files = [PurePath(f.filename).name for f in traceback.extract_tb(error.__traceback__)]
+    if _MEASURING not in files:
+        return False
+    # A step below that is one that the element got to.
+    below = files[len(files) - files[::-1].index(_MEASURING) :]
+    return not _STEPS.intersection(below)
 
 
 def _user_trace(error: BaseException) -> str:

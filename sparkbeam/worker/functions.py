@@ -21,10 +21,12 @@ from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
 from sparkbeam.worker.blocks import (
     BLOCK_BYTES,
     GLOBAL,
+    LOOK,
     SMALLEST_BLOCK,
     BlockLimit,
     Emitter,
     elements,
+    is_heavy,
     pardo_operation,
 )
 from sparkbeam.worker.failure import UserCodeFailed
@@ -58,6 +60,7 @@ class FunctionOperation(operations.DoOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._kinds: dict[type, bool] = {}
         self._limit = BlockLimit()
+        self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
 
     def process(self, o: WindowedValue) -> None:
@@ -94,17 +97,23 @@ class FunctionOperation(operations.DoOperation):
         """The results for one part of the values after the other."""
         start = 0
         while start < len(values):
-            part = slice(start, start + self._limit.values)
-            try:
-                block = [function(value) for value in values[part]]
-            except Exception as error:
-                raise UserCodeFailed(self.name_context.step_name) from error
-            yield part, block
-            start = part.stop
+            block: list[Any] = []
+            end = at = min(start + self._limit.values, len(values))
+            for low in range(start, end, LOOK):
+                at = min(low + LOOK, end)
+                try:
+                    block += [function(value) for value in values[low:at]]
+                except Exception as error:
+                    raise UserCodeFailed(self.name_context.step_name) from error
+                if is_heavy(block):
+                    break
+            yield slice(start, at), block
+            start = at
 
     def _flat_map(self, values: list[Any], output: "Output") -> None:
         function = self.function
         block: list[Any] = []
+        self._look = 0
         for value in values:
             try:
                 results = function(value)
@@ -144,9 +153,13 @@ class FunctionOperation(operations.DoOperation):
                 block = []
 
     def _full_emitted(self, block: list[Any], output: "Output") -> list[Any]:
-        if len(block) < self._limit.values:
+        if len(block) < self._look:
+            return block
+        if len(block) < self._limit.values and not (block and is_heavy(block)):
+            self._look = min(len(block) + LOOK, self._limit.values)
             return block
         output.emit(block)
+        self._look = 0
         return []
 
     def emit(

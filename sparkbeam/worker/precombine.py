@@ -13,12 +13,14 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import PRECOMBINE_URN
-from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter, elements, rough_size
+from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter, elements
 from sparkbeam.worker.failure import UserCodeFailed
+from sparkbeam.worker.sizes import size_of
 
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
+_MAX_BYTES = 64 << 20
 
 
 class PrecombineOperation(operations.PGBKCVOperation):
@@ -57,7 +59,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 else:
                     run.append(value)
             self._count += len(values)
-            self._bytes += len(values) * rough_size(values[0])
+            self._bytes += len(values) * max(size_of(values[0]), size_of(values[-1]))
             if self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES:
                 self._add_up()
 
@@ -83,7 +85,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             raise UserCodeFailed(self.name_context.step_name) from error
         self._gathered.clear()
         self._count = self._bytes = 0
-        if len(accumulators) > _MAX_KEYS:
+        if len(accumulators) > _MAX_KEYS or size_of(accumulators) > _MAX_BYTES:
             self._put_out()
 
     def _put_out(self) -> None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
-from sparkbeam.worker import logs, metrics, sources
+from sparkbeam.worker import depth, logs, metrics, sources
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.failure import Reports
@@ -90,7 +90,7 @@ class _Run:
 
     def output(self) -> Iterator[pa.RecordBatch]:
         thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
-        thread.start()
+        depth.start(self._task.stage.steps, thread)
         try:
             while (item := self._next()) is not None:
                 if isinstance(item, BaseException):

@@ -25,6 +25,7 @@ OBJECT_BYTES = 40
 
 _KEYS_PER_PART = 1000
 _ENTRY_BYTES = 5 * OBJECT_BYTES
+_WINDOW_BYTES = 1500
 
 IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
 """Types of values that may be kept as they are."""
@@ -134,6 +135,7 @@ class RunTable:
             table = self._windows.get(window)
             if table is None:
                 table = self._windows[window] = _WindowTable()
+                self._bytes += _WINDOW_BYTES
             self._last_window, self._last = window, table
 
     def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> bool:

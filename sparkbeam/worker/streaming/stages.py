@@ -14,7 +14,7 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker import metrics
+from sparkbeam.worker import depth, metrics
 from sparkbeam.worker.blocks import AnyBlock, Block
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import PLAIN_CELL, Row
@@ -47,8 +47,9 @@ class StageRun(ABC):
         self.stage = stage
         self.moment = Moment()
         self._key = (run_id, stage.id)
-        self._processor = KEPT.take(
-            self._key, lambda: StageProcessor(stage, LayerState(), StoredTimers)
+        self._processor = depth.call(
+            stage.steps,
+            lambda: KEPT.take(self._key, lambda: StageProcessor(stage, LayerState(), StoredTimers)),
         )
         self._state: LayerState = self._processor.state
         self._shard = shard
@@ -197,7 +198,7 @@ class StageRun(ABC):
     def _run(self, work: Callable[[], list[Residual]]) -> None:
         self._bundles += 1
         with warnings.catch_warnings(record=True) as caught:
-            residuals = work()
+            residuals = depth.call(self.stage.steps, work)
         self._warnings += caught
         self._tally.add(self._processor.monitoring_infos())
         self._processor.finalize()
