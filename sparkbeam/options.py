@@ -11,6 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
 from sparkbeam.worker.logs import LogLevels
 
@@ -141,14 +142,14 @@ def _check_places(options: SparkBeamOptions) -> None:
         arguments.text("--spark_master", master, "use local[*] or spark://host:port", secret=True)
         if not _MASTER.fullmatch(master):
             raise ConfigurationError(
-                f"--spark_master={_shown_url(master)} is no master of Spark: use local[*], "
+                f"--spark_master={shown_url(master)} is no master of Spark: use local[*], "
                 "local[4], spark://host:port, yarn or k8s://…"
             )
     if connect is not None:
         arguments.text("--spark_connect", connect, "use sc://host:port", secret=True)
         if not _CONNECT.fullmatch(connect):
             raise ConfigurationError(
-                f"--spark_connect={_shown_url(connect)} is not a Spark Connect URL: "
+                f"--spark_connect={shown_url(connect)} is not a Spark Connect URL: "
                 "use sc://host:port."
             )
 
@@ -159,9 +160,13 @@ def _check_settings(options: SparkBeamOptions) -> None:
         key, separator, _ = setting.partition("=")
         if not separator or not re.fullmatch(r"spark\.\S+", key):
             raise ConfigurationError(
-                f"--spark_conf={arguments.shortened(key, 60)}… is not of the form "
-                "spark.some.key=value."
+                f"--spark_conf={_name(key)}… is not of the form spark.some.key=value."
             )
+
+
+def _name(text: str) -> str:
+    """What a text begins with that may be the name of a setting, and nothing behind it."""
+    return arguments.shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
 
 
 def _check_files(options: SparkBeamOptions) -> None:
@@ -267,11 +272,6 @@ def _several(name: str, values: object) -> Sequence[str]:
 def _number(text: str) -> object:
     """A whole number, or the text that is none."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
-
-
-def _shown_url(url: str) -> str:
-    """A URL without what may be secret in it: accounts and parameters."""
-    return arguments.shown(re.split(r"[;?#]", re.sub(r"//[^/]*@", "//…@", url))[0])
 
 
 def _is_file(path: str) -> bool:

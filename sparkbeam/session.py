@@ -10,6 +10,8 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +22,7 @@ from pyspark.sql import SparkSession
 from sparkbeam.arguments import shortened, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import SparkBeamOptions, settings
+from sparkbeam.plan.redaction import Redaction, shown_url
 
 _JAVA = 17
 _JAVA_REMEDY = (
@@ -68,13 +71,16 @@ def _create(options: SparkBeamOptions) -> SparkSession:
     if cores is not None:
         _use_own_python()
     builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
-    for key, value in {**_defaults(cores), **settings(options)}.items():
+    defaults = _defaults(cores) | (_LISTENING if _is_on_this_machine(master) else {})
+    for key, value in {**defaults, **settings(options)}.items():
         builder = builder.config(key, value)
     try:
-        session: SparkSession = builder.getOrCreate()
+        with _listening_on_loopback(master):
+            session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
-            f"No Spark session on --spark_master={shortened(master, 100)}: {_first_line(error)}. "
+            f"No Spark session on --spark_master={shown_url(master)}: "
+            f"{_first_line(error, options)}. "
             "Check the URL and that the installed pyspark matches the cluster's Spark."
         ) from error
     session.sparkContext.setLogLevel("ERROR")
@@ -94,16 +100,18 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
         _require_java()
         _use_own_python()
     builder: Any = SparkSession.builder.remote(url)
-    for key, value in settings(options).items():
+    defaults = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK} if _is_on_this_machine(url) else {}
+    for key, value in {**defaults, **settings(options)}.items():
         builder = builder.config(key, value)
     try:
         if url.startswith("sc://"):
             _require_spark_connect(url)
-        session: SparkSession = builder.getOrCreate()
+        with _listening_on_loopback(url):
+            session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
-            f"No Spark Connect session on --spark_connect={_without_token(url)}: "
-            f"{_first_line(error)}. "
+            f"No Spark Connect session on --spark_connect={shown_url(url)}: "
+            f"{_first_line(error, options)}. "
             "Check the URL and install sparkbeam[connect]."
         ) from error
     return session
@@ -122,20 +130,49 @@ def _defaults(cores: int | None) -> dict[str, str]:
     }
     if cores is not None:
         defaults |= {
-            "spark.ui.enabled": "false",
             # What Spark keeps for the pages that nobody sees fills the heap of a long stream.
             "spark.ui.retainedJobs": "50",
             "spark.ui.retainedStages": "50",
             "spark.ui.retainedTasks": "1000",
             "spark.sql.ui.retainedExecutions": "50",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(2 * cores),
             "spark.driver.memory": f"{_local_memory_mb()}m",
             "spark.driver.maxResultSize": "0",
             "spark.python.daemon.module": "sparkbeam.worker.daemon",
         }
     return defaults
+
+
+_LOOPBACK = "127.0.0.1"
+_LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
+_SERVER_ADDRESS = "spark.connect.grpc.binding.address"
+_LISTENING = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    "spark.ui.enabled": "false",
+}
+"""Settings with which Spark can be reached from this machine alone."""
+
+
+def _is_on_this_machine(master: str) -> bool:
+    """Whether all of Spark is started here: ``local``, ``local[2]``, ``local-cluster[…]``."""
+    return re.match(r"local(\[|-cluster\[|$)", master) is not None
+
+
+@contextmanager
+def _listening_on_loopback(master: str) -> Iterator[None]:
+    """Lets what Spark starts here listen on loopback, unless the user's environment says where.
+
+    The variable is the only thing that Spark's web pages go by.
+    """
+    if not _is_on_this_machine(master) or _LOOPBACK_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[_LOOPBACK_VARIABLE] = _LOOPBACK
+    try:
+        yield
+    finally:
+        del os.environ[_LOOPBACK_VARIABLE]
 
 
 def _local_cores(master: str) -> int | None:
@@ -206,7 +243,7 @@ def _require_answer(url: str, option: str) -> None:
         except (OSError, ValueError) as error:
             problem = error
     raise ConfigurationError(
-        f"Nobody answers at {option}={_without_token(url)} ({shortened(str(problem), 80)}). "
+        f"Nobody answers at {option}={shown_url(url)} ({shortened(str(problem), 80)}). "
         "Start the server or correct the URL."
     )
 
@@ -223,12 +260,13 @@ def _require_spark_connect(url: str) -> None:
             raise TimeoutError("what answers there is no Spark Connect server") from None
 
 
-def _without_token(url: str) -> str:
-    return shortened(url.split(";", 1)[0], 100)
-
-
-def _first_line(error: Exception) -> str:
-    return shortened(str(error).strip().split("\n", 1)[0], 200)
+def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> str:
+    """What an error says in short, without what nobody is to see."""
+    hide = Redaction()
+    if options is not None:
+        urls = [("master", options.spark_master or ""), ("connect", options.spark_connect or "")]
+        hide = Redaction(urls, settings(options).items())
+    return shortened(hide(str(error).strip().split("\n", 1)[0]), 200)
 
 
 def is_connect(session: Any) -> bool:

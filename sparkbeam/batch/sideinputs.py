@@ -2,7 +2,6 @@
 
 import functools
 import sqlite3
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from sparkbeam import session as sessions
 from sparkbeam.plan.model import SideInput
+from sparkbeam.temporary import RunFolder
 from sparkbeam.worker.rows import METRICS_TAG
 from sparkbeam.worker.sideinputs import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
 
@@ -28,7 +28,7 @@ class SideInputStore:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._folder = tempfile.TemporaryDirectory(prefix="sparkbeam-side-")
+        self._folder = RunFolder("side")
         self._ports: dict[int, _PortContent] = {}
         self._files: dict[tuple[int, ...], str] = {}
 
@@ -88,13 +88,13 @@ class SideInputStore:
 
 
 @functools.cache
-def _served_folder() -> "tempfile.TemporaryDirectory[str]":
+def _served_folder() -> RunFolder:
     """Where shipped files lie until the process ends.
 
     An executor that starts later takes in all files of the session first, and
     cannot run without.
     """
-    return tempfile.TemporaryDirectory(prefix="sparkbeam-served-")
+    return RunFolder("served")
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:

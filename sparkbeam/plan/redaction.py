@@ -9,13 +9,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from sparkbeam.arguments import shortened
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec, WriteSpec
 
 _HIDDEN = "***"
+_MOST_OF_URL = 100
 _SHORT = 6
 _LINE = 20
 _LONG = 100
+_HEAD = 40
 _SHORTEST_OF_ADDRESS = 4
 _HARMLESS = frozenset(["", "none", "null", "true", "false", "earliest", "latest", _HIDDEN])
 
@@ -60,6 +63,12 @@ class Redaction:
     def finds(self, text: str) -> bool:
         """Whether there is a secret in a text."""
         return self(text) != text
+
+
+def shown_url(url: str) -> str:
+    """A URL as it may be shown: without its account and its parameters, and not too long."""
+    address = re.split(r"[;?#]|%3[bB]", url, maxsplit=1)[0]
+    return shortened(Redaction([("address", url)])(address), _MOST_OF_URL)
 
 
 _OF_SECRET = (
@@ -141,7 +150,7 @@ def _parts(secret: str) -> Iterator[str]:
         return
     for line in re.split(r"\s+|\\n", secret):
         if len(line) >= _LINE:
-            yield line[:_LONG]
+            yield line[:_HEAD]
 
 
 _BEFORE = (
@@ -156,7 +165,7 @@ _ENTITIES = {"&": "amp", '"': "quot", "'": "apos", "<": "lt", ">": "gt"}
 def _pattern(secret: str) -> str:
     """Finds a secret in whatever way it is written; a short one only where it stands alone."""
     found = "".join(map(_character, secret))
-    if len(secret) == _LONG:
+    if len(secret) == _HEAD:  # Perhaps the beginning of a line.
         return rf"{found}[\w+/=%.~-]*"
     if len(secret) < _SHORT or secret.isdigit():
         return f"{_BEFORE if secret[0].isalnum() else ''}{found}{_AFTER}"

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import tempfile
 import threading
 import uuid
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.summary import MicroBatch
+from sparkbeam.temporary import RunFolder
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
@@ -86,13 +86,9 @@ class StreamingExecution:
         count = shards or sessions.cores(session)
         self._session = sessions.for_streaming(session, count)
         self._topology = topology(plan)
-        self._is_temporary = checkpoint is None
-        self._checkpoint = (
-            absolute(checkpoint)
-            if checkpoint
-            else f"{tempfile.gettempdir()}/sparkbeam-{uuid.uuid4().hex}"
-        )
         self._is_remote = sessions.is_connect(session)
+        self._folder = RunFolder("checkpoint") if checkpoint is None else None
+        self._checkpoint = absolute(checkpoint) if checkpoint else self._private_folder()
         self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS
         self._files: Files = (
             ServerFiles(self._session, self._checkpoint)
@@ -151,9 +147,21 @@ class StreamingExecution:
 
     def close(self) -> None:
         """Removes what is only for this execution."""
-        if self._is_temporary:
+        if self._folder is not None:
             self._files.remove_all()
+            self._folder.cleanup()
         sessions.release(self._session)
+
+    def _private_folder(self) -> str:
+        """A folder for this run alone, of this process or else of the server's."""
+        assert self._folder is not None
+        own = self._folder.name
+        if not self._is_remote or ServerFiles(self._session, own).make_private() is not None:
+            return own
+        # The server is another user's.
+        its = f"{own}-{uuid.uuid4().hex}"
+        ServerFiles(self._session, its).make_private()
+        return its
 
     def _sink(self) -> Callable[[Any, int], None]:
         sink = QuerySink(self._topology, files(self._checkpoint), self._failures)

@@ -86,6 +86,15 @@ class LocalFiles:
     def remove_all(self) -> None:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
+    def make_private(self) -> bytes | None:
+        """Makes the checkpoint's folder for this user alone, if there is none.
+
+        Returns:
+            An empty content, or None if there is one that this user may not write to.
+        """
+        self._checkpoint.mkdir(mode=0o700, exist_ok=True)
+        return b"" if os.access(self._checkpoint, os.R_OK | os.W_OK | os.X_OK) else None
+
 
 def _content(path: Path) -> bytes | None:
     try:
@@ -154,6 +163,10 @@ class ServerFiles:
 
     def remove_all(self) -> None:
         self._on_server("remove_all")
+
+    def make_private(self) -> bytes | None:
+        """See :meth:`LocalFiles.make_private`."""
+        return self._on_server("make_private")
 
     def _on_server(self, action: str, *arguments: Any) -> bytes | None:
         task = _Access(self._checkpoint, action, arguments)

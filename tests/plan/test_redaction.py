@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.redaction import Redaction, shown_url
 
 SECRETS = [
     "hunter2",
@@ -75,7 +75,7 @@ def test_a_secret_is_hidden_however_it_is_written(secret: str, form: str) -> Non
 def test_secrets_of_any_letters_are_hidden() -> None:
     chance = random.Random(4)
     letters = [chr(code) for code in range(0x20, 0x7F)] + list("\n\t\\\"'%&é€")
-    for _ in range(300):
+    for _ in range(60):
         secret = "".join(chance.choices(letters, k=chance.randint(8, 24))).strip() + "x"
         hide = Redaction([("token", secret)])
         for form in FORMS.values():
@@ -164,3 +164,27 @@ def test_a_long_key_is_hidden_line_by_line() -> None:
 def test_it_travels() -> None:
     hide = pickle.loads(pickle.dumps(Redaction([("password", "abc-123")])))
     assert hide("abc-123") == "***"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sc://host:15002/;token=hunter-2",
+        "SC://host/;use_ssl=true;Token=hunter-2",
+        "https://me:hunter-2@host/;token=hunter-2",
+        "sc://hunter-2@host",
+        "sc://host/?token=hunter-2",
+        "sc://host/%3Btoken=hunter-2",
+        "sc://host/#token=hunter-2",
+        "host:15002/;token=hunter-2",
+        "token=hunter-2",
+        "sc://host/token=hunter-2",
+        "spark://host:7077?password=hunter-2",
+    ],
+)
+def test_a_url_is_shown_without_account_and_token(url: str) -> None:
+    assert "hunter" not in shown_url(url)
+
+
+def test_a_long_url_is_shortened() -> None:
+    assert len(shown_url("sc://" + "h" * 5000)) <= 100

@@ -1,0 +1,62 @@
+"""Folders for one run only: private, and removed by the next start where a run could not do it."""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+_PREFIX = "sparkbeam-"
+_MARK = "owner"
+
+
+class RunFolder(tempfile.TemporaryDirectory[str]):
+    """A folder under the temporary folder that only this user can look into.
+
+    A file in it stays locked as long as the process lives, however that ends. What other
+    processes have left behind is removed first.
+
+    Args:
+        kind: what it is for, as a part of its name.
+    """
+
+    def __init__(self, kind: str) -> None:
+        remove_abandoned()
+        super().__init__(prefix=f"{_PREFIX}{kind}-")
+        self._owner = _claimed(Path(self.name))
+
+    def cleanup(self) -> None:
+        """Removes it."""
+        super().cleanup()
+        self._owner.close()
+
+
+def remove_abandoned() -> None:
+    """Removes the folders of processes of this user that are gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            found = folder.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                _remove_if_abandoned(folder)
+        except OSError:
+            continue  # It is in use, not ours, or somebody else removes it.
+
+
+def _claimed(folder: Path) -> BinaryIO:
+    """The mark of the folder, locked; it appears under its name when it is."""
+    new = folder / f"{_MARK}.new"
+    mark = new.open("wb")
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        new.rename(folder / _MARK)
+    except OSError:
+        new.unlink()  # A file system without locks; nobody can tell whether it is in use.
+    return mark
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    with os.fdopen(os.open(folder / _MARK, os.O_RDWR | os.O_NOFOLLOW), "wb") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
