@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sparkbeam.errors import ConfigurationError
+
 _FOLDER = "sparkbeam"
 _ID = "id"
 
@@ -48,7 +50,14 @@ def checkpoint_id(files: Files) -> str:
     if found is None:
         found = uuid.uuid4().hex[:12].encode()
         files.write(_ID, found)
-    return found.decode()
+    text = found.decode(errors="replace")
+    if not re.fullmatch("[0-9a-f]{12}", text):
+        # It becomes a part of the names of files.
+        raise ConfigurationError(
+            f"The file '{_FOLDER}/{_ID}' under the checkpoint location is damaged: put the one of "
+            "a backup in its place, or start with another --checkpoint_location."
+        )
+    return text
 
 
 def absolute(checkpoint: str) -> str:

@@ -36,8 +36,8 @@ from sparkbeam.io import ForeachBatch
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    builder: Any = SparkSession.builder.remote("local[2]")
-    session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    arguments = ["--spark_connect=local[2]", "--spark_conf=spark.sql.shuffle.partitions=4"]
+    session = sessions.obtain(SparkBeamOptions(arguments))
     assert sessions.is_connect(SparkSession.getActiveSession())
     yield session
     session.stop()

@@ -1,0 +1,61 @@
+"""Where code can come out of bytes or names: all such places are known, with what they read."""
+
+import ast
+from pathlib import Path
+
+import sparkbeam
+
+ROOT = Path(sparkbeam.__file__).parent
+
+LOADS = frozenset(["pickle", "pickler", "cloudpickle", "marshal", "dill", "shelve", "yaml"])
+
+KNOWN = {
+    "io/delivery.py": "the user's function, out of the plan",
+    "nexmark/model.py": "events that the generator has encoded",
+    "plan/events.py": "the events of a TestStream, out of the plan",
+    "plan/functions.py": "the functions of the pipeline",
+    "plan/sparkio.py": "the sources and sinks of the pipeline",
+    "streaming/source.py": "the source of the query, out of the plan",
+    "worker/dofns.py": "the functions of the pipeline",
+    "worker/functions.py": "the functions of the pipeline",
+    "worker/packing.py": "the user's writer, and elements that the step before has pickled",
+    "worker/processor.py": "the classes of rows, out of the plan",
+    "worker/sideinputs.py": "the functions of the pipeline",
+    "worker/sparkrows.py": "the coder of a source, out of the plan",
+    "worker/streaming/draining.py": "the functions of the pipeline",
+    "worker/streaming/keyed.py": "the functions of the pipeline",
+    "worker/streaming/operators.py": "the task of a layer, out of the plan",
+    "worker/streaming/sideinputs.py": "the functions of the pipeline",
+}
+
+IMPORTS = {
+    "__init__.py": "a name of the package's own",
+    "progress/notebook.py": "a module of IPython",
+}
+
+
+def called(tree: ast.AST) -> set[str]:
+    """Functions by their dotted names, as far as a call has one."""
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def with_calls(wanted: set[str]) -> set[str]:
+    """The modules that call one of the functions."""
+    return {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        if called(ast.parse(path.read_text())) & wanted
+    }
+
+
+def test_what_is_unpickled_is_the_pipelines_own() -> None:
+    wanted = {f"{module}.{name}" for module in LOADS for name in ("load", "loads", "Unpickler")}
+    assert with_calls(wanted) == set(KNOWN)
+
+
+def test_nothing_is_evaluated() -> None:
+    assert with_calls({"eval", "exec", "compile", "__import__", "os.system"}) == set()
+
+
+def test_nothing_is_imported_by_a_name_that_comes_from_elsewhere() -> None:
+    assert with_calls({"import_module", "importlib.import_module"}) == set(IMPORTS)
