@@ -113,8 +113,7 @@ class Reports:
 
     def find(self, message: str) -> StepReport | None:
         """The report in the text of an exception that came out of Spark, if there is one."""
-        for packed in _candidates(message):
-            signature, content = packed
+        for signature, content in _candidates(message):
             if hmac.compare_digest(signature, self._signature(content)):
                 return StepReport.unpack(content)
         return None
@@ -157,7 +156,7 @@ class Reports:
 def _candidates(message: str) -> Iterator[tuple[str, bytes]]:
     """What looks like a report in a text: its signature and its content."""
     for marked in _MARKED.finditer(message):
-        text = re.sub(r"[\s\\]|\\n", "", marked.group(2))
+        text = re.sub(r"\\+n|[\s\\]", "", marked.group(2))
         try:
             yield marked.group(1), base64.b64decode(text)
         except ValueError:

@@ -169,7 +169,7 @@ class Reporter:
 
     host: str
     port: int
-    token: str
+    token: str = field(repr=False)
 
     def send(self, signal: Signal) -> None:
         """Sends a signal, or loses it; never waits."""

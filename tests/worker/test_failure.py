@@ -77,6 +77,12 @@ class TestReports:
             assert REPORTS.find(f"java.lang.Exception: {text}") is None
         assert not folder.exists()
 
+    @pytest.mark.parametrize("broken", ["\n", "\\n", "\\\\n    ", "\r\n"])
+    def test_a_report_that_has_been_broken_into_lines_is_found(self, broken: str) -> None:
+        text = str(REPORTS.report(ValueError("a" * 100), "Step"))
+        start = text.index("[[") + 200
+        assert REPORTS.find(f"{text[:start]}{broken}{text[start:]}") is not None
+
     def test_what_has_been_changed_on_its_way_is_none(self) -> None:
         text = str(REPORTS.report(ValueError("a"), "Step"))
         assert REPORTS.find(text[:-4] + "AA]]") is None
