@@ -13,9 +13,8 @@ operations hand on lists of values, as far as the next operation understands the
 
 Everything else gets the elements one by one, as Beam does it.
 
-A function may put out an object and change it afterwards, so what a generator
-yields joins a block only if it is immutable, and so does all that a DoFn puts out,
-which may have it from its state. What plain functions return always may.
+A function may put out an object and change it afterwards. Such a result ends its block
+(:mod:`sparkbeam.worker.ownership`).
 """
 
 from collections.abc import Callable, Iterable, Iterator

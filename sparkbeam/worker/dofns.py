@@ -69,7 +69,6 @@ class DoFnOperation(FunctionOperation):
     signature: Signature
     element: WindowedValue
     one_to_one = None
-    keeps_results = False
 
     def prepare(self, fn: beam.DoFn, shared: int, signature: Signature) -> None:
         """Tells what to run.

@@ -30,9 +30,12 @@ from sparkbeam.worker.blocks import (
     pardo_operation,
 )
 from sparkbeam.worker.failure import UserCodeFailed
-from sparkbeam.worker.tables import immutable_size
+from sparkbeam.worker.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
+from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.tables import IMMUTABLE
 
-_FINISHED = frozenset([list, tuple, range, set, frozenset, str, bytes])
+_COLLECTIONS = frozenset([list, tuple, set, frozenset])
+_UNCHANGING = frozenset([range, str, bytes])
 _WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
 _TIMESTAMPED = {TimestampedValue}
 _END = object()
@@ -46,10 +49,8 @@ class FunctionOperation(operations.DoOperation):
         one_to_one: from an element to its one result, where it is a ``Map``.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
-        keeps_results: nobody changes the results of a call later.
     """
 
-    keeps_results = True
     function: Callable[[Any], Iterable[Any] | None]
     one_to_one: Callable[[Any], Any] | None
     window_fn: WindowFn
@@ -94,50 +95,79 @@ class FunctionOperation(operations.DoOperation):
     def _results(
         self, function: Callable[[Any], Any], values: list[Any]
     ) -> Iterator[tuple[slice, list[Any]]]:
-        """The results for one part of the values after the other."""
+        """The results for one part of the values after the other.
+
+        A part ends with a result that the next call may change.
+        """
         start = 0
         while start < len(values):
             block: list[Any] = []
-            end = at = min(start + self._limit.values, len(values))
-            for low in range(start, end, LOOK):
-                at = min(low + LOOK, end)
-                try:
-                    block += [function(value) for value in values[low:at]]
-                except Exception as error:
-                    raise UserCodeFailed(self.name_context.step_name) from error
-                if is_heavy(block):
+            end = min(start + self._limit.values, len(values))
+            while (at := start + len(block)) < end:
+                may_go_on = self._apply(function, values[at : min(at + LOOK, end)], block)
+                if not may_go_on or is_heavy(block):
                     break
-            yield slice(start, at), block
-            start = at
+            part = slice(start, start + len(block))
+            yield part, block
+            start = part.stop
+
+    def _apply(self, function: Callable[[Any], Any], values: list[Any], block: list[Any]) -> bool:
+        """Puts results into a block, up to one that may not wait there; False if there is one."""
+        append = block.append
+        try:
+            for value in values:
+                result = function(value)
+                append(result)
+                if type(result) in IMMUTABLE:
+                    continue
+                if type(result) is tuple:
+                    for item in result:
+                        if type(item) not in IMMUTABLE:
+                            break
+                    else:
+                        continue
+                    item = None  # Or else there is one reference more.
+                if not may_wait(result, value, OF_A_RESULT):
+                    return False
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        return True
 
     def _flat_map(self, values: list[Any], output: "Output") -> None:
         function = self.function
         block: list[Any] = []
         self._look = 0
+        results: Any
         for value in values:
             try:
                 results = function(value)
-                iterator = iter(()) if results is None else iter(results)
+                is_collection = type(results) in _COLLECTIONS
+                if not is_collection:
+                    iterator = iter(()) if results is None else iter(results)
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
-            if type(results) is list and len(results) <= self._limit.values:
+            if is_collection and not results:
+                pass
+            elif is_collection and len(results) <= self._limit.values:
+                may_stay = all_may_wait(results, value, OF_RESULTS)
                 block += results
-                if self.keeps_results or output.has_room_for_all(results):
+                if may_stay:
                     block = self._full_emitted(block, output)
                 else:
                     output.emit(block)
-                    block = []
-            elif self.keeps_results and type(results) in _FINISHED:
+                    block, self._look = [], 0
+            elif type(results) in _UNCHANGING:
                 while part := list(islice(iterator, self._limit.values)):
                     block += part
                     block = self._full_emitted(block, output)
             else:
-                block = self._emitted_as_it_comes(iterator, block, output)
+                some = iter(results) if is_collection else iterator
+                block = self._emitted_as_it_comes(some, value, block, output)
             output.done(block)
         output.emit(block)
 
     def _emitted_as_it_comes(
-        self, results: Iterator[Any], block: list[Any], output: "Output"
+        self, results: Iterator[Any], element: Any, block: list[Any], output: "Output"
     ) -> list[Any]:
         """Emits what is not finished when it is yielded; gives the block that is open then."""
         while True:
@@ -148,9 +178,13 @@ class FunctionOperation(operations.DoOperation):
             if value is _END:
                 return block
             block.append(value)
-            if len(block) >= self._limit.values or not output.has_room_for(value):
+            if (
+                len(block) >= self._limit.values
+                or not may_wait(value, element, OF_A_RESULT)
+                or not output.has_room_for(value)
+            ):
                 output.emit(block)
-                block = []
+                block, self._look = [], 0
 
     def _full_emitted(self, block: list[Any], output: "Output") -> list[Any]:
         if len(block) < self._look:
@@ -235,17 +269,9 @@ class Output:
         self._room = BLOCK_BYTES
 
     def has_room_for(self, value: Any) -> bool:
-        """Whether a value that is part of a block may wait there for others.
-
-        One that may change may not, and none may where they take much memory by now.
-        """
-        size = immutable_size(value.value if type(value) is TimestampedValue else value)
-        self._room -= size
-        return size > 0 and self._room > 0
-
-    def has_room_for_all(self, values: list[Any]) -> bool:
-        """Whether each of them may wait."""
-        return all(map(self.has_room_for, values))
+        """Whether a value that is part of a block may wait there: all take little memory."""
+        self._room -= size_of(value)
+        return self._room > 0
 
     def done(self, block: list[Any]) -> None:
         """Notes that ``block`` has the results for one more element."""

@@ -14,6 +14,8 @@ from apache_beam.transforms.window import BoundedWindow, TimestampCombiner, Wind
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
+from sparkbeam.worker.rounding import coded
+
 ON_TIME = PaneInfo(
     is_first=True,
     is_last=False,
@@ -22,19 +24,6 @@ ON_TIME = PaneInfo(
     nonspeculative_index=0,
 )
 """The pane of a window that fires once, as Beam's trigger driver marks it."""
-
-
-def last_millisecond(window: BoundedWindow) -> Timestamp:
-    """The end of a window as an element's timestamp.
-
-    Encoded timestamps are in ms; that of a group is the same before it is encoded.
-    """
-    return in_milliseconds(window.max_timestamp())
-
-
-def in_milliseconds(timestamp: Timestamp) -> Timestamp:
-    """The timestamp as Beam's coders would leave it; panes have such everywhere in Beam."""
-    return Timestamp(micros=timestamp.micros // 1000 * 1000)
 
 
 class _Merges(WindowFn.MergeContext):
@@ -84,4 +73,4 @@ class MergingGroups:
 
     def _stamp(self, window: BoundedWindow, members: list[WindowedValue]) -> Timestamp:
         assigned = (self._stamps.assign_output_time(window, member.timestamp) for member in members)
-        return in_milliseconds(self._stamps.merge(window, assigned))
+        return coded(self._stamps.merge(window, assigned))

@@ -1,21 +1,29 @@
 """Operations on blocks: the map side of a combine."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import coders
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import PRECOMBINE_URN
-from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter, elements
-from sparkbeam.worker.failure import UserCodeFailed
+from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter
+from sparkbeam.worker.failure import StepFailed, UserCodeFailed
+from sparkbeam.worker.keys import KeyNames
+from sparkbeam.worker.operations import windowing_of
+from sparkbeam.worker.rounding import coded_end
+from sparkbeam.worker.sinks import combine_stamps
 from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.tables import all_immutable
 
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
@@ -23,91 +31,159 @@ _MAX_BUFFERED_BYTES = 32 << 20
 _MAX_BYTES = 64 << 20
 
 
+class _Table:
+    """What there is of one window, by the names of the keys.
+
+    Attributes:
+        gathered: values that are in no accumulator yet.
+        accumulators: of the others.
+        stamps: the combined timestamps in microseconds, where somebody asks for them.
+    """
+
+    __slots__ = ("accumulators", "gathered", "stamps")
+
+    def __init__(self) -> None:
+        self.gathered: dict[Hashable, list[Any]] = {}
+        self.accumulators: dict[Hashable, Any] = {}
+        self.stamps: dict[Hashable, int] = {}
+
+    def gather(self, names: Sequence[Hashable], values: Sequence[Any]) -> None:
+        """Takes values in."""
+        gathered = self.gathered
+        for name, value in zip(names, values, strict=True):
+            run = gathered.get(name)
+            if run is None:
+                gathered[name] = [value]
+            else:
+                run.append(value)
+
+    def combine_times(
+        self, names: Sequence[Hashable], stamps: list[int], combine: Callable[[int, int], int]
+    ) -> None:
+        """Takes the timestamps of values in."""
+        known = self.stamps
+        for name, micros in zip(names, stamps, strict=True):
+            known[name] = combine(known.get(name, micros), micros)
+
+    def add_up(self, combine_fn: beam.CombineFn) -> None:
+        """Adds what is gathered to the accumulators."""
+        accumulators = self.accumulators
+        for name, values in self.gathered.items():
+            if name not in accumulators:
+                accumulators[name] = combine_fn.create_accumulator()
+            accumulators[name] = combine_fn.add_inputs(accumulators[name], values)
+        self.gathered.clear()
+
+
 class PrecombineOperation(operations.PGBKCVOperation):
     """The map side of a combine: gathers values by key, adds them to accumulators in runs.
 
+    Values that may change wait no longer than the call that brings them.
+
     Attributes:
         readers: the operations that take the accumulators.
+        key_coder: of the keys, which are told apart by their encodings.
+        windowing: of the elements.
     """
 
     readers: list[operations.Operation]
+    key_coder: coders.Coder
+    windowing: Windowing
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
-        self._accumulators: dict[Any, Any] = {}
-        self._gathered: dict[Any, list[Any]] = {}
+        self._names = KeyNames(self.key_coder)
+        self._is_global = self.windowing.is_default()
+        self._combine_stamps = combine_stamps(self.windowing)
+        self._tables: defaultdict[BoundedWindow | None, _Table] = defaultdict(_Table)
         self._count = 0
         self._bytes = 0
 
+    def process(self, o: WindowedValue) -> None:
+        """Takes in a pair of key and value."""
+        self.process_block(o, [o.value])
+
     def process_block(self, template: WindowedValue, values: list[Any]) -> None:
         """Takes in pairs of key and value."""
-        if not self.is_default_windowing and (
-            self.timestamp_combiner is not None or len(template.windows) != 1
-        ):
-            for value in values:
-                self.process(template.with_value(value))
-            return
-        window = None if self.is_default_windowing else template.windows[0]
-        gathered = self._gathered
         with self.scoped_process_state:
-            for key, value in values:
-                wkey = key if window is None else (window, key)
-                run = gathered.get(wkey)
-                if run is None:
-                    gathered[wkey] = [value]
-                else:
-                    run.append(value)
-            self._count += len(values)
-            self._bytes += len(values) * max(size_of(values[0]), size_of(values[-1]))
-            if self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES:
-                self._add_up()
+            stamps = None
+            if self._combine_stamps is not None:
+                stamps = [template.timestamp_micros] * len(values)
+            self._take(template.windows, values, stamps)
 
     def process_stamped(
         self, template: WindowedValue, values: list[Any], stamps: list[int]
     ) -> None:
         """Likewise, each with its timestamp."""
-        if self.timestamp_combiner is None:
-            self.process_block(template, values)
-            return
-        for element in elements(template, values, stamps):
-            self.process(element)
+        with self.scoped_process_state:
+            self._take(template.windows, values, stamps if self._combine_stamps else None)
+
+    def _take(
+        self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
+    ) -> None:
+        keys, values = zip(*pairs, strict=True)
+        names = self._named(keys)
+        for window in (None,) if self._is_global else windows:
+            table = self._tables[window]
+            table.gather(names, values)
+            if stamps is not None:
+                assert self._combine_stamps is not None
+                table.combine_times(names, stamps, self._combine_stamps)
+            self._count += len(values)
+            self._bytes += len(values) * max(size_of(pairs[0]), size_of(pairs[-1]))
+        if (
+            self._count >= _MAX_BUFFERED
+            or self._bytes >= _MAX_BUFFERED_BYTES
+            or not all_immutable(values)
+        ):
+            self._add_up()
+
+    def _named(self, keys: Sequence[Any]) -> Sequence[Hashable]:
+        try:
+            return self._names.of(keys)
+        except Exception as error:
+            raise StepFailed(
+                self.name_context.step_name, f"the coder {self.key_coder} cannot encode a key"
+            ) from error
 
     def _add_up(self) -> None:
-        accumulators = self._accumulators
-        combine_fn = self.combine_fn
         try:
-            for wkey, values in self._gathered.items():
-                if wkey not in accumulators:
-                    accumulators[wkey] = combine_fn.create_accumulator()
-                accumulators[wkey] = combine_fn.add_inputs(accumulators[wkey], values)
+            for table in self._tables.values():
+                table.add_up(self.combine_fn)
         except Exception as error:
             raise UserCodeFailed(self.name_context.step_name) from error
-        self._gathered.clear()
         self._count = self._bytes = 0
-        if len(accumulators) > _MAX_KEYS or size_of(accumulators) > _MAX_BYTES:
+        accumulators = [table.accumulators for table in self._tables.values()]
+        if sum(map(len, accumulators)) > _MAX_KEYS or size_of(accumulators) > _MAX_BYTES:
             self._put_out()
 
     def _put_out(self) -> None:
-        accumulators, self._accumulators = self._accumulators, {}
-        if self.is_default_windowing:
-            self._emit(GLOBAL, accumulators.items())
-            return
-        by_window: dict[BoundedWindow, list[tuple[Any, Any]]] = {}
-        for (window, key), accumulator in accumulators.items():
-            by_window.setdefault(window, []).append((key, accumulator))
-        for window, pairs in by_window.items():
-            self._emit(WindowedValue(None, window.max_timestamp(), (window,)), pairs)
+        tables = list(self._tables.items())
+        self._tables.clear()
+        for window, table in tables:
+            template = GLOBAL
+            if window is not None:
+                template = WindowedValue(None, coded_end(window), (window,))
+            for names, block in self._blocks(table.accumulators):
+                if table.stamps:
+                    stamps = [table.stamps[name] for name in names]
+                    self._emitter.stamped(template, block, stamps)
+                else:
+                    self._emitter.block(template, block)
 
-    def _emit(self, template: WindowedValue, pairs: Iterable[tuple[Any, Any]]) -> None:
-        compact = self.combine_fn_compact
+    def _blocks(
+        self, accumulators: dict[Hashable, Any]
+    ) -> Iterator[tuple[list[Hashable], list[Any]]]:
+        """Names of keys, and the keys with their accumulators, compacted."""
+        compact = self.combine_fn_compact or (lambda accumulator: accumulator)
+        key = self._names.key
         limit = BlockLimit()
-        remaining = iter(pairs)
-        while block := list(islice(remaining, limit.values)):
-            if compact is not None:
-                block = [(key, compact(accumulator)) for key, accumulator in block]
+        remaining = iter(accumulators.items())
+        while part := list(islice(remaining, limit.values)):
+            block = [(key(name), compact(accumulator)) for name, accumulator in part]
             limit.learn(block)
-            self._emitter.block(template, block)
+            yield [name for name, _ in part], block
 
     def finish(self) -> None:
         with self.scoped_finish_state:
@@ -127,13 +203,14 @@ def _create_precombine(
     consumers: Any,
 ) -> PrecombineOperation:
     combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
+    coder = factory.get_only_output_coder(transform)
     operation = factory.augment_oldstyle_op(
         PrecombineOperation(
             common.NameContext(transform.unique_name, transform_id),
             operation_specs.WorkerPartialGroupByKey(
                 pickler.dumps((combine_fn, [], {})),
                 None,
-                [factory.get_only_output_coder(transform)],
+                [coder],
             ),
             factory.counter_factory,
             factory.state_sampler,
@@ -143,4 +220,7 @@ def _create_precombine(
         consumers,
     )
     (operation.readers,) = consumers.values()
+    operation.key_coder = coder.wrapped_value_coder.key_coder()
+    (source,) = transform.inputs.values()
+    operation.windowing = windowing_of(factory, source)
     return operation

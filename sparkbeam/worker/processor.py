@@ -23,7 +23,7 @@ from sparkbeam.worker import dofns, precombine, windows  # noqa: F401 - they reg
 from sparkbeam.worker.blocks import AnyBlock, joined
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
-from sparkbeam.worker.sideinputs import remember_windows
+from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
 from sparkbeam.worker.timers import KeyTimers, Timers
 
 IDLE_SECONDS = 20.0
@@ -65,17 +65,20 @@ class _ChannelFactory:
 
 
 @contextlib.contextmanager
-def _short_samples() -> Iterator[None]:
-    """Lets the state samplers that are made meanwhile look more often.
+def _own_parts() -> Iterator[None]:
+    """Lets a bundle processor that is made meanwhile have parts of ours in place of Beam's.
 
-    A bundle ends when the thread of its sampler wakes up, after 200 ms at worst.
+    Its side inputs know keys by their encodings. Its state samplers look more often: a bundle
+    ends when the thread of its sampler wakes up, after 200 ms at worst.
     """
-    made = statesampler.StateSampler
-    statesampler.StateSampler = functools.partial(made, sampling_period_ms=_SAMPLE_MS)
+    sampler, side_input = statesampler.StateSampler, bundle_processor.StateBackedSideInputMap
+    statesampler.StateSampler = functools.partial(sampler, sampling_period_ms=_SAMPLE_MS)
+    bundle_processor.StateBackedSideInputMap = SideInputMap
     try:
         yield
     finally:
-        statesampler.StateSampler = made
+        statesampler.StateSampler = sampler
+        bundle_processor.StateBackedSideInputMap = side_input
 
 
 class StageProcessor:
@@ -106,7 +109,7 @@ class StageProcessor:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
         self.state = state
-        with _short_samples():
+        with _own_parts():
             self._processor = bundle_processor.BundleProcessor(
                 frozenset(), parsed, self.state, _ChannelFactory(self._channel)
             )

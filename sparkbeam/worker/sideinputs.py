@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from apache_beam.coders import coder_impl
+from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import BoundedWindow
 
@@ -87,6 +88,49 @@ class SideInputs(ABC):
     @abstractmethod
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
         """The runs under a :func:`~sparkbeam.worker.sinks.window_key`."""
+
+
+class SideInputMap(bundle_processor.StateBackedSideInputMap):
+    """What a DoFn sees of a side input in its windows; the keys of a multimap are encodings."""
+
+    def __getitem__(self, window: BoundedWindow) -> Any:
+        data = self._side_input_data
+        if data.access_pattern != common_urns.side_inputs.MULTIMAP.urn:
+            return super().__getitem__(window)
+        target = data.window_mapping_fn(window)
+        if target not in self._cache:
+            values = functools.partial(
+                self._state_handler.side_inputs.values,
+                self._transform_id,
+                self._tag,
+                self._target_window_coder.encode(target),
+            )
+            self._cache[target] = data.view_fn(_MultiMap(values, self._element_coder))
+        return self._cache[target]
+
+
+class _MultiMap:
+    """The values of a window by key.
+
+    Args:
+        values: gives those of an encoded key, for a coder of values.
+        coder: of the pairs.
+    """
+
+    def __init__(
+        self, values: Callable[[bytes, coder_impl.CoderImpl], Iterable[Any]], coder: coders.Coder
+    ) -> None:
+        self._values = values
+        self._encode_key = coder.key_coder().get_impl().encode_nested
+        self._value_coder = coder.value_coder().get_impl()
+        self._asked: dict[bytes, Iterable[Any]] = {}
+
+    def __getitem__(self, key: Any) -> Iterable[Any]:
+        encoded = self._encode_key(key)
+        values = self._asked.get(encoded)
+        if values is None:
+            values = self._asked[encoded] = self._values(encoded, self._value_coder)
+        return values
 
 
 class _Values:

@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, elements
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
+from sparkbeam.worker.rounding import coded_micros, coded_span
 from sparkbeam.worker.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, STAMPED_CELL, RowWriter
 from sparkbeam.worker.tables import IMMUTABLE, OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.values import RunCoder
@@ -118,13 +119,13 @@ class GroupSink(Sink):
 
     def write(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
-        stamp = 0 if self._combine is None else windowed_value.timestamp.micros
+        stamp = 0 if self._combine is None else coded_micros(windowed_value.timestamp_micros)
         for window in windowed_value.windows:
             if self._add(window, key, value, stamp):
                 self.flush()
 
     def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        stamp = 0 if self._combine is None else template.timestamp.micros
+        stamp = 0 if self._combine is None else coded_micros(template.timestamp_micros)
         for window in template.windows:
             if self._table.add_all(window, values, stamp):
                 self.flush()
@@ -157,6 +158,14 @@ def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
     return windowing.windowfn.get_window_coder().encode
 
 
+def in_session(next_start: int, start: int, end: int) -> bool:
+    """Whether a session takes in the next one by start: one that touches it stays apart.
+
+    Where rounding leaves a session no length, it nevertheless is one with those of its start.
+    """
+    return next_start < end or next_start == start
+
+
 class SessionSink(Sink):
     """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
 
@@ -178,16 +187,16 @@ class SessionSink(Sink):
         key, value = windowed_value.value
         gathered = self._elements.setdefault(self._encode_key(key), [])
         encoded = self._encode_value(value)
-        stamp = windowed_value.timestamp.micros
+        stamp = coded_micros(windowed_value.timestamp_micros)
         for window in windowed_value.windows:
-            gathered.append((window.start.micros, window.end.micros, stamp, encoded))
+            gathered.append((*coded_span(window), stamp, encoded))
             self._bytes += 4 * OBJECT_BYTES + len(encoded)
         if self._bytes > TABLE_BYTES:
             self.flush()
 
     def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        stamp = template.timestamp.micros
-        spans = [(window.start.micros, window.end.micros, stamp) for window in template.windows]
+        stamp = coded_micros(template.timestamp_micros)
+        spans = [(*coded_span(window), stamp) for window in template.windows]
         for key, value in values:
             gathered = self._elements.setdefault(self._encode_key(key), [])
             encoded = self._encode_value(value)
@@ -204,7 +213,7 @@ class SessionSink(Sink):
             run: list[bytes] = []
             size = 0
             for next_start, next_end, next_stamp, value in gathered:
-                if next_start >= end or size >= CELL_BYTES:
+                if size >= CELL_BYTES or not in_session(next_start, start, end):
                     self._append(key, start, end, stamp, run)
                     start, end, stamp, run, size = next_start, next_end, next_stamp, [], 0
                 end = max(end, next_end)
@@ -272,7 +281,7 @@ class KeyedSink(Sink):
         if is_short or len(template.windows) > _MOST_WINDOWS:
             super().write_stamped(template, values, stamps)
             return
-        times = map(_in_milliseconds, stamps)
+        times = map(coded_micros, stamps)
         pairs = [(key, (at, value)) for at, (key, value) in zip(times, values, strict=True)]
         self._add_all(STAMPED_CELL, windowing, template, pairs)
 
@@ -316,11 +325,6 @@ def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
     return template.timestamp_micros, windows, template.pane_info, kinds, is_plain
 
 
-def _in_milliseconds(micros: int) -> int:
-    """A timestamp as Beam's coder gives it back: rounded towards zero."""
-    return micros - micros % 1000 if micros >= 0 else micros + -micros % 1000
-
-
 class TimeSortedSink(Sink):
     """``Layout.TIME_SORTED``: as of :class:`KeyedSink`, but a row for each, by its timestamp."""
 
@@ -335,7 +339,7 @@ class TimeSortedSink(Sink):
         self._rows.append(
             self._tag,
             self._encode_key(key),
-            windowed_value.timestamp.micros,
+            windowed_value.timestamp_micros,
             PLAIN_CELL + RunCoder.join([self._encode(windowed_value.with_value(value))]),
         )
 

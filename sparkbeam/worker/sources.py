@@ -24,10 +24,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import BLOCK_BYTES, AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.cells import BlockCoder, KeyCells, stripped_coder
-from sparkbeam.worker.merging import ON_TIME, MergingGroups, in_milliseconds, last_millisecond
+from sparkbeam.worker.merging import ON_TIME, MergingGroups
 from sparkbeam.worker.panes import Panes
+from sparkbeam.worker.rounding import coded, coded_end
 from sparkbeam.worker.rows import BLOCK_CELL, Row
-from sparkbeam.worker.sinks import SESSION_HEADER, combine_stamps
+from sparkbeam.worker.sinks import SESSION_HEADER, combine_stamps, in_session
 from sparkbeam.worker.values import RunCoder, ValuesBuilder
 
 _BLOCK_SIZE = 1000
@@ -66,7 +67,7 @@ def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Ite
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())
     window = GlobalWindow()
-    template = WindowedValue(None, last_millisecond(window), (window,), ONLY_FIRING)
+    template = WindowedValue(None, coded_end(window), (window,), ONLY_FIRING)
     block: list[Any] = []
     size = 0
     for key, values in _by_key(rows, runs):
@@ -111,7 +112,7 @@ def _windowed_groups(
         block = held.get(suffix)
         if block is None:
             window = decode_window(suffix)
-            template = WindowedValue(None, last_millisecond(window), (window,), ON_TIME)
+            template = WindowedValue(None, coded_end(window), (window,), ON_TIME)
             block = held[suffix] = (template, [])
         block[1].append((key, values.values()))
         count += 1
@@ -143,17 +144,14 @@ def _stamped_groups(
         stream = coder_impl.create_InputStream(composite)
         key = decode_key(stream, True)
         window = decode_window(stream.read_all(False))
-        timestamp = in_milliseconds(Timestamp(micros=reduce(combine, stamps)))
+        timestamp = coded(Timestamp(micros=reduce(combine, stamps)))
         yield WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
 
 
 def sessions(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[WindowedValue]:
-    """``Layout.SESSIONS``: rows of a key come by start, so sessions merge in one pass.
-
-    Beam's rule: a session takes the next one in when that starts before its end.
-    """
+    """``Layout.SESSIONS``: rows of a key come by start, so sessions merge in one pass."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())
@@ -162,7 +160,7 @@ def sessions(
 
     def session(key: Any, start: int, end: int, stamp: int, values: ValuesBuilder) -> WindowedValue:
         window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
-        timestamp = last_millisecond(window) if at_end else in_milliseconds(Timestamp(micros=stamp))
+        timestamp = coded_end(window) if at_end else coded(Timestamp(micros=stamp))
         return WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
 
     for encoded_key, group in groupby(rows, _KEY):
@@ -171,7 +169,7 @@ def sessions(
         start = end = stamp = 0
         for _, next_start, cell in group:
             next_end, next_stamp = SESSION_HEADER.unpack_from(cell)
-            if values is None or next_start >= end:
+            if values is None or not in_session(next_start, start, end):
                 if values is not None:
                     yield session(key, start, end, stamp, values)
                 values = ValuesBuilder(runs)

@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from apache_beam.coders import coder_impl
+from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor, sdk_worker
-from apache_beam.transforms.userstate import UserStateContext
+from apache_beam.transforms.userstate import StateSpec, UserStateContext
+from apache_beam.transforms.window import BoundedWindow
 from sortedcontainers import SortedList
 
 from sparkbeam.worker.sideinputs import SideInputs
@@ -68,6 +69,9 @@ class BundleState(StageState):
         self._bags: dict[bytes, list[bytes]] = defaultdict(list)
         self._ordered: dict[bytes, SortedList] = {}
 
+    def user_state(self, context: bundle_processor.FnApiUserStateContext) -> UserStateContext:
+        return _StatesByKey(self, context._transform_id, context._key_coder, context._window_coder)
+
     def forget_user_state(self) -> None:
         """Drops the state of all keys, at the end of a bundle."""
         self._bags.clear()
@@ -120,6 +124,34 @@ class BundleState(StageState):
         wanted = state_key.ordered_list_user_state.range
         found = stored.irange_key(wanted.start, wanted.end, inclusive=(True, False))
         return [coder.decode_nested(encoded) for _, encoded in found]
+
+
+class _StatesByKey(bundle_processor.FnApiUserStateContext):
+    """Gives a stateful DoFn Beam's own states; one for each key, which is its encoding."""
+
+    def __init__(
+        self, handler: BundleState, transform_id: str, key: coders.Coder, window: coders.Coder
+    ) -> None:
+        super().__init__(handler, transform_id, key, window)
+        self._encode_key = key.get_impl().encode_nested
+        self._key: Any = _NO_KEY
+        self._encoded = b""
+
+    def get_state(self, spec: StateSpec, key: Any, window: BoundedWindow) -> Any:
+        if key is not self._key:
+            self._key, self._encoded = key, self._encode_key(key)
+        at = (spec.name, self._encoded, window)
+        state = self._all_states.get(at)
+        if state is None:
+            state = self._all_states[at] = self._create_state(spec, key, window)
+        return state
+
+    def reset(self) -> None:
+        super().reset()
+        self._key = _NO_KEY
+
+
+_NO_KEY = object()
 
 
 class Done:

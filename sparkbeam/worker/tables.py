@@ -9,7 +9,7 @@ values are encoded at once, as the user's code may change them later.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from apache_beam.coders import coder_impl
@@ -59,6 +59,14 @@ def immutable_size(value: Any) -> int:
             return 0
         total += size
     return total
+
+
+def all_immutable(values: Sequence[Any]) -> bool:
+    """Whether nobody can change the values, nor a part of one."""
+    kinds = set(map(type, values))
+    if kinds == {tuple} and IMMUTABLE.issuperset(map(type, itertools.chain.from_iterable(values))):
+        return True
+    return kinds <= IMMUTABLE or all(map(immutable_size, values))
 
 
 class _WindowTable:

@@ -125,13 +125,10 @@ COMBINERS = {
 
 
 def readings(step: str) -> beam.PTransform:
-    """Elements with different times, after 1970: before, Beam rounds the end of a window up.
-
-    In sessions they are whole milliseconds, to which Beam rounds the start of a session.
-    """
-    seconds = [*range(80), *range(30, 45), *[77] * 20]
+    """Elements with different times, before and after 1970."""
+    seconds = [*range(-20, 60), *range(30, 45), *[57] * 20]
     made = [("ab"[second % 2], second) for second in seconds]
-    rest = 0.25 if step.startswith("sessions") else 0.2512345
+    rest = 0.2512345
     return f"{step}: create" >> beam.Create(made) | f"{step}: time" >> beam.Map(
         lambda e: TimestampedValue(e, e[1] + rest)
     )

@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.cells import KeyCells
-from sparkbeam.worker.merging import in_milliseconds
+from sparkbeam.worker.rounding import coded, coded_hold
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.lateness import Lateness, expiry_of
 from sparkbeam.worker.streaming.moment import Moment
@@ -153,7 +153,7 @@ class TriggerGrouping(Grouping):
                 key, decoded = self._decode_key(encoded_key), True
             yield WindowedValue(
                 (key, self._values(pane.value)),
-                in_milliseconds(pane.timestamp),
+                coded(pane.timestamp),
                 pane.windows,
                 pane.pane_info,
             )
@@ -289,9 +289,8 @@ class TriggerState(trigger.UnmergedState):
                 held = self._values.get(at)
                 if held is not None:
                     value = tag.timestamp_combiner_impl.combine(Timestamp(micros=held), value)
-                value = in_milliseconds(value)
                 self._values[at] = value.micros
-                self.record.set_hold(_cell(window), value.micros)
+                self.record.set_hold(_cell(window), coded_hold(value.micros))
             case _:
                 self._values[at] = [*self._values.get(at, ()), value]
 

@@ -17,7 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.merging import in_milliseconds
+from sparkbeam.worker.rounding import coded, coded_hold
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.streaming.grouping import Grouping
 from sparkbeam.worker.streaming.lateness import latest_over
@@ -99,7 +99,7 @@ class WindowGrouping(Grouping):
             accumulator = self._encode(self._combine_fn.compact(merged))
         record.set(window.cell, (panes, stamp, accumulator))
         if stamp != held:
-            record.set_hold(window.cell, stamp)
+            record.set_hold(window.cell, None if stamp is None else coded_hold(stamp))
 
     def _stamp(
         self, window: BoundedWindow, held: int | None, templates: list[WindowedValue]
@@ -128,7 +128,7 @@ class WindowGrouping(Grouping):
             self._keep(record, window, panes + 1, accumulator)
         timestamp = window.latest if stamp is None else Timestamp(micros=stamp)
         info = _ON_TIME if on_time and panes == 0 else _late(panes)
-        return WindowedValue((key, values), in_milliseconds(timestamp), (window.window,), info)
+        return WindowedValue((key, values), coded(timestamp), (window.window,), info)
 
     def _keep(
         self, record: Record, window: "_Window", panes: int, accumulator: bytes | None

@@ -1,0 +1,53 @@
+"""What stands for a key in a dict: keys are their encodings, as Beam demands.
+
+Python's equality will not do: ``0``, ``0.0`` and ``False`` are equal, and encoded differently.
+To encode each key would cost more than most of what is done with it, so that keys of types
+whose equality is that of their encodings stand for themselves.
+"""
+
+from collections.abc import Hashable, Sequence
+from itertools import chain
+from typing import Any
+
+from apache_beam.coders import coders
+
+_PLAIN = frozenset([int, str, bytes, type(None)])
+_TUPLES = frozenset([tuple])
+_ENCODED = object()
+
+
+class KeyNames:
+    """Gives keys names that are equal when, and only when, the keys are the same.
+
+    Where a coder encodes different plain keys alike, their names differ nevertheless: who uses
+    names has to bear that a key comes twice.
+
+    Args:
+        coder: of the keys.
+    """
+
+    def __init__(self, coder: coders.Coder) -> None:
+        self._encode = coder.get_impl().encode_nested
+        self._decode = coder.get_impl().decode_nested
+
+    def of(self, keys: Sequence[Any]) -> Sequence[Hashable]:
+        """The names of keys, in their order."""
+        kinds = set(map(type, keys))
+        if kinds <= _PLAIN or (
+            kinds == _TUPLES and _PLAIN.issuperset(map(type, chain.from_iterable(keys)))
+        ):
+            return keys
+        return list(map(self.name, keys))
+
+    def name(self, key: Any) -> Hashable:
+        """The name of a key."""
+        kind = type(key)
+        if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, key))):
+            return key
+        return _ENCODED, self._encode(key)
+
+    def key(self, name: Any) -> Any:
+        """The key with a name."""
+        if type(name) is tuple and name and name[0] is _ENCODED:
+            return self._decode(name[1])
+        return name

@@ -1,0 +1,47 @@
+"""Beam's rounding of times: what becomes of a timestamp and of a window when they are encoded.
+
+Beam's coders keep milliseconds. Where elements do not travel encoded, as within a table that is
+written as runs, or from the evaluation of a group to the next step, their times go through
+these functions instead, so that it makes no difference. Timestamps go towards zero, the ends of
+windows down, and none of them passes the ends of time.
+"""
+
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+
+_MIN, _MAX = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
+
+
+def coded_micros(micros: int) -> int:
+    """A timestamp in microseconds as the coder of elements gives it back."""
+    if micros >= 0:
+        return _MAX if micros >= _MAX else micros - micros % 1000
+    return _MIN if micros <= _MIN else micros + -micros % 1000
+
+
+def coded(timestamp: Timestamp) -> Timestamp:
+    """A timestamp as the coder of elements gives it back."""
+    return Timestamp(micros=coded_micros(timestamp.micros))
+
+
+def coded_end(window: BoundedWindow) -> Timestamp:
+    """The end of a window as an element's timestamp."""
+    return coded(window.max_timestamp())
+
+
+def coded_span(window: IntervalWindow) -> tuple[int, int]:
+    """Start and end of a window in microseconds, as the coder of windows gives them back."""
+    return _floor(window.start.micros), _floor(window.end.micros)
+
+
+def coded_hold(micros: int) -> int:
+    """A time up to which the watermark may go before a pane with the timestamp ``micros``.
+
+    It is not after the pane, whichever way that is rounded.
+    """
+    return _floor(micros)
+
+
+def _floor(micros: int) -> int:
+    inside = max(_MIN, min(micros, _MAX))
+    return inside - inside % 1000

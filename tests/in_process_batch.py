@@ -1,0 +1,134 @@
+"""As much of Spark as a batch pipeline asks for, in this process and without a JVM.
+
+:class:`BatchRunner` runs each pipeline that is not a streaming one over DataFrames of Arrow
+tables, in two partitions; the others as :mod:`in_process` does.
+"""
+
+import pickle
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.internal.cloudpickle import cloudpickle
+from in_process import CORES, Spark
+
+from sparkbeam import SparkRunner
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan.model import Plan
+from sparkbeam.result import SparkPipelineResult
+from sparkbeam.worker.rows import SCHEMA
+
+Partitions = list[pa.Table]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """``functions.col``."""
+
+    name: str
+
+    def cast(self, kind: str) -> "Column":
+        return self
+
+    def __eq__(self, other: Any) -> Any:
+        return self.name, other
+
+
+class Frame:
+    """A DataFrame.
+
+    Args:
+        partitions: evaluates it.
+    """
+
+    def __init__(self, partitions: Callable[[], Partitions]) -> None:
+        self._partitions = partitions
+
+    def _each(self, change: Callable[[pa.Table], pa.Table]) -> "Frame":
+        return Frame(lambda: [change(table) for table in self._partitions()])
+
+    def mapInArrow(self, function: Any, schema: Any) -> "Frame":
+        pickled = cloudpickle.dumps(function)
+
+        def run(table: pa.Table) -> pa.Table:
+            batches = pickle.loads(pickled)(iter(table.to_batches()))
+            return pa.Table.from_batches(batches, SCHEMA)
+
+        return self._each(run)
+
+    def unionAll(self, other: "Frame") -> "Frame":
+        return Frame(lambda: self._partitions() + other._partitions())
+
+    def where(self, condition: tuple[str, Any]) -> "Frame":
+        name, value = condition
+        return self._each(lambda table: table.filter(pc.equal(table[name], value)))
+
+    def select(self, *columns: str) -> "Frame":
+        return self._each(lambda table: table.select(list(columns)))
+
+    def repartition(self, *parts: Any) -> "Frame":
+        count, name = parts if len(parts) == 2 else (CORES, *parts)
+        return self._spread(name, count, lambda key: zlib.crc32(key or b""))
+
+    def repartitionById(self, count: int, column: Column) -> "Frame":
+        return self._spread(column.name, count, int)
+
+    def _spread(self, name: str, count: int, place: Callable[[Any], int]) -> "Frame":
+        def partitions() -> Partitions:
+            whole = pa.concat_tables(self._partitions())
+            target = pa.array([place(value) % count for value in whole[name].to_pylist()])
+            return [whole.filter(pc.equal(target, number)) for number in range(count)]
+
+        return Frame(partitions)
+
+    def sortWithinPartitions(self, *columns: str) -> "Frame":
+        by = [(name, "ascending") for name in columns]
+        return self._each(lambda table: table.sort_by(by))
+
+    def persist(self) -> "Frame":
+        kept: list[Partitions] = []
+
+        def partitions() -> Partitions:
+            if not kept:
+                kept.append(self._partitions())
+            return kept[0]
+
+        frame = Frame(partitions)
+        frame.unpersist = lambda: None  # type: ignore[attr-defined]
+        return frame
+
+    def toArrow(self) -> pa.Table:
+        return pa.concat_tables(self._partitions())
+
+
+class BatchSpark(Spark):
+    """A session for pipelines of both kinds."""
+
+    def range(self, start: int, end: int, step: int, count: int) -> Frame:
+        numbers = range(start, end, step)
+        return Frame(lambda: [pa.table({"id": [number]}) for number in numbers])
+
+
+class BatchRunner(SparkRunner):
+    """Runs each pipeline in process; it has ended when ``run`` returns, if it ever does."""
+
+    def __init__(self, *, drain: bool = False) -> None:
+        super().__init__(BatchSpark(), drain=drain)
+
+    def _start(self, plan: Plan, session: Any, options: SparkBeamOptions) -> SparkPipelineResult:
+        if plan.streaming:
+            return super()._start(plan, session, options)
+        functions = mock.Mock(col=Column)
+        with (
+            mock.patch("sparkbeam.batch.exchange.sf", functions),
+            mock.patch("sparkbeam.batch.execution.sf", functions),
+        ):
+            result = super()._start(plan, session, options)
+            with suppress(Exception):
+                result.wait_until_finish()
+        return result
