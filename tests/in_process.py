@@ -16,7 +16,7 @@ import random
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -24,13 +24,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pipeline import Pipeline
 
 from sparkbeam import SparkRunner
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.streaming import clock
 from sparkbeam.streaming.sink import WORD
-from sparkbeam.worker.streaming.rows import REPORT_TAG, SCHEMA
+from sparkbeam.worker import finalizers
+from sparkbeam.worker.streaming.rows import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 
 CORES = 2
 
@@ -181,12 +184,7 @@ class Stateless:
     def __init__(self, function: Any) -> None:
         self._function = pickle.dumps(function)
 
-    def run(
-        self,
-        table: pa.Table,
-        state: Callable[[Any], dict[bytes, bytes]],
-        chance: random.Random,
-    ) -> pa.Table:
+    def run(self, table: pa.Table, state: Callable[[Any], dict[bytes, bytes]]) -> pa.Table:
         batches = pickle.loads(self._function)(iter(table.to_batches()))
         return pa.Table.from_batches(batches, SCHEMA)
 
@@ -198,18 +196,12 @@ class Stateful:
         self._column = column
         self._processor = pickle.dumps(processor)
 
-    def run(
-        self,
-        table: pa.Table,
-        state: Callable[[Any], dict[bytes, bytes]],
-        chance: random.Random,
-    ) -> pa.Table:
+    def run(self, table: pa.Table, state: Callable[[Any], dict[bytes, bytes]]) -> pa.Table:
         groups = defaultdict(list)
         for row in table.to_pylist():
             groups[row[self._column]].append(tuple(row.values()))
         output: list[Any] = []
         for key, rows in sorted(groups.items()):
-            chance.shuffle(rows)
             processor = pickle.loads(self._processor)
             kept = MapState(state(key))
             processor.init(SimpleNamespace(getMapState=lambda *_, kept=kept: kept))
@@ -318,6 +310,8 @@ class Query:
         except Exception as error:
             self._error = error
             self.isActive = False
+            # The workers have ended, too.
+            finalizers.KEPT.clear()
 
     def stop(self) -> None:
         self.isActive = False
@@ -358,11 +352,17 @@ class Query:
             [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
         )
         for number, operator in enumerate(self._operators):
-            table = operator.run(table, partial(_of_key, state, number), self._spark.chance)
+            if isinstance(operator, Stateful):
+                table = table.take(self._order(len(table)))
+            table = operator.run(table, partial(_of_key, state, number))
             self._compare((batch, f"operator {number}"), _content(table))
             self._spark.reach((batch, f"operator {number}"))
         self._compare((batch, "state"), state)
         return table
+
+    def _order(self, rows: int) -> list[int]:
+        """The order in which the rows of a shuffle come."""
+        return self._spark.chance.sample(range(rows), rows)
 
     def _compare(self, point: Point, output: Any) -> None:
         """Looks whether all is as it was the last time."""
@@ -373,6 +373,28 @@ class Query:
     def _read(self, before: Any, after: Any) -> Iterator[Any]:
         for partition in self._reader.partitions(before, after):
             yield from self._reader.read(pickle.loads(pickle.dumps(partition)))
+
+
+class MachineClock:
+    """The clock of the machine, which a test sets; it goes on a little whenever it is read.
+
+    Args:
+        monkeypatch: puts it into the place of the real one.
+        jumps: by how many seconds it is set at which of the times that it is read.
+    """
+
+    _STEP = 500_000
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, jumps: Mapping[int, int]) -> None:
+        self._jumps = jumps
+        self._reads = 0
+        self._micros = 1_800_000_000_000_000
+        monkeypatch.setattr(clock, "now_micros", self)
+
+    def __call__(self) -> int:
+        self._reads += 1
+        self._micros += self._STEP + self._jumps.get(self._reads, 0) * 1_000_000
+        return self._micros
 
 
 class StreamingRunner(SparkRunner):
@@ -392,8 +414,8 @@ class StreamingRunner(SparkRunner):
 
 
 def _content(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a table but those that say how long things took."""
-    return [row for row in table.to_pylist() if row["tag"] != REPORT_TAG]
+    """The rows of a table but those that tell of the attempt itself."""
+    return [row for row in table.to_pylist() if row["tag"] not in (REPORT_TAG, FINALIZERS_TAG)]
 
 
 def _of_key(

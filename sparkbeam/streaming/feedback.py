@@ -5,7 +5,7 @@ plans. A micro-batch that runs again writes its file again.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ class Feedback:
         seen: the latest timestamps of the rows of Spark's sources, by tag and partition, in
             microseconds; only of those that had rows.
         summary: the content of a :class:`.summary.MicroBatch`.
+        finalizers: the tokens of callbacks to be called once the micro-batch is committed, and
+            of earlier ones that have not been called yet.
     """
 
     number: int
@@ -37,6 +39,7 @@ class Feedback:
     reports: str = ""
     seen: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
+    finalizers: Sequence[str] = ()
 
 
 class FeedbackFiles:

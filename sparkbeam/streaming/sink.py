@@ -3,6 +3,7 @@
 from typing import Any
 
 from sparkbeam.plan.layers import Topology
+from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
@@ -10,7 +11,15 @@ from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.summary import summary
 from sparkbeam.worker.failure import Reports
-from sparkbeam.worker.streaming.rows import REPORT_TAG, SEEN_TAG, STATUS_TAG, TICK_TAG, load
+from sparkbeam.worker.streaming.rows import (
+    FINALIZERS_TAG,
+    REPORT_TAG,
+    SEEN_TAG,
+    STATUS_TAG,
+    TICK_TAG,
+    Finalizers,
+    load,
+)
 from sparkbeam.worker.streaming.times import MAX_MICROS, now_micros
 
 WORD = "IF(tag < 0, value, NULL) AS value"
@@ -37,6 +46,7 @@ class QuerySink:
         self._since = now_micros()
         self._committed = Committed()
         self._number = 0
+        self._callbacks = Callbacks()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Takes the rows of a micro-batch.
@@ -63,6 +73,7 @@ class QuerySink:
         statuses = []
         seen = []
         reports = []
+        finalizers: list[Finalizers] = []
         for tag, value in zip(*table.to_pydict().values(), strict=True):
             if tag == REPORT_TAG:
                 reports.append(value)
@@ -73,6 +84,8 @@ class QuerySink:
             elif tag == SEEN_TAG:
                 part = load(value)
                 seen.append((part.tag, part.newest))
+            elif tag == FINALIZERS_TAG:
+                finalizers.append(load(value))
         if tick is None:
             return
         stages = [stage for status in statuses for stage in status.stages.values()]
@@ -85,7 +98,9 @@ class QuerySink:
             # The first micro-batch of this run: an earlier one may have gone before.
             before = self._feedback.read(tick.number - 1)
             self._committed = Committed.of(stored_reports(before.reports if before else ""))
+            self._callbacks = Callbacks(before.finalizers if before else ())
         self._number = tick.number
+        self._callbacks.after(finalizers)
         new = Committed.of(reports)
         self._committed = self._committed.plus(new.by_stage.values())
         figures = summary(
@@ -101,10 +116,11 @@ class QuerySink:
         self._feedback.write(
             Feedback(
                 number=tick.number,
-                finished=finished,
+                finished=finished and not self._callbacks.waiting,
                 due=due,
                 reports=self._committed.store(),
                 seen=newest_seen(self._clocks, seen),
                 summary=figures.content(),
+                finalizers=self._callbacks.waiting,
             )
         )

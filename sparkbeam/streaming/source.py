@@ -18,16 +18,17 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.sparkio import PARTITION_SEPARATOR
+from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.clocks import Look, Marks, SourceClock, at_restart, spark_sources
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.worker.rows import PLAIN_CELL
 from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
-from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS, now_micros
+from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
-_LOOK_MICROS = 500_000
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,15 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tags = dict(spec.outputs)
         self._files = FeedbackFiles(files(spec.checkpoint))
         self._last: Feedback | None = None
+        self._clock = Clock()
+        self._available_now = False
         self._until: int | None = None
         self._first: int | None = None
         self._draining = False
-        self._next_look = 0
+        self._next_look = time.monotonic()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._until = now_micros()
+        self._available_now = True
 
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
@@ -122,6 +125,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = Position(**(start or self.initialOffset()))
         if self._first is None:
             self._first = position.number
+            self._until = self._clock.after(position.time) if self._available_now else None
         draining = position.draining or self._is_to_drain()
         if position.number and draining == position.draining and not self._is_due(position):
             return position.offset()
@@ -131,7 +135,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         last = position
         for _, after in self._steps(position):
             last = after
-        time_now = last.time if self._spec.events is not None else now_micros()
+        time_now = self._time(last)
         sources = self._sources(position, time_now)
         marks = {tag: found.watermark for tag, found in sources.items()}
         following = Position(
@@ -145,16 +149,22 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_to_drain(self) -> bool:
         """Whether somebody has asked for the end; looks now and then."""
-        if not self._draining and now_micros() >= self._next_look:
-            self._next_look = now_micros() + _LOOK_MICROS
+        if not self._draining and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + _LOOK_SECONDS
             self._draining = self._files.is_to_drain()
         return self._draining
 
     def _drained(self, position: Position) -> Position:
         """The position after another one where all sources are at their ends."""
-        clock = position.time if self._spec.events is not None else now_micros()
         marks = dict.fromkeys(position.watermarks, MAX_MICROS)
-        return Position(position.number + 1, clock, len(self._events) + 1, marks, draining=True)
+        time_now = self._time(position)
+        return Position(position.number + 1, time_now, len(self._events) + 1, marks, draining=True)
+
+    def _time(self, position: Position) -> int:
+        """The time of a tick after a position; that of a TestStream is its own."""
+        if self._spec.events is not None:
+            return position.time
+        return self._clock.after(position.time)
 
     def _feedback(self, number: int) -> Feedback | None:
         """What the micro-batch of a tick has told, if that is known."""
@@ -165,7 +175,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _pace(self, position: Position) -> None:
         """Waits a little while Spark's sources have nothing, which nobody else tells."""
         if self._spec.clocks and position.number and not self._had_rows(position):
-            left = position.time + _IDLE_MICROS - now_micros()
+            left = position.time + _IDLE_MICROS - self._clock.after(position.time)
             time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
 
     def _had_rows(self, position: Position) -> bool:
@@ -208,18 +218,22 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_due(self, position: Position) -> bool:
         """Whether there is a reason for another micro-batch."""
+        feedback = self._feedback(position.number)
+        if feedback is not None and feedback.finalizers:
+            return True
         if self._spec.clocks and not position.draining:
             # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
             return self._until is None or position.number == self._first or self._had_rows(position)
         if self._spec.events is not None and position.event <= len(self._events):
             return True
-        feedback = self._feedback(position.number)
         if feedback is None:
             return True
         if feedback.finished or feedback.due is None:
             return False
-        now = now_micros() if self._until is None else self._until
-        return self._spec.events is not None or feedback.due <= now
+        if self._spec.events is not None:
+            return True
+        now = self._clock.after(position.time) if self._until is None else self._until
+        return feedback.due <= now
 
     def _steps(self, position: Position) -> Iterator[tuple[list[tuple[int, bytes]], Position]]:
         """The events from a position on, each with its rows by tag and the position after it."""
@@ -249,10 +263,12 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield rows, position
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [InputPartition((start, end))]
+        feedback = self._feedback(start["number"])
+        committed = tuple(feedback.finalizers) if feedback is not None else ()
+        return [InputPartition((start, end, committed))]
 
     def read(self, partition: InputPartition) -> Iterator[Message]:
-        start, end = (Position(**offset) for offset in partition.value)
+        start, end = (Position(**offset) for offset in partition.value[:2])
         rounds: list[Round] = []
         sent = 0
         for rows, position in () if end.draining else self._steps(start):
@@ -265,6 +281,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tuple(rounds or [_round(end)]),
             start=start.number == 0,
             draining=end.draining,
+            committed=partition.value[2],
         )
         yield Message(0, 0, 0, TICK_TAG, 0, sent, dump(tick))
 

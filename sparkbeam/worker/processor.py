@@ -21,6 +21,7 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from sparkbeam.plan.model import Stage
 from sparkbeam.worker import dofns, precombine, windows  # noqa: F401 - they register operations.
 from sparkbeam.worker.blocks import AnyBlock, joined
+from sparkbeam.worker.finalizers import Callback, taken
 from sparkbeam.worker.functions import CreateOperation
 from sparkbeam.worker.operations import SinkOperation, SourceOperation
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
@@ -180,6 +181,12 @@ class StageProcessor:
         """Runs the bundle's finalizers, once its output has left the worker."""
         if self._processor.requires_finalization():
             self._processor.finalize_bundle()
+
+    def taken_finalizers(self) -> list[Callback]:
+        """The callbacks of the bundle's finalizers, which somebody else is to call."""
+        if not self._processor.requires_finalization():
+            return []
+        return taken(self._processor.finalize_bundle)
 
     def monitoring_infos(self) -> list[Any]:
         """The metrics of the last bundle."""

@@ -18,7 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import source, spark_sources
+from sparkbeam.streaming import clock, source, spark_sources
 from sparkbeam.worker.streaming.rows import SCHEMA, TICK_TAG, load
 
 SECOND = 1_000_000
@@ -51,7 +51,7 @@ class Rows:
         self._layer = layer
         return self
 
-    def run(self, table: pa.Table, state: Any, chance: Any) -> pa.Table:
+    def run(self, table: pa.Table, state: Any) -> pa.Table:
         """As an operator over the ticks."""
         tick = next(row["value"] for row in table.to_pylist() if row["tag"] == TICK_TAG)
         number = load(tick).number - 1
@@ -93,7 +93,7 @@ class PartitionedRun:
         self._pace = round(pace * SECOND)
         self._patch = monkeypatch
         monkeypatch.setattr(source, "_IDLE_MICROS", 0)
-        monkeypatch.setattr(source, "now_micros", self._now)
+        monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(source.time, "sleep", lambda seconds: None)
 
     def pass_time(self, seconds: float) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker import logs
+from sparkbeam.worker import finalizers, logs
 from sparkbeam.worker.blocks import AnyBlock
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.rows import Row
@@ -26,11 +26,13 @@ from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.reading import READ_ELEMENTS
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.rows import (
+    FINALIZERS_TAG,
     REPORT_TAG,
     SEEN_TAG,
     STATUS_TAG,
     TICK_TAG,
     WATERMARKS_TAG,
+    Finalizers,
     Message,
     Seen,
     Status,
@@ -158,6 +160,7 @@ class Turn(ABC):
         self._tick: Tick | None = None
         self._router = Router(task.shards, home, self._sender, task.hops, self._deliver, self._send)
         self._runs: list[StageRun] = []
+        self._called: tuple[str, ...] = ()
         self._label = ""
 
     def run(self, rows: Iterable[Message]) -> Iterator[Message]:
@@ -205,6 +208,7 @@ class Turn(ABC):
         """Keeps a row that is for this layer; gives the others on."""
         if row.tag == TICK_TAG and row.layer < self._task.depth:
             self._tick = load(row.value)
+            self._called = tuple(finalizers.KEPT.run(self._tick.committed))
             self._hand_on_tick(row)
         elif row.layer != self._task.number:
             yield row
@@ -244,6 +248,10 @@ class Turn(ABC):
             report = run.close()
             if report is not None:
                 self._tell(REPORT_TAG, report)
+        callbacks = [callback for run in self._runs for callback in run.callbacks]
+        kept = finalizers.KEPT.keep(callbacks) if callbacks else None
+        if kept or self._called:
+            self._tell(FINALIZERS_TAG, dump(Finalizers(kept, self._called)))
 
     def _tell(self, tag: int, value: bytes) -> None:
         """Sends a message to the sink."""

@@ -75,6 +75,9 @@ STATUS_TAG = -4
 SEEN_TAG = -5
 """A :class:`Seen`, for the sink."""
 
+FINALIZERS_TAG = -6
+"""A :class:`Finalizers`, for the sink."""
+
 
 @dataclass(frozen=True)
 class Round:
@@ -98,12 +101,15 @@ class Tick:
         rounds: the rounds of the micro-batch.
         start: this is the first micro-batch: Impulses fire.
         draining: splittable DoFns are to end.
+        committed: the tokens of tasks that have registered callbacks, and whose micro-batch has
+            been committed.
     """
 
     number: int
     rounds: tuple[Round, ...]
     start: bool = False
     draining: bool = False
+    committed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,19 @@ class Seen:
     newest: dict[str, int]
 
 
+@dataclass(frozen=True)
+class Finalizers:
+    """What a task has to do with callbacks of bundle finalizers.
+
+    Attributes:
+        kept: the token of those that it has registered; None if there are none.
+        called: the tokens of those that it has called.
+    """
+
+    kept: str | None = None
+    called: tuple[str, ...] = ()
+
+
 def pack(rows: Sequence[Row]) -> bytes:
     """Rows of one port as one value."""
     return pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)
@@ -172,7 +191,7 @@ def unpack(value: bytes) -> list[Row]:
 
 
 _CONTENTS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Round, Tick, Watermarks, StageStatus, Status, Seen)
+    kind.__name__: kind for kind in (Round, Tick, Watermarks, StageStatus, Status, Seen, Finalizers)
 }
 
 

@@ -16,6 +16,7 @@ from apache_beam.runners import common
 from sparkbeam.plan.model import Stage
 from sparkbeam.worker import depth, metrics
 from sparkbeam.worker.blocks import AnyBlock, Block
+from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import PLAIN_CELL, Row
 from sparkbeam.worker.sinks import sink_for
@@ -39,6 +40,9 @@ class StageRun(ABC):
         stage: what to run.
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
         router: takes the output.
+
+    Attributes:
+        callbacks: those of bundle finalizers, to be called once the micro-batch is committed.
     """
 
     _keyed: KeyedState | None = None
@@ -46,6 +50,7 @@ class StageRun(ABC):
     def __init__(self, run_id: str, stage: Stage, shard: ShardState | None, router: Router) -> None:
         self.stage = stage
         self.moment = Moment()
+        self.callbacks: list[Callback] = []
         self._key = (run_id, stage.id)
         self._processor = depth.call(
             stage.steps,
@@ -201,7 +206,7 @@ class StageRun(ABC):
             residuals = depth.call(self.stage.steps, work)
         self._warnings += caught
         self._tally.add(self._processor.monitoring_infos())
-        self._processor.finalize()
+        self.callbacks += self._processor.taken_finalizers()
         self._defer(residuals)
 
     def _defer(self, residuals: list[Residual]) -> None:

@@ -1,0 +1,45 @@
+"""Which callbacks of bundle finalizers have not been called yet."""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from sparkbeam.worker.streaming.rows import Finalizers
+
+_PATIENCE = 10
+"""In so many micro-batches each Python worker that is still there has had a task."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Callbacks:
+    """The tokens of callbacks that wait, by the micro-batch in which they were registered.
+
+    A worker calls those that it keeps when a tick tells that their micro-batch is committed,
+    and says so. Those of a worker that has ended are lost.
+
+    Args:
+        waiting: those of micro-batches before.
+    """
+
+    def __init__(self, waiting: Iterable[str] = ()) -> None:
+        self._left = dict.fromkeys(waiting, _PATIENCE)
+
+    @property
+    def waiting(self) -> Sequence[str]:
+        """The tokens."""
+        return tuple(self._left)
+
+    def after(self, told: Iterable[Finalizers]) -> None:
+        """Takes in what the tasks of a micro-batch have done."""
+        told = list(told)
+        called = {token for each in told for token in each.called}
+        left = {token: n - 1 for token, n in self._left.items() if token not in called}
+        lost = [token for token, n in left.items() if not n]
+        if lost:
+            _logger.warning(
+                "Callbacks of bundle finalizers are lost with the workers of %d tasks: what "
+                "they would have confirmed may come again.",
+                len(lost),
+            )
+        self._left = {token: n for token, n in left.items() if n}
+        self._left |= {each.kept: _PATIENCE for each in told if each.kept is not None}

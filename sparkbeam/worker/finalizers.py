@@ -1,0 +1,94 @@
+"""The callbacks of bundles, kept until what the bundles have put out is committed.
+
+They are objects of this process, as a rule with a connection in them, so they stay in it. What
+tells that a task's output is committed is a token that travels with the output: another attempt
+at the same task has another one.
+"""
+
+import logging
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from apache_beam.transforms import core
+
+_MOST = 1000
+
+Callback = Callable[[], Any]
+
+_logger = logging.getLogger(__name__)
+
+
+class Kept:
+    """Callbacks by the token of the task that has registered them; the latest of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_token: OrderedDict[str, list[Callback]] = OrderedDict()
+
+    def keep(self, callbacks: list[Callback]) -> str:
+        """Keeps the callbacks of a task; gives their token."""
+        token = uuid.uuid4().hex
+        with self._lock:
+            self._by_token[token] = callbacks
+            if len(self._by_token) > _MOST:
+                self._by_token.popitem(last=False)
+        return token
+
+    def run(self, tokens: Iterable[str]) -> list[str]:
+        """Calls what is kept for tokens, once; gives those for which there was something."""
+        with self._lock:
+            found = {token: self._by_token.pop(token, None) for token in tokens}
+        for callbacks in found.values():
+            for callback in callbacks or ():
+                _call(callback)
+        return [token for token, callbacks in found.items() if callbacks is not None]
+
+    def clear(self) -> None:
+        """Forgets all, as the end of the process does."""
+        with self._lock:
+            self._by_token.clear()
+
+
+KEPT = Kept()
+"""Those of this process."""
+
+
+def _call(callback: Callback) -> None:
+    try:
+        callback()
+    except Exception:
+        # As in Beam's own runners: what is not confirmed is delivered again.
+        _logger.warning("A callback of a bundle finalizer failed", exc_info=True)
+
+
+class _Taker(threading.local):
+    callbacks: list[Callback] | None = None
+
+
+_taker = _Taker()
+_finalize_bundle = core._BundleFinalizerParam.finalize_bundle
+
+
+def _taken_or_called(self: Any) -> None:
+    if _taker.callbacks is None:
+        _finalize_bundle(self)
+    else:
+        _taker.callbacks += self._callbacks
+
+
+# What holds them is out of reach, as Beam's operations are compiled.
+core._BundleFinalizerParam.finalize_bundle = _taken_or_called
+
+
+def taken(finalize: Callable[[], Any]) -> list[Callback]:
+    """The callbacks that ``finalize`` would call."""
+    callbacks: list[Callback] = []
+    _taker.callbacks = callbacks
+    try:
+        finalize()
+    finally:
+        _taker.callbacks = None
+    return callbacks

@@ -1,0 +1,88 @@
+"""A clock that is set, back or forth, while a query runs."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.utils.timestamp import Duration
+from in_process import MachineClock, Spark, StreamingRunner
+
+from sparkbeam.streaming.clock import Clock
+
+HOUR = 3600
+
+
+class Numbers(RestrictionProvider):
+    """The numbers below that of the element."""
+
+    def initial_restriction(self, element: int) -> OffsetRange:
+        return OffsetRange(0, element)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+        return int(restriction.size())
+
+
+class Waiting(beam.DoFn):
+    """Gives a number, and waits two seconds for the next one."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Numbers())
+    ) -> Iterator[int]:
+        number = tracker.current_restriction().start
+        if tracker.try_claim(number):
+            yield number
+            tracker.defer_remainder(Duration(2))
+
+
+@pytest.mark.parametrize("jump", [-HOUR, -1000 * HOUR, HOUR])
+def test_a_query_goes_on_when_the_clock_is_set(
+    jump: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    MachineClock(monkeypatch, {12: jump, 25: -jump, 35: -5})
+    spark = Spark()
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path}"])
+    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+        numbers = p | beam.Create([12]) | beam.ParDo(Waiting())
+        assert_that(numbers, equal_to(list(range(12))))
+    (checkpoint,) = spark.checkpoints.values()
+    times = [json.loads(offset)["time"] for offset in checkpoint.offsets]
+    assert times == sorted(times)
+    told = [r for r in caplog.records if "clock has gone back" in r.getMessage()]
+    assert len(told) == 2, "once for each jump back"
+
+
+def test_a_clock_goes_on_from_where_an_earlier_run_was(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = MachineClock(monkeypatch, {})
+    last = machine() + HOUR * 1_000_000
+    clock = Clock()
+    times = [clock.after(last) for _ in range(5)]
+    steps = {after - before for before, after in itertools.pairwise(times)}
+    assert times[0] == last
+    assert steps == {500_000}
+    assert len(caplog.records) == 1
+
+
+def test_a_small_step_back_is_no_word_worth(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = MachineClock(monkeypatch, {})
+    last = machine() + 900_000
+    assert Clock().after(last) == last
+    assert not caplog.records

@@ -1,0 +1,142 @@
+"""Bundle finalizers run once a micro-batch is committed, and not before."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from in_process import Crash, Point, Spark, StreamingRunner
+from pyspark.sql.types import LongType, StructField, StructType
+from queueing import QUEUE, ReadQueue
+
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.io import ForeachBatch
+from sparkbeam.streaming import callbacks
+from sparkbeam.streaming.callbacks import Callbacks
+from sparkbeam.worker.streaming.rows import Finalizers
+
+MESSAGES = 7
+CRASHING = 4
+"""In so many micro-batches: each crash loses the callbacks of the one before."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """The stand-in pickles functions as Spark does."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def run(spark: Spark, folder: Path) -> None:
+    """Reads the queue into a file for each micro-batch that has numbers."""
+    sink = folder / "sink"
+    sink.mkdir(exist_ok=True)
+
+    def keep(frame: Any, batch_id: int) -> None:
+        path = sink / str(batch_id)
+        if not path.exists():
+            path.write_text("\n".join(str(row.number) for row in frame.collect()))
+
+    checkpoint = str(folder / "checkpoint")
+    QUEUE.committed = lambda: spark.checkpoints[checkpoint].commits
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
+    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+        _ = (
+            p
+            | beam.Create(["queue"], reshuffle=False)
+            | beam.ParDo(ReadQueue()).with_output_types(int)
+            | beam.Reshuffle()
+            | beam.Map(lambda number: {"number": number})
+            | ForeachBatch(keep, StructType([StructField("number", LongType())]))
+        )
+
+
+def written(folder: Path) -> list[int]:
+    return [int(n) for path in (folder / "sink").iterdir() for n in path.read_text().split()]
+
+
+def test_a_queue_is_read_once_and_is_empty_then(tmp_path: Path) -> None:
+    QUEUE.fill(MESSAGES)
+    run(Spark(), tmp_path)
+    assert sorted(written(tmp_path)) == list(range(MESSAGES))
+    assert (len(QUEUE), QUEUE.early) == (0, 0)
+
+
+def test_nothing_of_a_queue_is_lost_wherever_the_query_ends(tmp_path: Path) -> None:
+    QUEUE.fill(MESSAGES)
+    crashes: set[Point] = set()
+
+    def crash(point: Point) -> None:
+        if point[0] < CRASHING and point not in crashes:
+            crashes.add(point)
+            QUEUE.time_out()
+            raise Crash(str(point))
+
+    spark = Spark(crash, repeatable=False)
+    while True:
+        before = len(crashes)
+        try:
+            run(spark, tmp_path)
+        except PipelineFailed:
+            assert len(crashes) == before + 1
+        else:
+            break
+    assert len(crashes) > 10
+    assert set(written(tmp_path)) == set(range(MESSAGES))
+    assert (len(QUEUE), QUEUE.early) == (0, 0)
+
+
+def test_a_finalizer_of_the_last_micro_batch_runs_and_one_of_a_failed_does_not(
+    tmp_path: Path,
+) -> None:
+    calls = tmp_path / "calls"
+
+    class Noting(beam.DoFn):
+        def process(
+            self, element: int, finalizer: Any = beam.DoFn.BundleFinalizerParam
+        ) -> Iterator[int]:
+            finalizer.register(lambda: calls.open("a").write(f"{element} "))
+            yield element
+
+    failed = []
+
+    def crash(point: Point) -> None:
+        if point == (0, "sink") and not failed:
+            failed.append(point)
+            raise Crash
+
+    spark = Spark(crash)
+
+    def run_once() -> None:
+        options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path / 'c'}"])
+        with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+            events = TestStream(coder=VarIntCoder()).add_elements([1, 2])
+            _ = p | events.advance_watermark_to_infinity() | beam.ParDo(Noting())
+
+    with pytest.raises(PipelineFailed):
+        run_once()
+    assert not calls.exists()
+    run_once()
+    assert calls.read_text() == "1 2 "
+
+
+def test_callbacks_of_a_worker_that_has_ended_are_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting = Callbacks(["lost"])
+    waiting.after([Finalizers(kept="called")])
+    assert waiting.waiting == ("lost", "called")
+    waiting.after([Finalizers(called=("called",))])
+    assert waiting.waiting == ("lost",)
+    for _ in range(callbacks._PATIENCE):
+        waiting.after([])
+    assert not waiting.waiting
+    (record,) = caplog.records
+    assert "workers of 1 tasks" in record.getMessage()
