@@ -8,10 +8,11 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks
-from sparkbeam.worker.rows import BLOCK_CELL, PLAIN_CELL
+from sparkbeam.worker.rows import BLOCK_CELL, COUNT_CELL, PLAIN_CELL
 from sparkbeam.worker.values import RunCoder
 
 _LENGTH = struct.Struct(">I")
+_NUMBER = struct.Struct(">Q")
 _KEPT_TEMPLATES = 1000
 
 
@@ -91,6 +92,15 @@ class KeyCells:
             return ((template, self.values.decode(cell[end:])),)
         stamps, values = zip(*self.stamped.decode(cell[end:]), strict=True)
         return ((template, list(values), list(stamps)),)
+
+    def count(self, template: WindowedValue, number: int) -> bytes:
+        """A cell that tells a number of the windows of a template."""
+        return self.head(COUNT_CELL, template) + _NUMBER.pack(number)
+
+    def counted(self, cell: bytes) -> tuple[WindowedValue, int]:
+        """The inverse of :meth:`count`."""
+        (number,) = _NUMBER.unpack_from(cell, len(cell) - _NUMBER.size)
+        return self._template(cell[1 + _LENGTH.size : len(cell) - _NUMBER.size]), number
 
     def _template(self, windowing: bytes) -> WindowedValue:
         template = self._templates.get(windowing)

@@ -125,6 +125,10 @@ class SinkOperation(operations.Operation):
         except Exception as error:
             raise self._failed() from error
 
+    def process_count(self, template: WindowedValue, number: int) -> None:
+        """Tells the sink how many elements the accumulators of a window are for; see there."""
+        self.sink.write_count(template, number)
+
     def finish(self) -> None:
         super().finish()
         try:

@@ -19,7 +19,7 @@ from sparkbeam.plan.model import PRECOMBINE_URN
 from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter
 from sparkbeam.worker.failure import StepFailed, UserCodeFailed
 from sparkbeam.worker.keys import KeyNames
-from sparkbeam.worker.operations import windowing_of
+from sparkbeam.worker.operations import SinkOperation, windowing_of
 from sparkbeam.worker.rounding import coded_end
 from sparkbeam.worker.sinks import combine_stamps
 from sparkbeam.worker.sizes import size_of
@@ -38,17 +38,20 @@ class _Table:
         gathered: values that are in no accumulator yet.
         accumulators: of the others.
         stamps: the combined timestamps in microseconds, where somebody asks for them.
+        count: of all values.
     """
 
-    __slots__ = ("accumulators", "gathered", "stamps")
+    __slots__ = ("accumulators", "count", "gathered", "stamps")
 
     def __init__(self) -> None:
+        self.count = 0
         self.gathered: dict[Hashable, list[Any]] = {}
         self.accumulators: dict[Hashable, Any] = {}
         self.stamps: dict[Hashable, int] = {}
 
     def gather(self, names: Sequence[Hashable], values: Sequence[Any]) -> None:
         """Takes values in."""
+        self.count += len(values)
         gathered = self.gathered
         for name, value in zip(names, values, strict=True):
             run = gathered.get(name)
@@ -171,6 +174,14 @@ class PrecombineOperation(operations.PGBKCVOperation):
                     self._emitter.stamped(template, block, stamps)
                 else:
                     self._emitter.block(template, block)
+            if window is not None and table.count > len(table.accumulators):
+                self._tell(template, table.count - len(table.accumulators))
+
+    def _tell(self, template: WindowedValue, number: int) -> None:
+        """Tells how many more elements there were than accumulators of them."""
+        for reader in self.readers:
+            if isinstance(reader, SinkOperation):
+                reader.process_count(template, number)
 
     def _blocks(
         self, accumulators: dict[Hashable, Any]

@@ -36,6 +36,12 @@ PLAIN_CELL, BLOCK_CELL, STAMPED_CELL = b"\0", b"\1", b"\2"
 The values of a block have the same windowing, or in the third kind all of it but the timestamp.
 """
 
+COUNT_CELL = b"\3"
+"""The first byte of a cell without values: how many elements the accumulators of a window are for.
+
+It tells only those beyond one for each accumulator. Where they are late, all of them count.
+"""
+
 METRICS_TAG = -1
 
 BATCH_BYTES = 4 << 20

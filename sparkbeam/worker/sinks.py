@@ -53,6 +53,16 @@ class Sink(ABC):
         for element in elements(template, values, stamps):
             self.write(element)
 
+    def write_count(self, template: WindowedValue, number: int) -> None:  # noqa: B027
+        """Tells that accumulators stand for more elements than there are of them.
+
+        Nobody asks for that where no element can be late.
+
+        Args:
+            template: a windowed value with their window.
+            number: how many more.
+        """
+
     @abstractmethod
     def flush(self) -> None:
         """Turns what is held back into rows."""
@@ -325,6 +335,14 @@ def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
     return template.timestamp_micros, windows, template.pane_info, kinds, is_plain
 
 
+class StoredSink(KeyedSink):
+    """``Layout.STORED``: in streaming, on the way to a GroupByKey."""
+
+    def write_count(self, template: WindowedValue, number: int) -> None:
+        # It goes to any one shard: all of them have the same watermark.
+        self._rows.append(self._tag, b"", 0, self._cells.count(template, number))
+
+
 class TimeSortedSink(Sink):
     """``Layout.TIME_SORTED``: as of :class:`KeyedSink`, but a row for each, by its timestamp."""
 
@@ -419,7 +437,7 @@ def sink_for(
         case Layout.KEYED | Layout.TRIGGERED:
             return KeyedSink(tag, rows, coder, stripped_coder(coder))
         case Layout.STORED:
-            return KeyedSink(tag, rows, coder, stored_coder(coder))
+            return StoredSink(tag, rows, coder, stored_coder(coder))
         case Layout.TIME_SORTED:
             return TimeSortedSink(tag, rows, coder)
         case Layout.SIDE_ITERABLE:

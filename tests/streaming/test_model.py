@@ -31,6 +31,7 @@ from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
     IntervalWindow,
+    Sessions,
     SlidingWindows,
     TimestampCombiner,
     TimestampedValue,
@@ -516,3 +517,26 @@ def test_the_end_of_time_is_not_a_window_of_its_own() -> None:
         assert_that(
             fired | beam.ParDo(Tagged()) | beam.Map(lambda found: found[0]), equal_to(["far"])
         )
+
+
+@pytest.mark.parametrize(
+    "window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(1)], ids=lambda w: type(w).__name__
+)
+@pytest.mark.parametrize("late", [1, 3, 400])
+def test_late_elements_are_counted_one_by_one_where_they_are_combined_before(
+    window: Any, late: int
+) -> None:
+    elements = [TimestampedValue(number % 7, 5) for number in range(late)]
+    events = (
+        TestStream(coder=VarIntCoder())
+        .add_elements(at(4, 13))
+        .advance_watermark_to(20)
+        .add_elements(elements)
+        .add_elements(at(25))
+        .advance_watermark_to_infinity()
+    )
+    with pipeline() as p:
+        pairs = p | events | beam.WindowInto(window) | beam.Map(lambda number: (number % 3, 1))
+        _ = pairs | beam.CombinePerKey(sum) | beam.Map(lambda pair: None)
+    windows = 2 if isinstance(window, SlidingWindows) else 1
+    assert late_elements(p) == late * windows

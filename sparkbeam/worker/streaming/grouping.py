@@ -21,7 +21,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.cells import KeyCells
 from sparkbeam.worker.rounding import coded, coded_hold
-from sparkbeam.worker.rows import Row
+from sparkbeam.worker.rows import COUNT_CELL, Row
 from sparkbeam.worker.streaming.lateness import Lateness, expiry_of
 from sparkbeam.worker.streaming.moment import Moment
 from sparkbeam.worker.streaming.pages import KeyedState
@@ -95,15 +95,25 @@ class Grouping(ABC):
 
     def _arrived(self, rows: list[Row]) -> Iterator[tuple[bytes, list[Block]]]:
         """The elements of each key that are not too late, if there are any."""
+        watermark = self._moment.input_watermark
+        rows = self._without_counts(rows, watermark)
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch({key for key, _, _ in rows})
         blocks, in_time = self._cells.blocks, self._lateness.in_time
-        watermark = self._moment.input_watermark
         for key, group in groupby(rows, itemgetter(0)):
             arrived = (block for _, _, cell in group for block in blocks(cell))
             kept = list(unstamped(in_time(arrived, watermark)))
             if kept:
                 yield key, kept
+
+    def _without_counts(self, rows: list[Row], watermark: int) -> list[Row]:
+        kept = []
+        for row in rows:
+            if row[2][:1] == COUNT_CELL:
+                self._lateness.count(*self._cells.counted(row[2]), watermark)
+            else:
+                kept.append(row)
+        return kept
 
     def _values(self, stored: Iterable[list[bytes]]) -> Any:
         """The values of a pane, decoded when they are asked for if they are many."""

@@ -58,6 +58,11 @@ class Lateness:
             if kept is not None:
                 yield kept, *parts
 
+    def count(self, template: WindowedValue, number: int, watermark: int) -> None:
+        """Takes in how many elements stand behind accumulators, beyond one for each."""
+        if self._kept(template, latest_over(watermark)) is None:
+            self.dropped += number
+
     def _kept(self, template: WindowedValue, over: int) -> WindowedValue | None:
         windows = tuple(window for window in template.windows if self._expires(window) > over)
         if len(windows) == len(template.windows):
