@@ -23,6 +23,7 @@ _BEGIN, _END = "[[sparkbeam-failure:", "]]"
 _MARKED = re.compile(re.escape(_BEGIN) + r"([0-9a-f]{64}):([A-Za-z0-9+/=\s\\]+)" + re.escape(_END))
 _WHILE_RUNNING = re.compile(r" \[while running '([^\n]*?)'\]")
 _LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MOST_CHARACTERS = 10_000
 _MEASURING = "opcounters.py"
 _STEPS = frozenset(["operations.py", "functions.py", "dofns.py", "common.py"])
@@ -127,7 +128,9 @@ class Reports:
             cause = failed.__cause__
             summary = f"{failed}: {type(cause).__name__}: {cause}" if cause else str(failed)
             return StepReport(
-                failed.label, self._shown(summary), self._shown(_user_trace(cause or failed))
+                failed.label,
+                _printable(self._shown(summary)),
+                _printable(self._shown(_user_trace(cause or failed))),
             )
         if isinstance(error, UserCodeFailed) and error.__cause__ is not None:
             stage_label, error = error.label, error.__cause__
@@ -139,8 +142,8 @@ class Reports:
             summary = f"the coder of its output cannot encode an element: {summary}"
         return StepReport(
             labels[0] if labels else stage_label,
-            self._shown(summary),
-            self._shown(_user_trace(error)),
+            _printable(self._shown(summary)),
+            _printable(self._shown(_user_trace(error))),
             ExceptionData.of(error, self._shown),
         )
 
@@ -161,6 +164,11 @@ def _candidates(message: str) -> Iterator[tuple[str, bytes]]:
             yield marked.group(1), base64.b64decode(text)
         except ValueError:
             continue
+
+
+def _printable(text: str) -> str:
+    """A text whose control characters a terminal does not obey."""
+    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def _text(error: BaseException) -> str:

@@ -111,6 +111,13 @@ class TestReports:
             assert "hunter" not in shown.replace("Log in to hunter-2", "")
             assert "4711" not in shown
 
+    def test_control_characters_of_data_do_not_reach_a_terminal(self) -> None:
+        error = ValueError("no number: \x1b[2J\x9b31m\u202e\r\n\t1")
+        found = REPORTS.find(str(REPORTS.report(error, "Step")))
+        assert found is not None
+        assert found.error == r"ValueError: no number: \x1b[2J\x9b31m\u202e\r" + "\n\t1"
+        assert str(found.exception()) == str(error)
+
     def test_a_long_text_is_cut(self) -> None:
         found = REPORTS.find(str(REPORTS.report(ValueError("x" * 1_000_000), "Step")))
         assert found is not None
