@@ -93,14 +93,15 @@ _ASSIGNMENT = re.compile(
 )
 _ACCOUNT = re.compile(r"(://)([^/\s@]*(?:@[^/\s@]*)*)(?=@)")
 _AUTHORIZATION = re.compile(
-    r"(\b(?:bearer|basic|token|digest)(?:\s|%20|\+)+)((?=[^\s\"',;]*[\d=])[\w.~+/=%-]{6,})",
+    r"((?:\bauthorization[\"']?\s*[:=]\s*[\"']?\w+|\b(?:bearer|basic|digest))(?:\s|%20|\+)+)"
+    r"((?=[^\s\"',;]*[\d=])[\w.~+/=%-]{6,})",
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(
     r"((?<![A-Za-z])(?:sig|signature|password|passwd|passphrase|pwd|secret|client_?secret|token"
     r"|access_?token|id_?token|refresh_?token|sas|shared_?access_?(?:key|signature)|account_?key"
     r"|secret_?key|access_?key|api_?key|cookie)"
-    r"(?:[\"']?\s*(?:=|%3D|:(?!:))\s*))"
+    r"(?:[\"']\s*[:=]|\s*(?:=(?![=>])|%3D))\s*)"
     r"""("(?:\\.|[^"\\])+"|'(?:\\.|[^'\\])+'|[^\s"'&;,)\]}]+)""",
     re.IGNORECASE,
 )

@@ -113,6 +113,8 @@ def test_secrets_within_values_are_hidden_alone(name: str, value: str, hidden: s
         ("GET /?sig=Ab%2F1&x=2", "GET /?sig=***&x=2"),
         ("Authorization: Bearer eyJ0.a1.b2 was refused", "Authorization: Bearer *** was refused"),
         ("sc://host:15002/;token=abc1;user_id=me", "sc://host:15002/;token=***;user_id=me"),
+        ("Authorization: Token 0a1b2c3d", "Authorization: Token ***"),
+        ("{'token': 'a1', 'name': 'b'}", "{'token': ***, 'name': 'b'}"),
         ('{"password": "a b"}', '{"password": ***}'),
         ("AccountKey=a/b+c==;EndpointSuffix=x", "AccountKey=***;EndpointSuffix=x"),
     ],
@@ -138,8 +140,11 @@ def test_words_that_tell_nothing_are_left() -> None:
         [("useToken", "true"), ("keys", "10"), ("startingKey", "earliest"), ("tokenCount", "3")],
         [("spark.kubernetes.serviceAccountName", "spark"), ("spark.app.name", "words")],
     )
-    text = "true, 10, earliest, 3: spark counts words; password: None, basic understanding, a::b"
-    assert hide(text) == text
+    for text in (
+        "true, 10, earliest, 3: spark counts words; password=None, basic understanding, a::b",
+        "unexpected token: '}' at 7, unknown token x12345 where token == y and secret => z",
+    ):
+        assert hide(text) == text
 
 
 def test_a_short_secret_is_hidden_only_where_it_stands_alone() -> None:
