@@ -23,7 +23,6 @@ import apache_beam as beam
 import psutil
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
-from query_sessions import QuerySessions
 from rich.console import Console
 from rich.table import Table
 
@@ -65,7 +64,6 @@ class Run:
         configuration: of its events.
         rate: how many of them a second.
         spark: the session.
-        sessions: where the query's own session will be found.
     """
 
     def __init__(
@@ -74,7 +72,6 @@ class Run:
         configuration: Configuration,
         rate: float,
         spark: Any,
-        sessions: QuerySessions,
     ) -> None:
         self._name = f"q{query.number}"
         self._next = 0
@@ -82,14 +79,16 @@ class Run:
         pipeline = beam.Pipeline(runner=SparkRunner(spark), options=options)
         events = pipeline | NexmarkStream(configuration, rate) | "Events" >> beam.ParDo(Count())
         query.build(events, configuration)
-        made = len(sessions.made)
+        before = {active.id for active in spark.streams.active}
         self.result: Any = pipeline.run()
         until = time.monotonic() + START_SECONDS
-        while len(sessions.made) == made or not sessions.made[-1].streams.active:
+        found: list[Any] = []
+        while not found:
             if time.monotonic() > until:
                 raise TimeoutError(f"{self._name} has not started.")
             time.sleep(0.1)
-        (self._query,) = sessions.made[-1].streams.active
+            found = [active for active in spark.streams.active if active.id not in before]
+        (self._query,) = found
 
     def sample(self) -> Iterator[tuple[str, float]]:
         """What the query has told of itself since the last time."""
@@ -198,9 +197,8 @@ def main() -> None:
         f"--spark_conf=spark.driver.extraJavaOptions={java}",
     ]
     spark = session.obtain(SparkBeamOptions([*master, *options]))
-    sessions = QuerySessions()
     runs = [
-        Run(QUERIES[int(number)], configuration, arguments.rate, spark, sessions)
+        Run(QUERIES[int(number)], configuration, arguments.rate, spark)
         for number in arguments.query.split(",")
     ]
     try:

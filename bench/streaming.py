@@ -24,7 +24,6 @@ from pyspark.sql import Row
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from query_sessions import QuerySessions
 from rich.console import Console
 from rich.table import Table
 
@@ -61,13 +60,11 @@ class Bench:
 
     Args:
         spark: the session.
-        sessions: where the runner's own sessions will be found.
         batches: how many micro-batches are measured.
     """
 
-    def __init__(self, spark: Any, sessions: QuerySessions, batches: int) -> None:
+    def __init__(self, spark: Any, batches: int) -> None:
         self._spark = spark
-        self._sessions = sessions
         self._batches = batches
 
     def beam(
@@ -76,11 +73,10 @@ class Bench:
         """Runs what ``build`` makes of the rows of a source, as a pipeline."""
         p = beam.Pipeline(SparkRunner(self._spark), options=PipelineOptions(["--streaming"]))
         build(p | source)
-        count = len(self._sessions.made)
         result = p.run()
-        while len(self._sessions.made) == count or not self._sessions.made[-1].streams.active:
+        while not self._spark.streams.active:
             time.sleep(0.1)
-        (query,) = self._sessions.made[-1].streams.active
+        (query,) = self._spark.streams.active
         try:
             return self._figures(query, seconds)
         finally:
@@ -239,7 +235,7 @@ def main() -> None:
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
     spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-    bench = Bench(spark, QuerySessions(), arguments.batches)
+    bench = Bench(spark, arguments.batches)
     many = batches_of(ROWS)
     console = Console(width=120, highlight=False)
 

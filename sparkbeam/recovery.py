@@ -51,7 +51,7 @@ def recovering(
         try:
             return run()
         except Exception as error:
-            if reports.find(str(error)) is not None or not _GAVE_UP.search(str(error)):
+            if reports.find(str(error)) is not None or not gave_up(str(error)):
                 raise
             if steps is not None and steps() > reached:
                 left, reached = RERUNS, steps()
@@ -63,3 +63,8 @@ def recovering(
             "starts again from the beginning" if steps is None else "goes on from its checkpoint",
             left,
         )
+
+
+def gave_up(text: str) -> bool:
+    """Whether the text of an error of Spark says that it gave up because of what it had lost."""
+    return _GAVE_UP.search(text) is not None

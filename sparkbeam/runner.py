@@ -207,6 +207,7 @@ class SparkRunner(PipelineRunner):
                 )
                 with closing(execution):
                     return recovering(execution.run, failures, execution.micro_batches)
+            delivered: set[str] = set()
             return recovering(
                 lambda: BatchExecution(
                     session,
@@ -216,6 +217,7 @@ class SparkRunner(PipelineRunner):
                     levels=levels,
                     reports=failures,
                     proceed=cancellation.check,
+                    delivered=delivered,
                 ).run(),
                 failures,
             )

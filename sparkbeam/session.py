@@ -1,6 +1,7 @@
 """The Spark session: one that the user has, or one made for the pipeline.
 
-A session that we did not create is never stopped or reconfigured.
+A session that we did not create is never stopped. It is not reconfigured either, but for what a
+streaming query needs: see :func:`set_for_streaming` and :func:`fix_partitions`.
 """
 
 import functools
@@ -10,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -290,39 +292,69 @@ def can_lose_executors(session: Any) -> bool:
     return not on_one_machine(session)
 
 
-def for_streaming(session: Any, partitions: int) -> Any:
-    """A session beside the given one, set up for a streaming query; it shares all but settings.
-
-    Args:
-        session: the session that the pipeline runs on; it is left as it is.
-        partitions: into how many partitions each layer's state is divided.
+def check_streaming(session: Any) -> None:
+    """Sees to it that a streaming query can run in a session.
 
     Raises:
-        ConfigurationError: Python data sources cannot stream in this session.
+        ConfigurationError: Python data sources cannot stream in it.
     """
     if session.conf.get(_UNIX_SOCKETS, "false") == "true":
         raise ConfigurationError(
             f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
             "start the session without this setting."
         )
-    # Over Connect a clone, as only that has the files that the user has given the session.
-    own = session.cloneSession() if is_connect(session) else session.newSession()
-    for key, value in _STREAMING.items():
-        own.conf.set(key, value)
-    own.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    # Spark divides files by this, or else by the cores that the cluster has at the moment.
-    own.conf.set(LEAF_PARTITIONS, str(partitions))
-    return own
 
 
-def release(session: Any) -> None:
-    """Gives up a session that :func:`for_streaming` has made."""
-    if is_connect(session):
-        session.client.release_session()
+@contextmanager
+def set_for_streaming(session: Any, partitions: int) -> Iterator[None]:
+    """Gives a session the settings of a streaming query, while such a query is started in it.
+
+    Spark runs each query in a copy of its session that it makes at the start. So the query has the
+    user's views, sources and settings, but for those few, and the session has its own again.
+    What somebody else sets in the meantime stays.
+
+    Args:
+        session: the session that the query is started in.
+        partitions: into how many partitions each layer's state is divided.
+    """
+    wanted = {**_STREAMING, "spark.sql.shuffle.partitions": str(partitions)}
+    with _starting:
+        before = session.conf.getAll
+        changed = {key: value for key, value in wanted.items() if before.get(key) != value}
+        try:
+            for key, value in changed.items():
+                session.conf.set(key, value)
+            yield
+        finally:
+            now = session.conf.getAll
+            for key, value in changed.items():
+                if now.get(key) != value:
+                    continue
+                if key in before:
+                    session.conf.set(key, before[key])
+                else:
+                    session.conf.unset(key)
 
 
-LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
-"""The setting of how many partitions a source has that does not know that itself."""
+_starting = threading.Lock()
+"""Two queries that start at once in one session would take each other's settings for the user's."""
+
+
+def fix_partitions(session: Any, partitions: int) -> None:
+    """Makes Spark divide files alike whenever a micro-batch runs, also after a new start.
+
+    On a cluster it divides them by the cores that it has at the moment. Spark reads files in the
+    session itself, not in the query's copy of it, so the setting stays; one of the user's, too.
+
+    Args:
+        session: the session that the query runs in.
+        partitions: into how many parts files are divided at least.
+    """
+    if can_lose_executors(session) and _LEAF_PARTITIONS not in session.conf.getAll:
+        session.conf.set(_LEAF_PARTITIONS, str(partitions))
+
+
+_LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
 
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
@@ -332,7 +364,6 @@ _STREAMING = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
 }
 
 

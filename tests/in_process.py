@@ -73,6 +73,13 @@ class Conf(dict[str, str]):
     def set(self, key: str, value: str) -> None:
         self[key] = value
 
+    def unset(self, key: str) -> None:
+        del self[key]
+
+    @property
+    def getAll(self) -> dict[str, str]:
+        return dict(self)
+
 
 class Spark:
     """A session.
@@ -108,9 +115,6 @@ class Spark:
 
     def _register(self, source: Any) -> None:
         self._sources[source.name()] = source
-
-    def newSession(self) -> "Spark":
-        return self
 
     def sql(self, query: str) -> Any:
         """Answers how many cores there are, and where Spark's hash sends numbers."""

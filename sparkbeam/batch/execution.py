@@ -22,6 +22,7 @@ from pyspark.sql import functions as sf
 from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.sideinputs import SideInputStore
+from sparkbeam.collecting import collected
 from sparkbeam.io import frames
 from sparkbeam.io.delivery import Delivery
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
@@ -46,6 +47,8 @@ class BatchExecution:
         levels: what the workers log.
         reports: what the workers make of their failures.
         proceed: called before each Spark job; the run ends with what it raises.
+        delivered: the labels of the sinks that have what they are to get, from an earlier run
+            that Spark gave up; this run adds its own.
     """
 
     _side_input_store = SideInputStore
@@ -60,7 +63,9 @@ class BatchExecution:
         levels: LogLevels | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
+        delivered: set[str] | None = None,
     ) -> None:
+        self._delivered = set() if delivered is None else delivered
         self._session = session
         self._plan = plan
         self._parallelism = parallelism
@@ -154,15 +159,18 @@ class BatchExecution:
 
     def _read(self, source: Source, tag: int) -> Any:
         spec = ReadSpec.unpack(source.payload)
-        rows = frames.timed(self._session, spec, streaming=False)
+        rows = frames.timed(self._session, spec, source.label)
         return rows.mapInArrow(BatchRows(source.label, spec, tag, self._reports), ROW_TYPE)
 
     def _deliver(self) -> None:
         """Writes what goes to Spark's sinks; all that it takes is persisted."""
         for sink in self._plan.sinks:
+            if sink.label in self._delivered:
+                continue
             self._proceed()
             rows = _union([self._port(tag) for tag in sink.inputs])
             Delivery(sink, plain_row, self._reports)(rows.select("value"), 0)
+            self._delivered.add(sink.label)
 
     def _collect_side_inputs(self, stage: Stage) -> list[bytes]:
         missing = sorted(
@@ -181,7 +189,7 @@ class BatchExecution:
     def _finish(self) -> list[bytes]:
         """Runs what has not run yet, for the metrics that come out of it."""
         self._proceed()
-        table = self._rest().toArrow()
+        table = collected(self._rest())
         return [bytes(value) for value in table.column(0).to_pylist()]
 
     def _rest(self) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkbeam import session as sessions
+from sparkbeam.collecting import collected
 from sparkbeam.plan.model import SideInput
 from sparkbeam.temporary import RunFolder
 from sparkbeam.worker.rows import METRICS_TAG
@@ -46,7 +47,7 @@ class SideInputStore:
             self._ports[tag] = _PortContent(Path(self._folder.name) / f"port-{tag}.db")
         # In one job. A job for each partition, as toLocalIterator has it, could see the outputs
         # of two attempts of an earlier stage.
-        for batch in rows.toArrow().to_batches():
+        for batch in collected(rows).to_batches():
             for tag, key, order, value in _tuples(batch):
                 if tag == METRICS_TAG:
                     reports.append(value)

@@ -1,16 +1,18 @@
 """Spark's own sources and sinks as transforms of a pipeline.
 
-======================  ===============================================================
-:class:`ReadFromSpark`  rows of any data source that Spark can read, batch or streaming
-:class:`WriteToSpark`   rows into any data source that Spark can write
-:class:`ForeachBatch`   rows to a function that takes a DataFrame
-:class:`Foreach`        elements to a writer, in the tasks
-======================  ===============================================================
+========================  ===============================================================
+:class:`ReadFromSpark`    rows of any data source that Spark can read, batch or streaming
+:class:`WriteToSpark`     rows into any data source that Spark can write
+:func:`committed_files`   which files of those it has written belong to whole micro-batches
+:class:`ForeachBatch`     rows to a function that takes a DataFrame
+:class:`Foreach`          elements to a writer, in the tasks
+========================  ===============================================================
 
 They run on :class:`sparkbeam.SparkRunner` alone.
 """
 
+from sparkbeam.io.committed import committed_files
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import Foreach, ForeachBatch, Writer, WriteToSpark
 
-__all__ = ["Foreach", "ForeachBatch", "ReadFromSpark", "WriteToSpark", "Writer"]
+__all__ = ["Foreach", "ForeachBatch", "ReadFromSpark", "WriteToSpark", "Writer", "committed_files"]

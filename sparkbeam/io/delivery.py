@@ -1,15 +1,19 @@
 """What reaches a sink of a pipeline on its way into Spark's sink or the user's code."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
 from pyspark.sql.types import StructType
 
+from sparkbeam.io.problems import problem
 from sparkbeam.io.schemas import arrow_schema
+from sparkbeam.io.storage import from_here
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.recovery import gave_up
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.packing import CellsAsRows, CellsToWriter
 from sparkbeam.worker.rows import Row
@@ -54,7 +58,7 @@ class Delivery:
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.worker.failure`.
         """
-        try:
+        with self.reporting():
             if self.spec.writer:
                 task = CellsToWriter(
                     self.name, self.spec.writer, batch_id, self._unpack, self._reports
@@ -65,6 +69,16 @@ class Delivery:
                 function(self._rows(values), batch_id)
             else:
                 self._write(self._rows(values), place or Place(self.spec))
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Makes what fails within a failure of the sink's step, without what is secret.
+
+        Raises:
+            WorkerFailure: it failed; see :mod:`sparkbeam.worker.failure`.
+        """
+        try:
+            yield
         except Exception as error:
             raise self._report(error) from None
 
@@ -73,19 +87,25 @@ class Delivery:
         return values.mapInArrow(CellsAsRows(arrow_schema(schema), self._unpack), schema)
 
     def _write(self, rows: Any, place: "Place") -> None:
+        if place.path:
+            place.path = from_here(place.path, self.spec.format, rows.sparkSession)
         writer = rows.write.format(self.spec.format).mode(place.mode)
         for name, value in place.options.items():
             writer = writer.option(name, value)
+        if self.spec.partition_by:
+            writer = writer.partitionBy(*self.spec.partition_by)
         writer.save()
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
         if self._reports.find(text) is not None:
             return error  # It says itself in which step it was.
+        if gave_up(text):
+            return error  # The run starts again.
         if self.spec.function:
             return self._reports.report(error, self.name)
-        summary = "\n".join(text.splitlines()[:3])
-        return self._reports.report(SinkFailed(f"{type(error).__name__}: {summary}"), self.name)
+        summary = problem(error, self.spec.format, self.spec.options)
+        return self._reports.report(SinkFailed(summary), self.name)
 
 
 class Place:
@@ -102,3 +122,17 @@ class Place:
     def __init__(self, spec: WriteSpec) -> None:
         self.mode = spec.mode
         self.options = dict(spec.options)
+
+    @property
+    def path(self) -> str:
+        """The option ``path``, whose case Spark does not mind; empty if there is none."""
+        return next((self.options[name] for name in self._paths()), "")
+
+    @path.setter
+    def path(self, path: str) -> None:
+        for name in self._paths():
+            del self.options[name]
+        self.options["path"] = path
+
+    def _paths(self) -> list[str]:
+        return [name for name in self.options if name.lower() == "path"]

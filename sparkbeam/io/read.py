@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import frames, resolve
+from sparkbeam.io.problems import problem
 from sparkbeam.io.schemas import row_type
-from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 
@@ -127,10 +127,9 @@ class ReadFromSpark(beam.PTransform):
             found: StructType = frames.loaded(session, spec, streaming=streaming).schema
         except Exception as error:
             # Spark's own text may have the options in it.
-            problem = resolve.first_line(error, Redaction(self._options))
             raise ConfigurationError(
-                f"Spark cannot tell the schema of '{self._format}': {problem} "
-                "Correct format and options, or give the schema."
+                f"'{self.label}': Spark cannot tell the schema of '{self._format}': "
+                f"{problem(error, self._format, self._options)}"
             ) from None
         return found
 

@@ -6,7 +6,6 @@ from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.redaction import Redaction
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as its own type."""
@@ -65,8 +64,7 @@ def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
     return found
 
 
-def first_line(error: Exception, redaction: Redaction | None = None) -> str:
+def first_line(error: Exception) -> str:
     """What an error of Spark says in short."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    line = lines[0] if lines else type(error).__name__
-    return redaction(line) if redaction is not None else line
+    return lines[0] if lines else type(error).__name__

@@ -1,6 +1,6 @@
 """Elements of a PCollection to what Spark can write, or to a user's own code."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import apache_beam as beam
@@ -44,9 +44,10 @@ class WriteToSpark(beam.PTransform):
     In batch all is written once, at the end of the run. In streaming each micro-batch is
     written when it has been processed; if it runs again, after a failure or a restart, then
 
-    - files (parquet, orc, avro, json, csv, text, xml) of mode ``append`` are written once: a
-      micro-batch has a folder of its own, ``batch=<checkpoint>-<number>``, and replaces it. A
-      reader sees a column ``batch``;
+    - files (parquet, orc, avro, json, csv, text, xml) of mode ``append`` are written once: they
+      are written aside and moved into the folder, under names that tell the micro-batch. A
+      reader of the folder never sees a row twice; :func:`committed_files` tells the files of
+      whole micro-batches;
     - Delta tables are written once, by their transaction ids;
     - all others are written again if the failure was between the write and the note that it
       was made.
@@ -59,10 +60,12 @@ class WriteToSpark(beam.PTransform):
             have is null. DDL needs a Spark session while the pipeline is built.
         mode: Spark's save mode: ``append``, ``overwrite`` (in streaming each micro-batch
             replaces the one before), ``ignore`` or ``error``.
+        partition_by: the columns by whose values the rows are divided into folders,
+            ``day=2030-01-31``; they are not in the files.
 
     Raises:
-        ConfigurationError: when it is made or applied: there is no such mode, the schema is
-            missing or wrong, or the pipeline runs on another runner.
+        ConfigurationError: when it is made or applied: there is no such mode or column, the
+            schema is missing or wrong, or the pipeline runs on another runner.
         PipelineFailed: from the run, with the label of this transform: it cannot be written.
     """
 
@@ -72,14 +75,20 @@ class WriteToSpark(beam.PTransform):
         options: dict[str, Any] | None = None,
         schema: resolve.Schema | None = None,
         mode: str = "append",
+        partition_by: Sequence[str] = (),
     ) -> None:
         super().__init__()
         if mode not in _MODES:
             raise ConfigurationError(f"mode={mode!r} is none of {', '.join(_MODES)}.")
+        if isinstance(partition_by, str) or not all(isinstance(name, str) for name in partition_by):
+            raise ConfigurationError(
+                f"partition_by={partition_by!r} must be a list of columns, such as ['day']."
+            )
         self._format = format
         self._options = resolve.checked_options(options)
         self._schema = schema
         self._mode = mode
+        self._partition_by = tuple(partition_by)
 
     def default_label(self) -> str:
         return f"WriteToSpark({self._format})"
@@ -87,8 +96,21 @@ class WriteToSpark(beam.PTransform):
     def expand(self, rows: PCollection) -> PDone:
         resolve.require_spark(rows.pipeline, "WriteToSpark")
         schema = _schema(rows, self._schema, "WriteToSpark")
-        spec = WriteSpec(self._format, self._options, self._mode, schema.json())
+        self._check_partitions(schema)
+        spec = WriteSpec(self._format, self._options, self._mode, self._partition_by, schema.json())
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+
+    def _check_partitions(self, schema: StructType) -> None:
+        for name in self._partition_by:
+            if name not in schema.names:
+                raise ConfigurationError(
+                    f"partition_by: the schema has no column '{name}', "
+                    f"only {', '.join(schema.names)}."
+                )
+        if self._partition_by and not set(schema.names) - set(self._partition_by):
+            raise ConfigurationError(
+                "partition_by has all columns of the schema: leave one to be written."
+            )
 
 
 class ForeachBatch(beam.PTransform):

@@ -84,6 +84,7 @@ class WriteSpec(_Payload):
         format: of the data source; None where there is a function or a writer.
         options: of the data source.
         mode: Spark's save mode.
+        partition_by: the columns by which rows go into folders of their own.
         schema: of the rows, as Spark's JSON; None where elements reach the writer as they are.
         function: takes each micro-batch as a DataFrame, pickled; empty for none.
         writer: takes each element, pickled; empty for none.
@@ -92,6 +93,7 @@ class WriteSpec(_Payload):
     format: str | None = None
     options: Options = field(default=(), repr=False)
     mode: str = "append"
+    partition_by: tuple[str, ...] = ()
     schema: str | None = None
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)

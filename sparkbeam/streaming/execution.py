@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
-from sparkbeam.errors import ConfigurationError, PipelineCancelled
+from sparkbeam.errors import ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import (
     differences,
@@ -45,7 +45,7 @@ class StreamingExecution:
     """Runs one plan as a query on one session.
 
     Args:
-        session: the Spark session; the query runs in one of its own beside it.
+        session: the Spark session that the query runs in.
         plan: what to run.
         checkpoint: where offsets, state and feedback are kept; None for a temporary folder.
         shards: into how many shards the keys are divided; None for the number of cores.
@@ -83,8 +83,9 @@ class StreamingExecution:
                 "A streaming pipeline on a cluster needs --checkpoint_location: "
                 "a folder on storage that the driver and all executors share."
             )
+        sessions.check_streaming(session)
         count = shards or sessions.cores(session)
-        self._session = sessions.for_streaming(session, count)
+        self._session = session
         self._topology = topology(plan)
         self._is_remote = sessions.is_connect(session)
         self._folder = RunFolder("checkpoint") if checkpoint is None else None
@@ -117,13 +118,15 @@ class StreamingExecution:
         """
         self._check_checkpoint()
         self._stopping = False
-        query = (
+        sink = self._sink()
+        writer = (
             self._rows()
-            .writeStream.foreachBatch(self._sink())
+            .writeStream.foreachBatch(sink)
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
-            .start()
         )
+        with sessions.set_for_streaming(self._session, len(self._shards)):
+            query = writer.start()
         asked = False
         try:
             while query.isActive and not self._is_done(query):
@@ -133,11 +136,15 @@ class StreamingExecution:
                     asked = True
                 query.awaitTermination(self._poll_seconds)
             self._hear(query)
+        except Exception:
+            _raise_own(sink)
+            raise
         finally:
             self._stopping = True
             query.stop()
         error = query.exception()
         if error is not None:
+            _raise_own(sink)
             raise error
         return self._reports
 
@@ -150,7 +157,6 @@ class StreamingExecution:
         if self._folder is not None:
             self._files.remove_all()
             self._folder.cleanup()
-        sessions.release(self._session)
 
     def _private_folder(self) -> str:
         """A folder for this run alone, of this process or else of the server's."""
@@ -260,10 +266,18 @@ class StreamingExecution:
         )
         rows = rows.mapInArrow(TickLayer(first), DDL)
         for source in spark_sources(self._topology.plan):
-            rows = rows.unionAll(source_rows(self._session, source, first))
+            sessions.fix_partitions(self._session, len(self._shards))
+            rows = rows.unionAll(source_rows(self._session, source, first, len(self._shards)))
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
+
+
+def _raise_own(sink: Any) -> None:
+    """Raises the error of our own that a sink of this process has ended with, if there is one."""
+    failure: SparkBeamError | None = getattr(sink, "failure", None)
+    if failure is not None:
+        raise failure from None
 
 
 def ask_to_drain(checkpoint: str) -> None:

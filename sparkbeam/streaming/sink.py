@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sparkbeam.collecting import collected
 from sparkbeam.plan.layers import Topology
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
@@ -55,12 +56,12 @@ class QuerySink:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.worker.failure`.
         """
         if not self._spark_sinks:
-            self._take(batch.select("tag", "value").toArrow())
+            self._take(collected(batch.select("tag", "value")))
             return
         batch.persist()
         try:
             # What is for Spark's sinks does not come to the driver.
-            table = batch.selectExpr("tag", WORD).toArrow()
+            table = collected(batch.selectExpr("tag", WORD))
             present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
             self._spark_sinks.deliver(batch, present, batch_id)
         finally:

@@ -1,8 +1,8 @@
 """Spark's sinks behind a streaming query: each micro-batch once, as far as the sink allows.
 
 A micro-batch that failed, or whose end Spark did not get to note, runs again with its number.
-So files of a micro-batch are replaced, a Delta table skips a transaction that it has, and for
-all others a note under the checkpoint says what has been written.
+So files are moved into their folder as :class:`.file_sink.FileSink` has it, a Delta table skips a
+transaction that it has, and for all others a note under the checkpoint says what has been written.
 """
 
 import hashlib
@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from sparkbeam.io.delivery import Delivery, Place
+from sparkbeam.io.storage import FILE_FORMATS
 from sparkbeam.plan.model import Sink
+from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.files import Files, checkpoint_id
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.streaming.rows import unpack
-
-_FILES = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
 
 
 class SparkSinks:
@@ -30,6 +31,7 @@ class SparkSinks:
     def __init__(self, sinks: tuple[Sink, ...], files: Files, reports: Reports) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
+        self._file_sinks: dict[str, FileSink] = {}
 
     def __bool__(self) -> bool:
         return bool(self._deliveries)
@@ -51,6 +53,9 @@ class SparkSinks:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.worker.failure`.
         """
         for delivery in self._deliveries:
+            place = Place(delivery.spec)
+            if _is_folder(place, delivery.spec):
+                self._resume(delivery, place)
             tags = [tag for tag in delivery.tags if tag in present]
             if not tags:
                 continue
@@ -62,27 +67,52 @@ class SparkSinks:
 
     def _write(self, delivery: Delivery, values: Any, batch_id: int) -> None:
         place = Place(delivery.spec)
-        if delivery.spec.format == "delta":
+        if (delivery.spec.format or "").lower() == "delta":
             place.options |= {
                 "txnAppId": f"{self._id}/{delivery.name}",
                 "txnVersion": str(batch_id),
             }
-        elif self._in_folders(place, delivery.spec.format):
-            path = place.options["path"].rstrip("/")
-            place.options["path"] = f"{path}/batch={self._id}-{batch_id:09d}"
-            place.mode = "overwrite"
+            delivery(values, batch_id, place)
+        elif _is_folder(place, delivery.spec):
+            self._write_files(delivery, values, batch_id)
         else:
             self._write_noted(delivery, values, batch_id)
-            return
-        delivery(values, batch_id, place)
 
-    @staticmethod
-    def _in_folders(place: Place, kind: str | None) -> bool:
-        return kind in _FILES and place.mode == "append" and "path" in place.options
+    def _resume(self, delivery: Delivery, place: Place) -> None:
+        """Ends at the start of a run what an earlier one has begun."""
+        if delivery.name in self._file_sinks:
+            return
+        writer = f"{self._id}-{_short_hash(delivery.name, 8)}"
+        with delivery.reporting():
+            sink = FileSink(place.path, writer)
+            sink.resume()
+        self._file_sinks[delivery.name] = sink
+
+    def _write_files(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+        def write(folder: str) -> None:
+            place = Place(delivery.spec)
+            place.path = folder
+            # By this file it is seen whether Python finds what Spark has written.
+            place.options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "true"
+            delivery(values, batch_id, place)
+
+        with delivery.reporting():
+            self._file_sinks[delivery.name].deliver(batch_id, write)
 
     def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
-        note = f"written/{hashlib.sha256(delivery.name.encode()).hexdigest()[:16]}"
+        note = f"written/{_short_hash(delivery.name, 16)}"
         last = self._files.read(note)
         if last is None or int(last) < batch_id:
             delivery(values, batch_id)
             self._files.write(note, str(batch_id).encode())
+
+
+def _is_folder(place: Place, spec: WriteSpec) -> bool:
+    """Whether a sink adds files to a folder."""
+    return (
+        (spec.format or "").lower() in FILE_FORMATS and place.mode == "append" and bool(place.path)
+    )
+
+
+def _short_hash(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

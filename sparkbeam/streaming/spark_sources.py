@@ -14,15 +14,16 @@ from sparkbeam.worker.streaming.operators import RowsLayer
 from sparkbeam.worker.streaming.rows import DDL
 
 
-def source_rows(session: Any, source: Source, first: LayerTask) -> Any:
+def source_rows(session: Any, source: Source, first: LayerTask, partitions: int) -> Any:
     """What the first layer makes of the rows of a source.
 
     Args:
         session: that of the query.
         source: what to read.
         first: the task of the layer.
+        partitions: of a source that does not know itself how many it has.
     """
     spec = ReadSpec.unpack(source.payload)
     ((_, tag),) = source.outputs
     layer = RowsLayer(first, source.label, spec, tag)
-    return frames.timed(session, spec, streaming=True).mapInArrow(layer, DDL)
+    return frames.timed(session, spec, source.label, partitions).mapInArrow(layer, DDL)

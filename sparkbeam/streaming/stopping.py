@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from sparkbeam.errors import SparkBeamError
+
 _TEXT = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: "
     "java.lang.InterruptedException"
@@ -27,11 +29,15 @@ class StoppableSink:
     Args:
         sink: the function for ``foreachBatch``.
         is_stopping: whether the query is being stopped.
+
+    Attributes:
+        failure: an error of our own, of which Spark's error would hold little; None without one.
     """
 
     def __init__(self, sink: Callable[[Any, int], None], is_stopping: Callable[[], bool]) -> None:
         self._sink = sink
         self._is_stopping = is_stopping
+        self.failure: SparkBeamError | None = None
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Calls the sink.
@@ -42,9 +48,11 @@ class StoppableSink:
         """
         try:
             self._sink(batch, batch_id)
-        except Exception:
+        except Exception as error:
             if self._is_stopping():
                 raise Stopped from None
+            if isinstance(error, SparkBeamError):
+                self.failure = error
             raise
 
 

@@ -13,6 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
 from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
+from sparkbeam.io.delivery import Delivery, Place
 
 SCHEMA = "id bigint, at timestamp, parts array<struct<name: string>>, price decimal(10, 2)"
 ROWS = [
@@ -70,6 +71,42 @@ def test_rows_are_written_with_the_schema_of_their_type(spark: Any, tmp_path: Pa
     found = spark.read.parquet(str(tmp_path / "out"))
     assert found.dtypes == [("id", "bigint"), ("name", "string")]
     assert sorted(map(tuple, found.collect())) == things
+
+
+def test_a_relative_path_is_one_from_the_working_folder(
+    spark: Any, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source.parent)
+    with pipeline_on(spark) as pipeline:
+        rows = pipeline | ReadFromSpark("json", {"path": "in"}, "id int")
+        _ = rows | WriteToSpark("csv", {"path": "out"})
+    assert [line for file in Path("out").glob("*.csv") for line in file.read_text().split()] == [
+        "1",
+        "2",
+    ]
+
+
+def test_a_run_that_starts_again_writes_nothing_twice(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, lost = Delivery._write, []
+
+    def lossy(delivery: Delivery, rows: Any, place: Place) -> None:
+        if place.path.endswith("b") and not lost:
+            lost.append(place)
+            raise RuntimeError(
+                "A shuffle map stage with indeterminate output was failed and retried."
+            )
+        usual(delivery, rows, place)
+
+    monkeypatch.setattr(Delivery, "_write", lossy)
+    with pipeline_on(spark) as pipeline:
+        rows = pipeline | beam.Create([{"id": 1}, {"id": 2}])
+        for name in "abc":
+            _ = rows | name >> WriteToSpark("json", {"path": tmp_path / name}, "id int")
+    assert lost
+    for name in "abc":
+        assert sorted(row.id for row in spark.read.json(str(tmp_path / name)).collect()) == [1, 2]
 
 
 def test_a_function_gets_all_rows_once_as_a_dataframe(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""Which files of a folder are committed: those of whole micro-batches.
+
+The name of a file of a streaming sink tells its writer and its micro-batch,
+``part-<writer>-<micro-batch>-<number>``, and for each writer there is a small file that tells its
+last committed micro-batch. Its files are all in the folder before that is told. So the list of
+committed files is the folder's own, without what is younger.
+"""
+
+import json
+import re
+
+from sparkbeam.io.storage import Storage, absolute, storage
+
+_COMMITTED = "committed"
+_NAME = re.compile(r"part-([0-9a-f]{12}-[0-9a-f]{8})-([0-9]{9,})-[0-9]{5,}")
+_HIDDEN = re.compile(r"\.|_[^=]*$")  # A partition by a column may begin with _.
+_SUFFIX = re.compile(r"[-.]c[0-9]{3,}((?:\.[^.]+)+)$")
+
+
+def committed_files(path: str) -> list[str]:
+    """The files of a folder without those of a micro-batch that is just being moved in.
+
+    What was committed when it was called is there as a whole; files that no streaming
+    :class:`WriteToSpark` has written are there, too. Hidden files are not.
+
+    Args:
+        path: the folder that is written to, as Spark is given it; this process has to see it.
+
+    Returns:
+        The paths of the files, in order; none if there is no such folder.
+
+    Raises:
+        ValueError: neither Python nor Beam's filesystems know such paths.
+    """
+    folder, kept = absolute(path), storage(path)
+    before = _marks(kept, folder)
+    names = data_files(kept, folder)
+    # Whoever wrote its first mark while the folder was listed had committed nothing before.
+    new = _marks(kept, folder).keys() - before.keys()
+    return [
+        f"{folder}/{name}"
+        for name in names
+        if (found := _origin(name)) is None
+        or (found[0] not in new and found[1] <= before.get(found[0], found[1]))
+    ]
+
+
+def data_files(kept: Storage, folder: str) -> list[str]:
+    """The paths of the files in a folder that are no hidden ones, relative to it."""
+    return [
+        name
+        for name in kept.names(folder)
+        if not any(_HIDDEN.match(part) for part in name.split("/"))
+    ]
+
+
+def file_name(writer: str, batch_id: int, number: int, written: str) -> str:
+    """The name of a file of a micro-batch.
+
+    Args:
+        writer: what tells the sink from all others: 12 and 8 hexadecimal digits.
+        batch_id: of the micro-batch.
+        number: of the file in it.
+        written: the name that Spark has given the file; its suffixes stay.
+    """
+    suffix = _SUFFIX.search(written)
+    ending = suffix.group(1) if suffix else written[written.find(".") :] if "." in written else ""
+    return f"part-{writer}-{batch_id:09d}-{number:05d}{ending}"
+
+
+def hidden_folder(kept: Storage, folder: str) -> str:
+    """The hidden folder for what a sink keeps of a folder: the one that is there, or is to be."""
+    places = kept.hidden(folder)
+    return next((place for place in places if kept.names(f"{place}/{_COMMITTED}")), places[0])
+
+
+def mark_path(hidden: str, writer: str) -> str:
+    """Where the last committed micro-batch of a writer is told."""
+    return f"{hidden}/{_COMMITTED}/{writer}"
+
+
+def mark(last: int) -> bytes:
+    """What is told of the last committed micro-batch; -1 before there is one."""
+    return json.dumps({"last": last}).encode()
+
+
+def marked(content: bytes | None) -> int | None:
+    """The inverse of :func:`mark`; None for nothing."""
+    return None if content is None else int(json.loads(content)["last"])
+
+
+def _marks(kept: Storage, folder: str) -> dict[str, int]:
+    """The last committed micro-batches by their writers."""
+    found = {}
+    for hidden in kept.hidden(folder):
+        for writer in kept.names(f"{hidden}/{_COMMITTED}"):
+            last = None if _HIDDEN.match(writer) else marked(kept.read(mark_path(hidden, writer)))
+            if last is not None:
+                found[writer] = last
+    return found
+
+
+def _origin(name: str) -> tuple[str, int] | None:
+    """The writer and the micro-batch of a file; None for one that no streaming sink has written."""
+    matched = _NAME.match(name.rpartition("/")[2])
+    return (matched.group(1), int(matched.group(2))) if matched else None

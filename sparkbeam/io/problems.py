@@ -1,0 +1,112 @@
+"""What an error of Spark about a data source means, and what helps."""
+
+import re
+from collections.abc import Mapping
+
+import pyspark
+
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.sparkio import Options
+
+_PACKAGES: Mapping[str, str] = {
+    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
+    "bigquery": "com.google.cloud.spark:spark-bigquery-with-dependencies_2.13:VERSION",
+    "delta": "io.delta:delta-spark_2.13:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:VERSION",
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
+    "mongodb": "org.mongodb.spark:mongo-spark-connector_2.13:VERSION",
+    "org.apache.spark.sql.cassandra": "com.datastax.spark:spark-cassandra-connector_2.13:VERSION",
+    "snowflake": "net.snowflake:spark-snowflake_2.13:VERSION",
+}
+"""Where the data sources are that Spark knows by name and does not bring along."""
+
+_DRIVERS: Mapping[str, str] = {
+    "clickhouse": "com.clickhouse:clickhouse-jdbc:VERSION",
+    "duckdb": "org.duckdb:duckdb_jdbc:VERSION",
+    "h2": "com.h2database:h2:VERSION",
+    "mariadb": "org.mariadb.jdbc:mariadb-java-client:VERSION",
+    "mysql": "com.mysql:mysql-connector-j:VERSION",
+    "oracle": "com.oracle.database.jdbc:ojdbc11:VERSION",
+    "postgresql": "org.postgresql:postgresql:VERSION",
+    "snowflake": "net.snowflake:snowflake-jdbc:VERSION",
+    "sqlite": "org.xerial:sqlite-jdbc:VERSION",
+    "sqlserver": "com.microsoft.sqlserver:mssql-jdbc:VERSION",
+}
+"""The JDBC drivers by what their URLs begin with, after ``jdbc:``."""
+
+_MISSING = re.compile(
+    r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source|ClassNotFoundException"
+    r"|NoClassDefFoundError|No suitable driver|STREAMING_SOURCE_NOT_FOUND"
+)
+_OTHER_VERSION = re.compile(
+    r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"
+)
+_PY4J = "An error occurred while calling "
+_LONGEST = 600
+
+
+def problem(error: Exception, format: str | None, options: Options) -> str:
+    """An error in short, without the secrets of the options; one of Spark with what to do.
+
+    Args:
+        error: what has ended a read or a write.
+        format: of the data source.
+        options: of the data source.
+    """
+    hide = Redaction(options)
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return hide(f"{type(error).__name__}: {error}")[:_LONGEST]
+    cause = " ".join(_causes(str(error)) or [type(error).__name__])
+    return f"{_sentence(hide(cause)[:_LONGEST])} {_remedy(str(error), format, options)}"
+
+
+def _causes(text: str) -> list[str]:
+    """The lines that say what happened: of Java's errors the first and the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines or not lines[0].startswith(_PY4J):
+        return lines[:1]
+    told = [
+        line.removeprefix("Caused by:").removeprefix(":").strip()
+        for line in lines[1:]
+        if line.startswith((":", "Caused by:"))
+    ]
+    return [told[0]] if len(told) == 1 else [f"{told[0]}: {told[-1]}"] if told else lines[1:2]
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _remedy(text: str, format: str | None, options: Options) -> str:
+    if _OTHER_VERSION.search(text):
+        return (
+            f"What reads '{format}' is for another version of Spark than {pyspark.__version__}: "
+            "give the session a package for this one (spark.jars.packages)."
+        )
+    if _MISSING.search(text):
+        package = _package(format, options)
+        if package is not None:
+            return f"Give the session its package: --spark_conf=spark.jars.packages={package}"
+        return (
+            "Correct the name, give the session the package that has it (spark.jars.packages), "
+            "or register a data source in Python (spark.dataSource.register)."
+        )
+    if "PATH_NOT_FOUND" in text:
+        return "Correct the option path; it has to be seen by Spark."
+    if "UNABLE_TO_INFER_SCHEMA" in text:
+        return "Give the schema, or a path with files of that format."
+    return "Correct the format and its options."
+
+
+def _package(format: str | None, options: Options) -> str | None:
+    """The package that a data source is missing, as ``spark.jars.packages`` takes it."""
+    name = (format or "").lower()
+    if name == "jdbc":
+        urls = [value for key, value in options if key.lower() == "url"]
+        scheme = re.match(r"jdbc:(\w+):", urls[0]) if urls else None
+        found = _DRIVERS.get(scheme.group(1)) if scheme else None
+        return found or "GROUP:DRIVER:VERSION"
+    version = pyspark.__version__
+    package = _PACKAGES.get(name)
+    minor = ".".join(version.split(".")[:2])
+    return None if package is None else package.format(spark=version, minor=minor)

@@ -1,0 +1,212 @@
+"""Files by the paths that Spark is given, as Python on the driver reads, writes and moves them."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from sparkbeam import session as sessions
+
+
+class Storage(Protocol):
+    """Whole files by path; a write or a move is seen as a whole or not at all.
+
+    Storage of objects moves by copying, so there a file may be at both paths for a while.
+    """
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file, None if there is none."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Writes a file, in the place of one that is there."""
+
+    def names(self, folder: str) -> list[str]:
+        """The paths of all files below a folder, relative to it, in order."""
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        """Moves files, from the path to the other; those that are not there have been moved."""
+
+    def remove(self, folder: str) -> None:
+        """Removes a folder with all that is in it, if it is there."""
+
+    def hidden(self, folder: str) -> list[str]:
+        """Hidden folders on the same storage for what belongs to a folder and is no data.
+
+        The first is the one to use. It is beside the folder, as there are readers that look into
+        hidden folders below; only where nothing can be beside it, it is below.
+        """
+
+
+def storage(path: str) -> Storage:
+    """What keeps the file or folder of a path.
+
+    Raises:
+        ValueError: neither Python nor Beam's filesystems know such paths.
+    """
+    if _is_local(path):
+        return LocalStorage()
+    remote = BeamStorage()
+    remote.check(path)
+    return remote
+
+
+FILE_FORMATS = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
+"""Spark's data sources whose option ``path`` is a file or a folder."""
+
+
+def from_here(path: str, format: str | None, session: Any) -> str:
+    """The path of a data source as it is meant: on this machine from Python's working folder.
+
+    Spark has the folder in which its JVM was started.
+    """
+    if (format or "").lower() in FILE_FORMATS and path and sessions.is_local(session):
+        return absolute(path)
+    return path
+
+
+def absolute(path: str) -> str:
+    """A path that means the same in each folder, for Spark and for Python."""
+    is_url = re.match("[A-Za-z][A-Za-z0-9+.-]*:", path)
+    return path.rstrip("/") if is_url else str(Path(path).absolute())
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
+
+
+class LocalStorage:
+    """A file system that all processes of the driver see."""
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return _local(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: str, content: bytes) -> None:
+        target = _local(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.tmp")
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+
+    def names(self, folder: str) -> list[str]:
+        root = _local(folder)
+        return sorted(
+            Path(parent, name).relative_to(root).as_posix()
+            for parent, _, names in os.walk(root)
+            for name in names
+        )
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        for source, target in moves.items():
+            _local(target).parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                _local(source).replace(_local(target))
+
+    def remove(self, folder: str) -> None:
+        shutil.rmtree(_local(folder), ignore_errors=True)
+
+    def hidden(self, folder: str) -> list[str]:
+        path = _local(folder)
+        places = [_beside(folder), _below(folder)]
+        may_be_beside = not path.parent.exists() or os.access(path.parent, os.W_OK)
+        if may_be_beside and path.name and not path.is_mount():
+            return places
+        return places[::-1]
+
+
+def _local(path: str) -> Path:
+    if path.startswith("dbfs:"):
+        return Path("/dbfs" + path.removeprefix("dbfs:"))
+    return Path(re.sub("^file:/*", "/", path))
+
+
+class BeamStorage:
+    """One of the file systems that Beam knows; those replace files as a whole."""
+
+    def __init__(self) -> None:
+        from apache_beam.io.filesystems import FileSystems
+
+        self._systems = FileSystems
+
+    def check(self, path: str) -> None:
+        """Raises ``ValueError`` where Beam knows no such paths."""
+        self._systems.get_filesystem(_beam(path))
+
+    def read(self, path: str) -> bytes | None:
+        path = _beam(path)
+        if not self._systems.exists(path):
+            return None
+        with self._systems.open(path, "application/octet-stream") as file:
+            return bytes(file.read())
+
+    def write(self, path: str, content: bytes) -> None:
+        self._make_folders([_beam(path)])
+        with self._systems.create(_beam(path), "application/octet-stream") as file:
+            file.write(content)
+
+    def names(self, folder: str) -> list[str]:
+        root = f"{_beam(folder)}/"
+        (found,) = self._systems.match([f"{root}**"])
+        return sorted(file.path.removeprefix(root) for file in found.metadata_list)
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        there = {
+            _beam(source): _beam(target)
+            for source, target in moves.items()
+            if self._systems.exists(_beam(source))
+        }
+        if there:
+            self._make_folders(there.values())
+            self._systems.rename(list(there), list(there.values()))
+
+    def remove(self, folder: str) -> None:
+        from apache_beam.io.filesystem import BeamIOError
+
+        root = _beam(folder)
+        # What cannot be removed is hidden, and in nobody's way.
+        with suppress(BeamIOError, OSError):
+            if self._systems.get_filesystem(root).has_dirs():
+                self._systems.delete([root])
+            else:
+                self._systems.delete([f"{root}/{name}" for name in self.names(folder)])
+
+    def hidden(self, folder: str) -> list[str]:
+        is_bucket = folder.rpartition("/")[0].endswith("/")
+        return [_below(folder)] if is_bucket else [_beside(folder), _below(folder)]
+
+    def _make_folders(self, paths: Iterable[str]) -> None:
+        """Makes those that files are to be in, where the file system has folders."""
+        for folder in sorted({path.rpartition("/")[0] for path in paths}):
+            system = self._systems.get_filesystem(folder)
+            if system.has_dirs() and not system.exists(folder):
+                system.mkdirs(folder)
+
+
+def _beside(folder: str) -> str:
+    parent, slash, name = folder.rpartition("/")
+    return f"{parent}{slash}.{name}.sparkbeam"
+
+
+def _below(folder: str) -> str:
+    return f"{folder}/.sparkbeam"
+
+
+_OTHER_SCHEMES = (
+    (re.compile(r"^s3[an]://"), "s3://"),
+    (re.compile(r"^(?:abfss?|wasbs?)://([^@/]+)@([^./]+)\.[^/]+/"), r"azfs://\2/\1/"),
+)
+
+
+def _beam(path: str) -> str:
+    """The path as Beam writes it; Spark has other schemes for some storage."""
+    for pattern, replacement in _OTHER_SCHEMES:
+        path = pattern.sub(replacement, path)
+    return path

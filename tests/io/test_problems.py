@@ -1,0 +1,87 @@
+"""What is said of a data source that Spark cannot read or write."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyspark
+import pytest
+from pyspark.errors import PySparkException
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam.io import ReadFromSpark, WriteToSpark
+from sparkbeam.io.problems import problem
+
+JAVA = """An error occurred while calling o45.load.
+: java.sql.SQLException: No suitable driver
+\tat java.sql/java.sql.DriverManager.getDriver(DriverManager.java:299)
+"""
+WRAPPED = """An error occurred while calling o45.save.
+: org.apache.spark.SparkException: Job aborted.
+\tat org.apache.spark.sql.X
+Caused by: java.lang.NoSuchMethodError: 'void org.apache.spark.Y.z()'
+\t... 3 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "options", "said"),
+    [
+        (JAVA, "jdbc", {"url": "jdbc:postgresql://host/db"}, "org.postgresql:postgresql:VERSION"),
+        (JAVA, "jdbc", {"URL": "jdbc:unheard:of"}, "java.sql.SQLException: No suitable driver."),
+        (JAVA, "jdbc", {}, "spark.jars.packages=GROUP:DRIVER:VERSION"),
+        (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
+        (WRAPPED, "delta", {}, f"for another version of Spark than {pyspark.__version__}"),
+        ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"kafka-0-10_2.13:{pyspark.__version__}"),
+        ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, "io.delta:delta-spark_2.13:VERSION"),
+        ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),
+        ("[UNABLE_TO_INFER_SCHEMA] x", "parquet", {}, "Give the schema"),
+    ],
+)
+def test_the_cause_is_told_with_the_remedy(
+    text: str, format: str, options: dict[str, str], said: str
+) -> None:
+    told = problem(PySparkException(text), format, tuple(options.items()))
+    assert said in told
+    assert "o45" not in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "said"),
+    [
+        ("nosuchformat", {}, "Correct the name"),
+        ("kafka", {"subscribe": "t"}, "spark-sql-kafka"),
+        ("jdbc", {"url": "jdbc:mysql://h/d", "dbtable": "t"}, "com.mysql:mysql-connector-j"),
+        ("jdbc", {"url": "jdbc:h2:x", "dbtable": "t", "driver": "org.h2.Driver"}, "com.h2database"),
+        ("parquet", {"path": "/no/such/path"}, "Correct the option path"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_with_label_cause_and_remedy(
+    spark: Any, format: str, options: dict[str, str], said: str
+) -> None:
+    pipeline = beam.Pipeline(runner=SparkRunner(session=spark))
+    with pytest.raises(ConfigurationError, match="'Orders': Spark cannot tell") as caught:
+        _ = pipeline | "Orders" >> ReadFromSpark(format, options)
+    assert said in str(caught.value)
+    assert "An error occurred while calling" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--streaming"]])
+def test_a_source_with_a_schema_says_the_same_in_the_run(spark: Any, arguments: list[str]) -> None:
+    pipeline = beam.Pipeline(SparkRunner(session=spark), SparkBeamOptions(arguments))
+    _ = pipeline | "Orders" >> ReadFromSpark("avro", {"path": "x"}, "id int") | beam.Map(print)
+    with pytest.raises(PipelineFailed, match=r"Step 'Orders' failed: .*spark-avro") as caught:
+        pipeline.run().wait_until_finish()
+    assert caught.value.label == "Orders"
+
+
+def test_what_cannot_be_written_is_an_error_with_label_cause_and_remedy(
+    spark: Any, tmp_path: Path
+) -> None:
+    pipeline = beam.Pipeline(SparkRunner(session=spark))
+    rows = pipeline | beam.Create([{"id": 1}])
+    _ = rows | "Store" >> WriteToSpark("delta", {"path": tmp_path / "t"}, "id int")
+    with pytest.raises(PipelineFailed, match=r"Step 'Store' failed: .*io\.delta:delta-spark"):
+        pipeline.run().wait_until_finish()

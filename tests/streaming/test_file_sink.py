@@ -1,0 +1,229 @@
+"""A folder that micro-batches are written to, as its readers see it while the sink is killed."""
+
+import json
+import multiprocessing
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from sparkbeam.io import committed_files
+from sparkbeam.io.committed import file_name
+from sparkbeam.io.storage import BeamStorage, LocalStorage, Storage, storage
+from sparkbeam.streaming.file_sink import FileSink, NotSeen
+
+WRITER = "0123456789ab-01234567"
+BATCHES = 2
+ROWS = 12
+
+
+class Crash(Exception):
+    """What the sink ends with where a test wants it to."""
+
+
+class Unsteady(LocalStorage):
+    """Storage that tells of each access before and after it; a move is one file at a time."""
+
+    def __init__(self, reach: Callable[[], None]) -> None:
+        self._reach = reach
+
+    def read(self, path: str) -> bytes | None:
+        self._reach()
+        return super().read(path)
+
+    def write(self, path: str, content: bytes) -> None:
+        self._reach()
+        super().write(path, content)
+        self._reach()
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        for source, target in moves.items():
+            self._reach()
+            super().move({source: target})
+            self._reach()
+
+    def remove(self, folder: str) -> None:
+        self._reach()
+        super().remove(folder)
+        self._reach()
+
+
+def rows_of(batch_id: int) -> list[int]:
+    return list(range(batch_id * ROWS, (batch_id + 1) * ROWS))
+
+
+def as_spark(
+    batch_id: int, chance: random.Random, reach: Callable[[], None]
+) -> Callable[[str], None]:
+    """Writes a micro-batch as Spark does: into folders of a partition, each time divided anew."""
+
+    def write(folder: str) -> None:
+        rows = rows_of(batch_id)
+        chance.shuffle(rows)
+        files = chance.randint(1, 4)
+        for number in range(files):
+            path = Path(folder, f"odd={number % 2}", f"part-0-x-c{number:03d}.txt")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.with_name(f".{path.name}.crc").write_bytes(b"")
+            path.write_text("".join(f"{row}\n" for row in rows[number::files]))
+            reach()
+        Path(folder, "_SUCCESS").touch()
+        reach()
+
+    return write
+
+
+def rows_in(files: list[str]) -> Counter[int]:
+    return Counter(int(line) for file in files for line in Path(file).read_text().splitlines())
+
+
+class Reader:
+    """Looks at a folder as anybody may, and as one who asks for the committed files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen: Counter[int] = Counter()
+        self._committed: Counter[int] = Counter()
+
+    @property
+    def whole(self) -> int:
+        """How many micro-batches it has seen."""
+        return len(self._committed) // ROWS
+
+    def look(self) -> None:
+        whole = rows_in(committed_files(str(self._folder)))
+        found = rows_in([str(path) for path in self._folder.rglob("*") if path.is_file()])
+        assert max(found.values(), default=1) == 1, "no row twice"
+        assert not self._seen - found, "nothing goes away"
+        assert not self._committed - whole
+        assert not whole - found
+        assert sorted(whole) == list(range(len(whole)))
+        assert len(whole) % ROWS == 0, "no part of a micro-batch"
+        self._seen, self._committed = found, whole
+
+
+def run(folder: Path, kept: Storage, chance: random.Random, reach: Callable[[], None]) -> None:
+    """What a query does from its start: the micro-batches that the folder may not have."""
+    sink = FileSink(str(folder), WRITER, kept)
+    for batch_id in range(BATCHES):
+        sink.deliver(batch_id, as_spark(batch_id, chance, reach))
+
+
+def crashes(folder: Path, at: int) -> bool:
+    """Runs to the end, over a crash at an access; whether it came to that."""
+    accesses, chance, reader = count(), random.Random(at), Reader(folder)
+
+    def reach() -> None:
+        reader.look()
+        if next(accesses) == at:
+            raise Crash
+
+    crashed = False
+    try:
+        run(folder, Unsteady(reach), chance, reach)
+    except Crash:
+        crashed = True
+        run(folder, Unsteady(reach), chance, reach)
+    reader.look()
+    assert len(rows_in(committed_files(str(folder)))) == BATCHES * ROWS
+    return crashed
+
+
+def test_a_crash_at_any_access_loses_and_doubles_nothing_at_any_time(tmp_path: Path) -> None:
+    for at in count():
+        if not crashes(tmp_path / str(at), at):
+            break
+    assert at > 20, "the sink was stopped wherever it does something"
+
+
+def writes(folder: str, first: int, seed: int) -> None:
+    """Writes some micro-batches, of which the first may be there, and waits to be killed."""
+    sink = FileSink(folder, WRITER)
+    chance = random.Random(seed)
+    for batch_id in range(first, first + 3):
+        sink.deliver(batch_id, as_spark(batch_id, chance, lambda: None))
+    time.sleep(60)
+
+
+def test_a_reader_sees_whole_micro_batches_while_the_writer_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    processes = multiprocessing.get_context("fork")
+    reader, chance = Reader(folder), random.Random(1)
+    for kill in range(8):
+        first = reader.whole
+        writer = processes.Process(target=writes, args=(str(folder), first, kill))
+        writer.start()
+        try:
+            while reader.whole == first and writer.is_alive():
+                reader.look()
+            for _ in range(chance.randint(1, 20)):
+                reader.look()
+        finally:
+            writer.kill()
+            writer.join()
+        reader.look()
+    assert reader.whole >= 8
+
+
+def test_nothing_but_data_is_in_the_folder_and_nothing_is_left_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    run(folder, LocalStorage(), random.Random(1), lambda: None)
+    names = [path.name for path in folder.rglob("*") if path.is_file()]
+    assert all(name.startswith(f"part-{WRITER}-00000000") for name in names)
+    assert all(name.endswith(".txt") for name in names)
+    hidden = [path for path in (tmp_path / ".out.sparkbeam").rglob("*") if path.is_file()]
+    assert [path.name for path in hidden] == [WRITER]
+
+
+def test_files_of_others_and_without_a_list_count_as_committed(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    run(folder, LocalStorage(), random.Random(1), lambda: None)
+    (folder / "part-00000-of-somebody.txt").write_text(f"{BATCHES * ROWS}\n")
+    (folder / "_SUCCESS").touch()
+    assert len(rows_in(committed_files(str(folder)))) == BATCHES * ROWS + 1
+    folder.rename(tmp_path / "moved")
+    assert len(rows_in(committed_files(str(tmp_path / "moved")))) == BATCHES * ROWS + 1
+    assert committed_files(str(tmp_path / "nothing")) == []
+
+
+def test_a_folder_that_spark_itself_streams_into_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "_spark_metadata").mkdir()
+    (tmp_path / "_spark_metadata" / "0").touch()
+    with pytest.raises(NotSeen, match="Write to another folder"):
+        FileSink(str(tmp_path), WRITER).resume()
+
+
+def test_what_only_spark_sees_is_an_error_and_not_lost(tmp_path: Path) -> None:
+    with pytest.raises(NotSeen, match="does not see"):
+        FileSink(str(tmp_path), WRITER).deliver(0, lambda folder: None)
+
+
+@pytest.mark.parametrize(
+    ("written", "ending"),
+    [
+        ("part-00000-4c1e-c000.snappy.parquet", ".snappy.parquet"),
+        ("part-00000-4c1e.c000.snappy.parquet", ".snappy.parquet"),
+        ("part-00000-4c1e-c000.csv.gz", ".csv.gz"),
+        ("part-00000-4c1e-c000.txt", ".txt"),
+        ("part-00000-4c1e-c000", ""),
+    ],
+)
+def test_a_file_keeps_the_suffixes_that_tell_its_format(written: str, ending: str) -> None:
+    assert file_name(WRITER, 17, 3, written) == f"part-{WRITER}-000000017-00003{ending}"
+
+
+def test_beams_file_systems_do_the_same(tmp_path: Path) -> None:
+    folder, kept = tmp_path / "out", BeamStorage()
+    run(folder, kept, random.Random(1), lambda: None)
+    assert len(rows_in(committed_files(str(folder)))) == BATCHES * ROWS
+    (mark,) = kept.names(f"{tmp_path}/.out.sparkbeam")
+    assert json.loads(kept.read(f"{tmp_path}/.out.sparkbeam/{mark}") or "") == {"last": BATCHES - 1}
+
+
+def test_storage_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nosuch"):
+        storage("nosuch://bucket/folder")

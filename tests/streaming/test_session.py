@@ -1,0 +1,123 @@
+"""A streaming query in the session of its user."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from in_process import Spark, StreamingRunner
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from waiting import until
+
+from sparkbeam import SparkBeamOptions, SparkRunner
+from sparkbeam import session as sessions
+from sparkbeam.io import ForeachBatch, ReadFromSpark
+
+SETTING = "spark.hadoop.fs.s3a.access.key"
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def registered(spark: Any) -> str:
+    """The name of a source in Python that a user has registered: 0, 1, 2 and no more."""
+
+    class Reader(DataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:
+            return {"end": 0}
+
+        def latestOffset(self, *_: Any) -> dict[str, int]:
+            return {"end": 3}
+
+        def partitions(self, start: Any, end: Any) -> list[InputPartition]:
+            return [InputPartition(n) for n in range(start["end"], end["end"])]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+            yield partition.value, datetime.fromtimestamp(1_700_000_000, UTC)
+
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "numbers_of_a_user"
+
+        def schema(self) -> str:
+            return "number int, at timestamp"
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:
+            return Reader()
+
+    spark.dataSource.register(Numbers)
+    return Numbers.name()
+
+
+def test_a_query_runs_in_the_session_of_its_user(spark: Any, tmp_path: Path) -> None:
+    spark.conf.set(SETTING, "given at runtime")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    spark.range(5).createOrReplaceTempView("view_of_a_user")
+    source = registered(spark)
+    before = spark.conf.getAll
+
+    def keep(frame: Any, batch_id: int) -> None:
+        own = frame.sparkSession
+        found = {
+            "numbers": sorted(row.number for row in frame.collect()),
+            "seconds": [
+                row.t for row in frame.selectExpr("unix_seconds(at) t").distinct().collect()
+            ],
+            "view": own.table("view_of_a_user").count(),
+            "setting": own.conf.get(SETTING),
+            "partitions": own.conf.get(PARTITIONS),
+        }
+        (tmp_path / "found").write_text(json.dumps(found))
+
+    arguments = ["--streaming", "--shards=3"]
+    p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(arguments))
+    rows = p | ReadFromSpark(source, timestamp_column="at")
+    _ = rows | ForeachBatch(keep)
+    result = p.run()
+    try:
+        until((tmp_path / "found").exists)
+        assert len(spark.streams.active) == 1
+        assert spark.conf.getAll == before, "its own settings are the query's alone"
+    finally:
+        result.cancel()
+        spark.conf.unset(SETTING)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        spark.catalog.dropTempView("view_of_a_user")
+    until(lambda: (tmp_path / "found").stat().st_size > 0)
+    assert json.loads((tmp_path / "found").read_text()) == {
+        "numbers": [0, 1, 2],
+        "seconds": [1_700_000_000],
+        "view": 5,
+        "setting": "given at runtime",
+        "partitions": "3",
+    }
+
+
+@pytest.mark.parametrize("given", [{}, {PARTITIONS: "7"}])
+def test_the_settings_of_a_query_are_there_only_while_it_starts(given: dict[str, str]) -> None:
+    spark = Spark()
+    spark.conf |= given
+    before = dict(spark.conf)
+    with sessions.set_for_streaming(spark, 3):
+        assert spark.conf[PARTITIONS] == "3"
+        spark.conf["spark.of.somebody.else"] = "yes"
+    assert spark.conf == before | {"spark.of.somebody.else": "yes"}
+
+
+def test_what_somebody_else_sets_while_a_query_starts_stays() -> None:
+    spark = Spark()
+    with sessions.set_for_streaming(spark, 3):
+        spark.conf[PARTITIONS] = "9"
+    assert spark.conf[PARTITIONS] == "9"
+
+
+def test_a_query_that_cannot_start_leaves_the_settings_as_they_were() -> None:
+    spark = Spark()
+    before = dict(spark.conf)
+    with pytest.raises(KeyError), sessions.set_for_streaming(spark, 3):
+        raise KeyError
+    with beam.Pipeline(StreamingRunner(spark)) as p:
+        _ = p | beam.Create([1]) | beam.GroupBy(abs)
+    assert spark.conf == before
