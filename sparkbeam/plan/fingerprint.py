@@ -334,7 +334,9 @@ def _function(spec: beam_runner_api_pb2.FunctionSpec) -> str:
 def _window_fn(spec: beam_runner_api_pb2.FunctionSpec) -> str:
     if spec.urn == python_urns.PICKLED_WINDOWFN:
         return identity(pickler.loads(_bytes(spec.payload)))
-    return identity(WindowFn.from_runner_api(spec, None))
+    if spec.urn in WindowFn._known_urns:
+        return identity(WindowFn.from_runner_api(spec, None))
+    return shortened(f"{spec.urn} {spec.payload.hex()}".strip())
 
 
 def _splittable(spec: beam_runner_api_pb2.FunctionSpec) -> str:

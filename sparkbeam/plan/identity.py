@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 
 _LONGEST = 160
 _DEEPEST = 8
+_MOST_PARTS = 500
 _OWN = ("apache_beam", "sparkbeam")
 _UNTOLD = frozenset(["_type_hints", "_impl"])
 _PLACE = re.compile(r"<lambda at [^>]*>")
@@ -52,7 +53,7 @@ def identity(value: Any) -> str:
     Of a user's objects only numbers, functions and classes are told: a text may be made up
     anew in each process, and what a method does may change, as functions may.
     """
-    return shortened(_told(value, 0))
+    return shortened(_Teller().told(value, 0))
 
 
 def shortened(text: str) -> str:
@@ -63,48 +64,74 @@ def shortened(text: str) -> str:
     return f"{text[:_LONGEST]}… ({digest})"
 
 
-def _told(value: Any, depth: int) -> str:
-    if depth > _DEEPEST:
-        return "…"
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return repr(value)
-    if isinstance(value, type):
-        return _name(value)
-    if isinstance(value, enum.Enum):
-        return f"{_name(type(value))}.{value.name}"
-    if isinstance(value, Duration | Timestamp):
-        return f"{value.micros} us"
-    if isinstance(value, types.MethodType):
-        return f"{_told(value.__self__, depth + 1)}.{value.__name__}"
-    if isinstance(value, functools.partial):
-        return f"partial({_listed([value.func, *value.args, value.keywords], depth)})"
-    if callable(value) and hasattr(value, "__qualname__"):
-        return _function(value, depth)
-    if isinstance(value, Mapping):
-        pairs = sorted((_told(k, depth + 1), _told(v, depth + 1)) for k, v in value.items())
-        return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
-    if isinstance(value, set | frozenset):
-        return "{" + ", ".join(sorted(_told(item, depth + 1) for item in value)) + "}"
-    if isinstance(value, list | tuple):
-        return f"({_listed(value, depth)})"
-    if isinstance(value, Message):
-        return f"{type(value).__name__} {value.SerializeToString(deterministic=True).hex()}"
-    return _object(value, depth)
+class _Teller:
+    """Tells one value, and of what it is made up as far as that is not endless."""
 
+    def __init__(self) -> None:
+        self._left = _MOST_PARTS
 
-def _listed(values: Iterable[Any], depth: int) -> str:
-    return ", ".join(_told(value, depth + 1) for value in values)
+    def told(self, value: Any, depth: int) -> str:
+        self._left -= 1
+        if depth > _DEEPEST or self._left < 0:
+            return "…"
+        if value is None or isinstance(value, bool | int | float | str | bytes):
+            return repr(value)
+        if isinstance(value, type):
+            return _name(value)
+        if isinstance(value, enum.Enum):
+            return f"{_name(type(value))}.{value.name}"
+        if isinstance(value, Duration | Timestamp):
+            return f"{value.micros} us"
+        if isinstance(value, types.MethodType):
+            return f"{self.told(value.__self__, depth + 1)}.{value.__name__}"
+        if isinstance(value, functools.partial):
+            return f"partial({self._listed([value.func, *value.args, value.keywords], depth)})"
+        if callable(value) and hasattr(value, "__qualname__"):
+            return self._function(value, depth)
+        return self._made_up(value, depth)
 
+    def _made_up(self, value: Any, depth: int) -> str:
+        if isinstance(value, Mapping):
+            pairs = sorted(
+                (self.told(key, depth + 1), self.told(item, depth + 1))
+                for key, item in value.items()
+            )
+            return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
+        if isinstance(value, set | frozenset):
+            return "{" + ", ".join(sorted(self.told(item, depth + 1) for item in value)) + "}"
+        if isinstance(value, list | tuple):
+            return f"({self._listed(value, depth)})"
+        if isinstance(value, Message):
+            return f"{type(value).__name__} {value.SerializeToString(deterministic=True).hex()}"
+        return self._object(value, depth)
 
-def _object(value: Any, depth: int) -> str:
-    name = _name(type(value))
-    is_own = type(value).__module__.startswith(_OWN)
-    attributes = [
-        f"{attribute.lstrip('_')}={_told(content, depth + 1)}"
-        for attribute, content in sorted(_attributes(value).items())
-        if attribute not in _UNTOLD and (is_own or _is_steady(content))
-    ]
-    return f"{name}({', '.join(attributes)})" if attributes else name
+    def _listed(self, values: Iterable[Any], depth: int) -> str:
+        return ", ".join(self.told(value, depth + 1) for value in values)
+
+    def _object(self, value: Any, depth: int) -> str:
+        name = _name(type(value))
+        is_own = type(value).__module__.startswith(_OWN)
+        attributes = [
+            f"{attribute.lstrip('_')}={self.told(content, depth + 1)}"
+            for attribute, content in sorted(_attributes(value).items())
+            if attribute not in _UNTOLD and (is_own or _is_steady(content))
+        ]
+        return f"{name}({', '.join(attributes)})" if attributes else name
+
+    def _function(self, function: Callable[..., Any], depth: int) -> str:
+        name = function.__qualname__
+        code = getattr(function, "__code__", None)
+        if code is None or not ("<lambda>" in name or "<locals>" in name):
+            module = getattr(function, "__module__", None)
+            return name if module in (None, "builtins", "__main__") else f"{module}.{name}"
+        digest = hashlib.blake2b(digest_size=4)
+        for part in _code(code):
+            digest.update(part.encode() + b"\0")
+        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        for content in (*(function.__defaults__ or ()), *cells):
+            if content is not function and _is_steady(content):
+                digest.update(self.told(content, depth + 1).encode() + b"\0")
+        return f"{name.rpartition('.')[2]}#{digest.hexdigest()}"
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -131,23 +158,6 @@ def _name(kind: Any) -> str:
     # What a program itself defines has another module where it is imported, or in a notebook.
     is_plain = module in ("builtins", "__main__") or module.startswith(_OWN)
     return name if is_plain else f"{module}.{name}"
-
-
-def _function(function: Callable[..., Any], depth: int) -> str:
-    name = function.__qualname__
-    code = getattr(function, "__code__", None)
-    if code is None or not ("<lambda>" in name or "<locals>" in name):
-        module = getattr(function, "__module__", None)
-        return name if module in (None, "builtins", "__main__") else f"{module}.{name}"
-    digest = hashlib.blake2b(digest_size=4)
-    for part in _code(code):
-        digest.update(part.encode() + b"\0")
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    bound = [*(function.__defaults__ or ()), *cells]
-    for content in bound:
-        if content is not function and _is_steady(content):
-            digest.update(_told(content, depth + 1).encode() + b"\0")
-    return f"{name.rpartition('.')[2]}#{digest.hexdigest()}"
 
 
 def _is_filled(cell: Any) -> bool:

@@ -417,7 +417,6 @@ def test_a_change_that_state_cannot_follow_is_told_in_short(name: str) -> None:
     text = "; ".join(found)
     assert re.search(message, text), text
     assert all(len(line) < 450 for line in found)
-    assert differences(taken(before), taken(before)) == []
 
 
 SAME: dict[str, tuple[Build, Build]] = {
@@ -565,5 +564,5 @@ def test_an_identity_is_short_and_knows_no_addresses() -> None:
     assert " at 0x" not in identity([object(), Total(), lambda: 0, identity, Total(3).add_input])
     assert len(identity("x" * 10_000)) < 200
     recursive: list[Any] = []
-    recursive.append(recursive)
+    recursive += [recursive] * 20
     assert len(identity(recursive)) < 200
