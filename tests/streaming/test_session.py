@@ -106,6 +106,20 @@ def test_the_settings_of_a_query_are_there_only_while_it_starts(given: dict[str,
     assert spark.conf == before | {"spark.of.somebody.else": "yes"}
 
 
+@pytest.mark.parametrize(
+    ("master", "given", "then"),
+    [("local[2]", None, None), ("yarn", None, "3"), ("yarn", "7", "7")],
+)
+def test_files_are_divided_alike_on_a_cluster_that_changes(
+    master: str, given: str | None, then: str | None
+) -> None:
+    setting = "spark.sql.leafNodeDefaultParallelism"
+    spark = Spark()
+    spark.conf |= {"spark.master": master} | ({setting: given} if given else {})
+    sessions.fix_partitions(spark, 3)
+    assert spark.conf.get(setting) == then
+
+
 def test_what_somebody_else_sets_while_a_query_starts_stays() -> None:
     spark = Spark()
     with sessions.set_for_streaming(spark, 3):
