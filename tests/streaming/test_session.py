@@ -67,11 +67,11 @@ def test_a_query_runs_in_the_session_of_its_user(spark: Any, tmp_path: Path) -> 
             ],
             "view": own.table("view_of_a_user").count(),
             "setting": own.conf.get(SETTING),
-            "partitions": own.conf.get(PARTITIONS),
         }
         (tmp_path / "found").write_text(json.dumps(found))
 
-    arguments = ["--streaming", "--shards=3"]
+    checkpoint = tmp_path / "checkpoint"
+    arguments = ["--streaming", "--shards=3", f"--checkpoint_location={checkpoint}"]
     p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(arguments))
     rows = p | ReadFromSpark(source, timestamp_column="at")
     _ = rows | ForeachBatch(keep)
@@ -86,12 +86,13 @@ def test_a_query_runs_in_the_session_of_its_user(spark: Any, tmp_path: Path) -> 
         spark.conf.set("spark.sql.session.timeZone", "UTC")
         spark.catalog.dropTempView("view_of_a_user")
     until(lambda: (tmp_path / "found").stat().st_size > 0)
+    planned = json.loads((checkpoint / "offsets" / "0").read_text().splitlines()[1])
+    assert planned["conf"][PARTITIONS] == "3"
     assert json.loads((tmp_path / "found").read_text()) == {
         "numbers": [0, 1, 2],
         "seconds": [1_700_000_000],
         "view": 5,
         "setting": "given at runtime",
-        "partitions": "3",
     }
 
 
