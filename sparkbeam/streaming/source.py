@@ -186,13 +186,13 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _sources(self, position: Position, time_now: int) -> dict[str, Marks]:
         """How far Spark's sources have been read when the micro-batch of a position has ended."""
         found = {}
-        is_first = position.number == self._first
+        # Runs that only do what is there take up from each other.
+        is_first = position.number == self._first and not self._available_now
         feedback = self._feedback(position.number) if self._spec.clocks else None
         for number, clock in enumerate(self._spec.clocks):
             tag = str(clock.tag)
             marks = Marks(**position.sources.get(tag, {}))
-            # Runs that only do what is there take up from each other.
-            if is_first and self._until is None:
+            if is_first:
                 marks = at_restart(marks)
             look = None
             if feedback is not None:

@@ -115,7 +115,26 @@ class PartitionedRun:
             build: the pipeline, from the numbers on.
             arguments: of ``ReadFromSpark``.
         """
-        self._until = until
+        self._until = (until - 1, "committed")
+        self._go(micro_batches, build, arguments)
+
+    def crash(
+        self,
+        micro_batches: Sequence[MicroBatch],
+        point: Point,
+        build: Callable[[beam.PCollection], Any],
+        **arguments: Any,
+    ) -> None:
+        """As :meth:`run`, but to a crash in the middle of a micro-batch."""
+        self._until = point
+        self._go(micro_batches, build, arguments)
+
+    def _go(
+        self,
+        micro_batches: Sequence[MicroBatch],
+        build: Callable[[beam.PCollection], Any],
+        arguments: dict[str, Any],
+    ) -> None:
         arguments = {"format": "kafka", "columns": ["value"], **arguments}
         partitioned = arguments["format"] == "kafka" or bool(arguments.get("partition_column"))
         self._patch.setattr(
@@ -145,7 +164,7 @@ class PartitionedRun:
         if what == "planned":
             self._clock += self._pace
             self._keep_offsets(number)
-        if what == "committed" and number + 1 == self._until:
+        if point == self._until:
             raise Crash("Enough has been seen.")
 
     def _keep_offsets(self, number: int) -> None:

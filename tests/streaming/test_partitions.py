@@ -120,11 +120,13 @@ def test_a_source_of_one_partition_follows_its_newest_row(
     assert [count for _, count in sums.found()] == [1]
 
 
-def test_a_micro_batch_that_runs_again_sees_the_same_watermark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: Sums
+@pytest.mark.parametrize("what", ["planned", "operator 0", "operator 2", "sink", "committed"])
+def test_watermarks_are_those_of_a_run_without_crashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: Sums, what: str
 ) -> None:
     run = PartitionedRun(tmp_path, monkeypatch, partitions=lambda number: 2)
     batches = [{0: [5 * n + 60], 1: [5 * n]} for n in range(9)]
-    for until in (3, 6, 9):
-        run.run(batches, until, sums)
+    for number in (2, 5, 6):
+        run.crash(batches, (number, what), sums)
+    run.run(batches, 9, sums)
     assert run.watermarks()[1:] == [5 * n for n in range(8)]
