@@ -6,6 +6,7 @@
     ├── ConfigurationError      an option, the session or the machine: fix it and run again
     ├── UnsupportedTransform    found at translation, before any Spark work starts
     └── PipelineFailed          a step failed while the pipeline ran
+        ├── CheckpointFailed    a file of the checkpoint is damaged, or cannot be written
         └── PipelineCancelled   the pipeline was cancelled before it ended
 
 A message says what happened, where (the user's transform label) and what to
@@ -46,6 +47,10 @@ class PipelineFailed(SparkBeamError, RuntimeError):
     def __init__(self, message: str, label: str | None = None) -> None:
         super().__init__(message)
         self.label = label
+
+
+class CheckpointFailed(PipelineFailed):
+    """A file of the checkpoint cannot be read or written; the message names it and the remedy."""
 
 
 class PipelineCancelled(PipelineFailed):

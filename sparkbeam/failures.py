@@ -2,7 +2,8 @@
 
 import re
 
-from sparkbeam.errors import PipelineFailed, SparkBeamError
+from sparkbeam.damage import damage
+from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.worker.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
@@ -25,7 +26,12 @@ def explained(error: Exception, reports: Reports) -> SparkBeamError:
     report = reports.find(text)
     if report is None:
         hide = reports.redaction
-        failed = PipelineFailed(hide(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip()))
+        damaged = damage(text)
+        failed = (
+            CheckpointFailed(hide(damaged))
+            if damaged is not None
+            else PipelineFailed(hide(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip()))
+        )
         failed.__cause__ = None if hide.finds(text) else error
         return failed
     return _explained(report)

@@ -11,6 +11,7 @@ over its checkpoint.
 
 import logging
 import re
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -27,6 +28,14 @@ _GAVE_UP = re.compile(
     r"|exceeded the maximum allowable total stage attempts"
     r"|most recent failure: [^\n]*(ExecutorLostFailure|java\.nio\.channels\.ClosedChannelException)"
 )
+
+_NOT_STARTED = re.compile(
+    r"Python worker failed to connect back|Timed out while waiting for the Python worker to connect"
+)
+"""The machine has no time, or no memory, for another process at the moment."""
+
+_FIRST_PAUSE = 2.0
+_LONGER = 4
 
 _logger = logging.getLogger(__name__)
 
@@ -51,12 +60,16 @@ def recovering(
         try:
             return run()
         except Exception as error:
-            if reports.find(str(error)) is not None or not gave_up(str(error)):
+            text = str(error)
+            is_busy = _NOT_STARTED.search(text) is not None
+            if reports.find(text) is not None or not gave_up(text):
                 raise
             if steps is not None and steps() > reached:
                 left, reached = RERUNS, steps()
             if not left:
                 raise
+        if is_busy:
+            time.sleep(_FIRST_PAUSE * _LONGER ** (RERUNS - left))
         left -= 1
         _logger.warning(
             "Spark could not repair the loss of a process: the pipeline %s (attempts left: %d).",
@@ -67,4 +80,4 @@ def recovering(
 
 def gave_up(text: str) -> bool:
     """Whether the text of an error of Spark says that it gave up because of what it had lost."""
-    return _GAVE_UP.search(text) is not None
+    return _GAVE_UP.search(text) is not None or _NOT_STARTED.search(text) is not None

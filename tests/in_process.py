@@ -10,7 +10,9 @@ a micro-batch that runs again has to put out what it has put out before, and to 
 state.
 """
 
+import errno
 import json
+import os
 import pickle
 import random
 import re
@@ -30,7 +32,7 @@ from apache_beam.pipeline import Pipeline
 
 from sparkbeam import SparkRunner
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.streaming import clock
+from sparkbeam.streaming import clock, files
 from sparkbeam.streaming.sink import WORD
 from sparkbeam.worker import finalizers
 from sparkbeam.worker.streaming.rows import FINALIZERS_TAG, REPORT_TAG, SCHEMA
@@ -377,6 +379,34 @@ class Query:
     def _read(self, before: Any, after: Any) -> Iterator[Any]:
         for partition in self._reader.partitions(before, after):
             yield from self._reader.read(pickle.loads(pickle.dumps(partition)))
+
+
+class FailingWrites:
+    """A disk that is full now and then.
+
+    Args:
+        monkeypatch: puts it into the place of the real one.
+        every: each write of a file under the checkpoint fails that comes after so many less one.
+        error: what the system says.
+
+    Attributes:
+        failed: how many have failed.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, every: int, error: int = errno.ENOSPC
+    ) -> None:
+        self._every = every
+        self._error = error
+        self._writes = 0
+        self.failed = 0
+        monkeypatch.setattr(files.os, "fsync", self)
+
+    def __call__(self, descriptor: int) -> None:
+        self._writes += 1
+        if self._writes % self._every == 0:
+            self.failed += 1
+            raise OSError(self._error, os.strerror(self._error))
 
 
 class MachineClock:

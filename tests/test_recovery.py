@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sparkbeam import recovery
 from sparkbeam.recovery import RERUNS, recovering
 from sparkbeam.worker.failure import Reports
 
@@ -51,6 +52,18 @@ def test_what_spark_could_not_repair_is_run_again(
         assert recovering(run, REPORTS) == "done"
     assert len(attempts) == 2
     assert "starts again" in caplog.text
+
+
+def test_a_machine_that_cannot_start_a_worker_gets_more_and_more_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(recovery.time, "sleep", pauses.append)
+    text = "Lost task 0.0 in stage 3.0: SparkException: Python worker failed to connect back."
+    run, attempts = failing(2, RuntimeError(text))
+    assert recovering(run, REPORTS) == "done"
+    assert len(attempts) == 3
+    assert pauses == [2, 8]
 
 
 def test_there_is_an_end_to_it() -> None:

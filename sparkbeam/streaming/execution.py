@@ -21,7 +21,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import Files, ServerFiles, absolute, checkpoint_id, files
+from sparkbeam.streaming.files import Files, ServerFiles, absolute, checkpoint_id, damaged, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
@@ -197,7 +197,12 @@ class StreamingExecution:
         """
         now = fingerprint(self._topology, len(self._shards))
         content = _stored_pipeline(self._files, self._checkpoint)
-        stored = json.loads(content) if content is not None else now
+        if content is None and self._files.read_log("metadata") is not None:
+            raise damaged(self._files.path(_PIPELINE), how="missing")
+        try:
+            stored = json.loads(content) if content is not None else now
+        except ValueError:
+            raise damaged(self._files.path(_PIPELINE)) from None
         unreadable = unreadable_format(stored)
         if unreadable is not None:
             raise ConfigurationError(
@@ -240,7 +245,7 @@ class StreamingExecution:
         return any(self._hear_of(number) for number in range(first, last + 1))
 
     def _hear_of(self, number: int | None) -> bool:
-        feedback = None if number is None else self._feedback.read(number)
+        feedback = None if number is None else self._feedback.readable(number)
         if feedback is None:
             return False
         self._number = number

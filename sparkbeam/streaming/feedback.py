@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sparkbeam.streaming.files import Files
+from sparkbeam.errors import CheckpointFailed
+from sparkbeam.streaming.files import Files, damaged
 
 _KEPT = 20
 _FINISHED = "finished"
@@ -57,12 +58,34 @@ class FeedbackFiles:
         self._files.write(_name(feedback.number), json.dumps(asdict(feedback)).encode())
         self._files.remove(_name(feedback.number - _KEPT))
         if feedback.finished:
-            self._files.write(_FINISHED, str(feedback.number).encode())
+            self._write_finished(feedback.number)
 
     def read(self, number: int) -> Feedback | None:
-        """The feedback of the micro-batch of a tick; None where there is none."""
+        """The feedback of the micro-batch of a tick; None where there is none.
+
+        Raises:
+            CheckpointFailed: it is damaged.
+        """
         content = self._files.read(_name(number))
-        return None if content is None else Feedback(**json.loads(content))
+        try:
+            return None if content is None else Feedback(**json.loads(content))
+        except (TypeError, ValueError):
+            raise damaged(
+                self._files.path(_name(number)),
+                "It has the counts of metrics. Put the one of a backup in its place; or remove it, "
+                "and metrics count from here on. Nothing else is lost.",
+            ) from None
+
+    def readable(self, number: int) -> Feedback | None:
+        """As :meth:`read`; what is damaged counts as missing.
+
+        That is exact for when the next micro-batch runs: one without feedback is followed by
+        another one, which finds out what is left to do.
+        """
+        try:
+            return self.read(number)
+        except CheckpointFailed:
+            return None
 
     def offsets(self, number: int) -> list[str]:
         """What Spark keeps as the offsets of all sources at the end of a tick's micro-batch.
@@ -77,7 +100,15 @@ class FeedbackFiles:
     def last_number(self) -> int | None:
         """The tick whose micro-batch left nothing to do; None as long as there is none."""
         number = self._files.read(_FINISHED)
-        return None if number is None else int(number)
+        return int(number) if number is not None and number.isdigit() else None
+
+    def restore(self, feedback: Feedback) -> None:
+        """Writes again that a micro-batch left nothing to do, if that has got lost."""
+        if feedback.finished and self.last_number() != feedback.number:
+            self._write_finished(feedback.number)
+
+    def _write_finished(self, number: int) -> None:
+        self._files.write(_FINISHED, str(number).encode())
 
     def ask_to_drain(self) -> None:
         """Tells the source to end; it is told for the life of the checkpoint."""

@@ -10,14 +10,22 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.errors import CheckpointFailed, ConfigurationError
 
 _FOLDER = "sparkbeam"
 _ID = "id"
 
+OTHER_CHECKPOINT = (
+    "Put the one of a backup in its place, or start with another --checkpoint_location."
+)
+"""The remedy where nothing else helps."""
+
 
 class Files(Protocol):
     """Whole files by name; a write is seen as a whole or not at all."""
+
+    def path(self, name: str) -> str:
+        """Where a file is, for people."""
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, None if there is none."""
@@ -60,6 +68,20 @@ def checkpoint_id(files: Files) -> str:
     return text
 
 
+def not_written(path: str, error: OSError) -> CheckpointFailed:
+    """What to tell where a file of a checkpoint cannot be written."""
+    return CheckpointFailed(
+        f"The checkpoint file {path} cannot be written: {error.strerror or error}. "
+        "Make room or give the permission, and start the program again over the same "
+        "--checkpoint_location: what is committed is not lost."
+    )
+
+
+def damaged(path: str, remedy: str = OTHER_CHECKPOINT, how: str = "damaged") -> CheckpointFailed:
+    """What to tell where a file of a checkpoint does not hold what was written."""
+    return CheckpointFailed(f"The checkpoint file {path} is {how}. {remedy}")
+
+
 def absolute(checkpoint: str) -> str:
     """A checkpoint location that means the same in each process and folder."""
     is_url = re.match("[A-Za-z][A-Za-z0-9+.-]*:", checkpoint)
@@ -73,6 +95,9 @@ class LocalFiles:
         self._checkpoint = Path(checkpoint)
         self._folder = self._checkpoint / _FOLDER
 
+    def path(self, name: str) -> str:
+        return str(self._folder / name)
+
     def read(self, name: str) -> bytes | None:
         return _content(self._folder / name)
 
@@ -81,13 +106,16 @@ class LocalFiles:
 
     def write(self, name: str, content: bytes) -> None:
         path = self._folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise not_written(str(path), error) from error
 
     def remove(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)
@@ -122,8 +150,11 @@ class RemoteFiles:
         self._checkpoint = checkpoint.rstrip("/")
         self._folder = f"{self._checkpoint}/{_FOLDER}"
 
+    def path(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
     def read(self, name: str) -> bytes | None:
-        return self._content(f"{self._folder}/{name}")
+        return self._content(self.path(name))
 
     def read_log(self, name: str) -> bytes | None:
         return self._content(f"{self._checkpoint}/{name}")
@@ -135,8 +166,12 @@ class RemoteFiles:
             return bytes(file.read())
 
     def write(self, name: str, content: bytes) -> None:
-        with self._systems.create(f"{self._folder}/{name}") as file:
-            file.write(content)
+        path = f"{self._folder}/{name}"
+        try:
+            with self._systems.create(path) as file:
+                file.write(content)
+        except OSError as error:
+            raise not_written(path, error) from error
 
     def remove(self, name: str) -> None:
         if self._systems.exists(f"{self._folder}/{name}"):
@@ -157,6 +192,9 @@ class ServerFiles:
     def __init__(self, session: Any, checkpoint: str) -> None:
         self._session = session
         self._checkpoint = checkpoint
+
+    def path(self, name: str) -> str:
+        return f"{self._checkpoint}/{_FOLDER}/{name}"
 
     def read(self, name: str) -> bytes | None:
         return self._on_server("read", name)

@@ -125,6 +125,9 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = Position(**(start or self.initialOffset()))
         if self._first is None:
             self._first = position.number
+            feedback = self._feedback(position.number)
+            if feedback is not None:
+                self._files.restore(feedback)
             self._until = self._clock.after(position.time) if self._available_now else None
         draining = position.draining or self._is_to_drain()
         if position.number and draining == position.draining and not self._is_due(position):
@@ -169,7 +172,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _feedback(self, number: int) -> Feedback | None:
         """What the micro-batch of a tick has told, if that is known."""
         if self._last is None or self._last.number != number:
-            self._last = self._files.read(number)
+            self._last = self._files.readable(number)
         return self._last
 
     def _pace(self, position: Position) -> None:

@@ -14,7 +14,7 @@ from sparkbeam.io.storage import FILE_FORMATS
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.streaming.file_sink import FileSink
-from sparkbeam.streaming.files import Files, checkpoint_id
+from sparkbeam.streaming.files import Files, checkpoint_id, damaged
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.streaming.rows import unpack
 
@@ -102,6 +102,12 @@ class SparkSinks:
     def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
         note = f"written/{_short_hash(delivery.name, 16)}"
         last = self._files.read(note)
+        if last is not None and not last.isdigit():
+            raise damaged(
+                self._files.path(note),
+                f"It has the number of the last micro-batch that '{delivery.name}' has written. "
+                f"If that is {batch_id}, write this number into the file, or else remove it.",
+            )
         if last is None or int(last) < batch_id:
             delivery(values, batch_id)
             self._files.write(note, str(batch_id).encode())

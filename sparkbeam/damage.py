@@ -1,0 +1,72 @@
+"""What Spark's errors say of disks that are full and of files of a checkpoint that are damaged."""
+
+import re
+
+_OWN = re.compile(r"CheckpointFailed: (The checkpoint file [^\n]+)")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_BROKEN = re.compile(
+    r"Failed to read log file"
+    r"|Log file was malformed"
+    r"|Incomplete log file"
+    r"|Error reading stream metadata"
+    r"|ChecksumException"
+    r"|CANNOT_LOAD_STATE_STORE"
+    r"|CANNOT_LOAD_CHECKPOINT_FILE_MANAGER"
+    r"|CANNOT_READ_STREAMING_STATE_FILE"
+    r"|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    r"|batch \d+ doesn't exist"
+)
+_FILE = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*:)?/[^\s'\"\[\],;)]*/(?:offsets|commits|metadata|sources|state)"
+    r"(?:/[^\s'\"\[\],;)]*[^\s'\"\[\],;:.)])?"
+)
+_PATH = re.compile(r"'(/[^'\n]+)'|(?:[a-z]+:)?(/[^\s'\":,()]+)")
+
+
+def damage(text: str) -> str | None:
+    """A few lines with the file, the cause and the remedy.
+
+    Args:
+        text: of an error out of Spark.
+
+    Returns:
+        None where it is of something else.
+    """
+    own = _OWN.search(text)
+    if own is not None:
+        return own.group(1).strip()
+    full = _FULL.search(text)
+    if full is not None:
+        return _full(text, full)
+    broken = _BROKEN.search(text)
+    if broken is not None:
+        return _broken(text, broken)
+    return None
+
+
+def _full(text: str, found: re.Match[str]) -> str:
+    line = _line(text, found)
+    path = _PATH.search(line)
+    where = f": {path.group(1) or path.group(2)}" if path is not None else ""
+    return (
+        f"{found.group()}{where}. Make room there, in spark.local.dir and under "
+        "--checkpoint_location, and start the program again: a streaming pipeline goes on over the "
+        "same checkpoint, and what is committed is not lost."
+    )
+
+
+def _broken(text: str, found: re.Match[str]) -> str:
+    file = _FILE.search(text, found.start()) or _FILE.search(text)
+    what = f"The checkpoint file {file.group()}" if file is not None else "A file of the checkpoint"
+    return (
+        f"{what} is damaged or missing: {_line(text, found)[:300]} "
+        "Put the checkpoint of a backup in its place, or start with another --checkpoint_location, "
+        "which begins anew."
+    )
+
+
+def _line(text: str, found: re.Match[str]) -> str:
+    """The line of a finding."""
+    start = text.rfind("\n", 0, found.start()) + 1
+    end = text.find("\n", found.end())
+    return text[start : end if end >= 0 else None].strip()

@@ -1,0 +1,168 @@
+"""Disks that are full, files that are damaged: named, and nothing is lost or comes twice."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import TimestampedValue
+from in_process import Crash, FailingWrites, Point, Spark, StreamingRunner
+from pyspark.sql.types import LongType, StructField, StructType
+
+from sparkbeam.errors import CheckpointFailed, PipelineFailed
+from sparkbeam.io import ForeachBatch
+from sparkbeam.streaming import source
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.files import LocalFiles
+
+NUMBERS = list(range(24))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """The stand-in pickles functions as Spark does."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(autouse=True)
+def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 4)
+
+
+def run(spark: Spark, folder: Path) -> None:
+    """Batches numbers, and writes each micro-batch into a file that it then has."""
+    sink = folder / "sink"
+    sink.mkdir(exist_ok=True)
+
+    def keep(frame: Any, batch_id: int) -> None:
+        path = sink / str(batch_id)
+        if not path.exists():
+            path.write_text("\n".join(str(row.number) for row in frame.collect()))
+
+    events = TestStream(coder=VarIntCoder())
+    for second in range(6):
+        some = [TimestampedValue(number, second) for number in NUMBERS[second::6]]
+        events = events.add_elements(some).advance_watermark_to(second)
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"])
+    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+        _ = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.Reshuffle()
+            | beam.WithKeys(lambda number: number % 2).with_output_types(tuple[int, int])
+            | beam.GroupIntoBatches(5)
+            | beam.FlatMapTuple(lambda _, numbers: numbers)
+            | beam.Map(lambda number: {"number": number})
+            | ForeachBatch(keep, StructType([StructField("number", LongType())]))
+        )
+
+
+def written(folder: Path) -> list[int]:
+    found = [path.read_text().split() for path in (folder / "sink").iterdir()]
+    return sorted(int(number) for numbers in found for number in numbers)
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = FailingWrites(monkeypatch, every=3)
+    spark, told = Spark(), []
+    while True:
+        try:
+            run(spark, tmp_path)
+        except CheckpointFailed as error:
+            told.append(str(error))
+        else:
+            break
+    for text in told:
+        assert str(tmp_path / "checkpoint/sparkbeam") in text
+        assert "No space left on device" in text
+        assert "over the same --checkpoint_location" in text
+    assert len(told) == writes.failed >= 2
+    assert written(tmp_path) == NUMBERS
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def garble(path: Path) -> None:
+    path.write_bytes(os.urandom(60))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, truncate, garble])
+def test_a_restart_over_damaged_feedback_ends_and_loses_nothing(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    crashes: set[Point] = set()
+
+    def crash(point: Point) -> None:
+        # Each restart makes another micro-batch, which finds out what is left to do.
+        if point[0] < 3 and point[1] in ("planned", "committed") and point not in crashes:
+            crashes.add(point)
+            raise Crash(str(point))
+
+    spark, folder = Spark(crash), tmp_path / "checkpoint/sparkbeam"
+    ended, told = 0, []
+    while ended < 2:
+        try:
+            run(spark, tmp_path)
+        except CheckpointFailed as error:
+            named = next(path for path in folder.rglob("*.json") if str(path) in str(error))
+            named.unlink()
+            told.append(str(error))
+            continue
+        except PipelineFailed:
+            assert crashes
+        else:
+            ended += 1
+        for path in (*folder.glob("feedback/*"), *folder.glob("finished")):
+            damage(path)
+    assert written(tmp_path) == NUMBERS
+    assert all("or remove it, and metrics count from here on" in text for text in told)
+    assert bool(told) == (damage is not Path.unlink)
+
+
+@pytest.mark.parametrize("damage", [truncate, garble, Path.unlink])
+def test_a_checkpoint_that_may_be_another_pipelines_is_not_used(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    run(Spark(), tmp_path)
+    (tmp_path / "checkpoint/metadata").write_text("{}")
+    path = tmp_path / "checkpoint/sparkbeam/pipeline.json"
+    damage(path)
+    with pytest.raises(CheckpointFailed) as failed:
+        run(Spark(), tmp_path)
+    assert f"The checkpoint file {path} is " in str(failed.value)
+    assert "another --checkpoint_location" in str(failed.value)
+
+
+def test_the_end_of_a_run_is_noted_again(tmp_path: Path) -> None:
+    feedback = FeedbackFiles(LocalFiles(str(tmp_path)))
+    end = Feedback(7, finished=True, due=None)
+    feedback.write(end)
+    (tmp_path / "sparkbeam/finished").write_text("x")
+    assert feedback.last_number() is None
+    feedback.restore(end)
+    assert feedback.last_number() == 7
+
+
+def test_a_write_that_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFiles(str(tmp_path))
+    files.write("note", b"before")
+    FailingWrites(monkeypatch, every=1, error=errno.EDQUOT)
+    with pytest.raises(CheckpointFailed, match=r"note cannot be written: .*quota"):
+        files.write("note", b"after")
+    assert files.read("note") == b"before"
