@@ -1,5 +1,6 @@
 """The result of a run: its state, its metrics, and the way to stop it."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -7,9 +8,13 @@ from collections.abc import Callable
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
+from sparkbeam import arguments
+from sparkbeam.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.metrics.results import SparkMetrics
 from sparkbeam.progress.model import PipelineProgress, Progress
 from sparkbeam.worker.consolidation import Infos, consolidate
+
+_logger = logging.getLogger(__name__)
 
 
 class SparkPipelineResult(PipelineResult):
@@ -21,7 +26,7 @@ class SparkPipelineResult(PipelineResult):
         drain_work: asks for the end of the sources, from any thread; None in batch.
         lost: gives the metrics of failed attempts so far.
         progress: tells how far the run is.
-        interrupted: called if the user interrupts the program while it waits.
+        interrupted: called if the user interrupts the program, or it ends, before the run has.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class SparkPipelineResult(PipelineResult):
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._lock = threading.Lock()
+        self._leaving = Leaving(self._leave)
 
     @property
     def state(self) -> str:
@@ -59,19 +65,18 @@ class SparkPipelineResult(PipelineResult):
             The state, which is RUNNING where the time was too short.
 
         Raises:
+            ConfigurationError: the duration is none.
             PipelineFailed: the pipeline failed, with the step and the user's traceback.
+            KeyboardInterrupt: the user has pressed Ctrl-C; the pipeline is cancelled.
         """
-        deadline = None if duration is None else time.monotonic() + duration / 1000
-        try:
+        deadline = None if duration is None else time.monotonic() + _seconds(duration)
+        with interruptible(self._interrupt):
             # In slices, so that an interrupt from the keyboard gets through.
             while not self._ended.wait(
                 0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
             ):
                 if deadline is not None and time.monotonic() >= deadline:
                     return self.state
-        except KeyboardInterrupt:
-            self._interrupted()
-            raise
         if self._error is not None and self._state == PipelineState.FAILED:
             raise self._error
         return self.state
@@ -83,11 +88,28 @@ class SparkPipelineResult(PipelineResult):
             The state afterwards: CANCELLED, or how the pipeline ended before
             it could be stopped.
         """
+        return self._cancel(_CANCEL_SECONDS)
+
+    def _interrupt(self) -> None:
+        """Ends the run and what it shows, as its program does not wait for it any more."""
+        self._interrupted()
+        self._cancel(LEAVE_SECONDS)
+
+    def _leave(self) -> None:
+        if not self._ended.is_set():
+            _logger.warning(
+                "The program ends before its pipeline, which is cancelled: "
+                "call wait_until_finish() to have its results."
+            )
+            self._interrupt()
+
+    def _cancel(self, seconds: float) -> str:
+        """Cancels; waits so long for the end at most."""
         with self._lock:
             if self._ended.is_set():
                 return self.state
             self._state = PipelineState.CANCELLING
-        deadline = time.monotonic() + _CANCEL_SECONDS
+        deadline = time.monotonic() + seconds
         while not self._ended.is_set() and time.monotonic() < deadline:
             self._cancel_work()
             self._ended.wait(_INTERRUPT_SECONDS)
@@ -149,10 +171,19 @@ class SparkPipelineResult(PipelineResult):
             else:
                 self._state = PipelineState.FAILED
             self._ended.set()
+        self._leaving.cancel()
 
     def __repr__(self) -> str:
         return f"<SparkPipelineResult {self.state}>"
 
+
+def _seconds(duration: object) -> float:
+    """Of a duration in milliseconds."""
+    return arguments.duration("duration", duration, "milliseconds", most=_LONGEST_WAIT) / 1000
+
+
+_LONGEST_WAIT = 1e12
+"""Milliseconds; thirty years."""
 
 _CANCEL_SECONDS = 30.0
 """How long a caller of ``cancel`` waits for the end of the run."""

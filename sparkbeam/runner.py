@@ -26,6 +26,7 @@ from sparkbeam.cancellation import Cancellation
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import Explanation, is_collecting, show
 from sparkbeam.failures import explained
+from sparkbeam.interrupts import interruptible
 from sparkbeam.plan import describe
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
@@ -84,6 +85,10 @@ class SparkRunner(PipelineRunner):
             UnsupportedTransform: a transform cannot run.
             ConfigurationError: an option or the environment cannot work.
         """
+        with interruptible():
+            return self._run(pipeline, options)
+
+    def _run(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         checked = spark_options.checked(options)
         if checked.spark_explain or is_collecting():
             return self._explained(pipeline, options)
@@ -112,7 +117,15 @@ class SparkRunner(PipelineRunner):
             UnsupportedTransform: a transform cannot run.
             ConfigurationError: an option cannot work.
         """
+        if not isinstance(pipeline, Pipeline):
+            raise ConfigurationError(
+                f"pipeline={arguments.shown(pipeline)} is no pipeline: give a beam.Pipeline."
+            )
         options = pipeline.options if options is None else options
+        if not isinstance(options, PipelineOptions):
+            raise ConfigurationError(
+                f"options={arguments.shown(options)} are no options: give PipelineOptions, or None."
+            )
         checked = spark_options.checked(options)
         plan = self._plan(pipeline, options)
         return Explanation(

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from sparkbeam.arguments import shortened, shown
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.interrupts import python_handler
 from sparkbeam.options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
 
@@ -77,7 +78,7 @@ def _create(options: SparkBeamOptions) -> SparkSession:
     for key, value in {**defaults, **settings(options)}.items():
         builder = builder.config(key, value)
     try:
-        with _listening_on_loopback(master):
+        with python_handler(), _listening_on_loopback(master):
             session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(

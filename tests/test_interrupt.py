@@ -1,0 +1,139 @@
+"""Ctrl-C: real programs in processes of their own get the signal that a terminal sends."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from waiting import until
+
+from sparkbeam.interrupts import interruptible
+
+LINE = "Interrupted: the pipeline was cancelled."
+END_SECONDS = 60
+
+HEAD = """
+    import sys, time
+    from pathlib import Path
+    import apache_beam as beam
+    from apache_beam.transforms.periodicsequence import PeriodicImpulse
+    from in_process import StreamingRunner
+
+    sign_of = sys.argv[1]
+
+    def put(element, path):
+        with open(path, "a") as file:
+            file.write(".")
+        return element
+
+    def endless(pipeline):
+        _ = (
+            pipeline
+            | PeriodicImpulse(fire_interval=0.1)
+            | beam.Map(lambda x, path=sign_of: (put(0, path), 1))
+            | beam.WindowInto(beam.window.FixedWindows(1))
+            | beam.CombinePerKey(sum)
+        )
+"""
+WITH = """
+    with beam.Pipeline(StreamingRunner()) as pipeline:
+        endless(pipeline)
+"""
+CAUGHT = """
+    pipeline = beam.Pipeline(StreamingRunner())
+    endless(pipeline)
+    result = pipeline.run()
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        print(result.state)
+    raise ValueError("another")
+"""
+NO_WAIT = """
+    pipeline = beam.Pipeline(StreamingRunner())
+    endless(pipeline)
+    result = pipeline.run()
+    while not Path(sign_of).exists():
+        time.sleep(0.1)
+"""
+
+
+class Program:
+    """A program that leaves a sign of each element."""
+
+    def __init__(self, folder: Path, body: str) -> None:
+        self.sign = folder / "sign"
+        file = folder / "program.py"
+        file.write_text(dedent(HEAD) + dedent(body), encoding="utf-8")
+        self._process = subprocess.Popen(
+            [sys.executable, str(file), str(self.sign)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def works(self) -> bool:
+        assert self._process.poll() is None, self._process.communicate()
+        return self.sign.exists()
+
+    def interrupt(self) -> None:
+        # A terminal sends it to all of its processes.
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def end(self) -> tuple[int, str, list[str]]:
+        """The exit code, what it has printed, and what of its errors is not from the start."""
+        try:
+            out, errors = self._process.communicate(timeout=END_SECONDS)
+        finally:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        lines = errors.splitlines()
+        return self._process.returncode, out, lines
+
+
+@pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
+def test_it_cancels_the_pipeline_and_ends_the_program_with_one_line(
+    tmp_path: Path, presses: int
+) -> None:
+    program = Program(tmp_path, WITH)
+    until(program.works)
+    for _ in range(presses):
+        program.interrupt()
+    code, _, lines = program.end()
+    assert lines[-1] == LINE
+    assert "Traceback" not in "".join(lines)
+    assert code == -signal.SIGINT
+
+
+def test_who_catches_it_finds_the_pipeline_cancelled(tmp_path: Path) -> None:
+    program = Program(tmp_path, CAUGHT)
+    until(program.works)
+    program.interrupt()
+    code, out, lines = program.end()
+    assert out == "CANCELLED\n"
+    assert lines[-1] == "ValueError: another"
+    assert code == 1
+
+
+def test_a_program_that_does_not_wait_ends_its_pipeline_and_says_so(tmp_path: Path) -> None:
+    code, _, lines = Program(tmp_path, NO_WAIT).end()
+    assert code == 0
+    assert "call wait_until_finish()" in lines[-1]
+
+
+def test_the_handler_of_a_program_is_its_own() -> None:
+    usual = signal.getsignal(signal.SIGINT)
+    own = signal.signal(signal.SIGINT, lambda *_: None) and signal.getsignal(signal.SIGINT)
+    try:
+        with interruptible():
+            assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    with interruptible():
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is usual
