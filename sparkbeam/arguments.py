@@ -4,6 +4,7 @@ Each check returns what it was given, or raises a :class:`ConfigurationError` of
 that says which argument it is, what was given, and what may be given instead.
 """
 
+import errno
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -90,12 +91,12 @@ def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     return value
 
 
-def names(name: str, value: object, remedy: str) -> tuple[str, ...]:
-    """A sequence of different texts, and no text itself; at least one."""
+def names(name: str, value: object, remedy: str, *, least: int = 1) -> tuple[str, ...]:
+    """A sequence of different texts, and no text itself; at least so many."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise _wrong(name, shown(value), "is no list of names", remedy)
     found = tuple(text(name, item, remedy) for item in value)
-    if not found:
+    if len(found) < least:
         raise _wrong(name, "[]", "names nothing", remedy)
     if len(set(found)) < len(found):
         raise _wrong(name, shown(value), "names something twice", remedy)
@@ -112,6 +113,19 @@ def function(name: str, value: object, remedy: str) -> Callable[..., Any]:
 def path(name: str, value: object, remedy: str) -> str:
     """The name of a file, as a text or a path."""
     return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, remedy)
+
+
+def is_path(value: str | bytes) -> bool:
+    """Whether a file system can be asked about a path at all."""
+    try:
+        os.stat(value)
+    except FileNotFoundError:
+        return bool(value)
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    except ValueError:  # A zero byte, a surrogate on its own.
+        return False
+    return True
 
 
 def flag(name: str, value: object) -> bool:

@@ -17,13 +17,16 @@ from typing import Any
 import click
 
 from sparkbeam import __version__
+from sparkbeam.arguments import is_path, shown
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.nexmark.command import nexmark
+from sparkbeam.usage import File, ShortErrors, usage_error
 
+_MAIN = "__main__.py"
 _RUNNER = "sparkbeam.SparkRunner"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ShortErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sparkbeam")
 def main() -> None:
     """Apache Beam Python pipelines on Spark.
@@ -59,7 +62,7 @@ main.add_command(nexmark)
     "files",
     metavar="FILE",
     multiple=True,
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=File(dir_okay=False, writable=True, path_type=Path),
     help="Also write the explanation to FILE: a picture of the stages (.svg), picture and "
     "text (.html) or the text alone (.txt). Repeatable.",
 )
@@ -99,10 +102,8 @@ def explain(
             name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
             try:
                 explanation.save(file.with_name(name))
-            except OSError as error:
-                raise click.ClickException(
-                    f"Cannot write '{error.filename}': {error.strerror}."
-                ) from error
+            except SparkBeamError as error:
+                raise usage_error(error) from error
             click.echo(f"Saved {file.with_name(name)}", err=True)
 
 
@@ -119,7 +120,7 @@ def drain(location: str) -> None:
     try:
         ask_to_drain(location)
     except SparkBeamError as error:
-        raise click.ClickException(str(error)) from error
+        raise usage_error(error) from error
     click.echo(
         "The pipeline ends its sources, at once if it runs, or else when it is started again."
     )
@@ -151,8 +152,17 @@ class _Program:
         Raises:
             ClickException: there is none; the message says why.
         """
-        if not self.is_module and not Path(self.name).exists():
-            raise click.BadParameter(f"There is no file '{self.name}'.", param_hint="PROGRAM")
+        if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
+            raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
+        if not self.is_module and Path(self.name).is_dir() and not Path(self.name, _MAIN).exists():
+            raise click.BadParameter(
+                f"{shown(self.name)} is a folder without {_MAIN}: name a file.",
+                param_hint="PROGRAM",
+            )
+        if self.is_module and not all(part.isidentifier() for part in self.name.split(".")):
+            raise click.BadParameter(
+                f"{shown(self.name)} is no name of a module.", param_hint="PROGRAM"
+            )
         from sparkbeam.explain import collected
 
         with collected() as explanations, _on_our_runner() as others:
@@ -200,7 +210,7 @@ class _Program:
                 "Give it the arguments with which it runs one."
             )
         if isinstance(ending, SparkBeamError):
-            return click.ClickException(str(ending))
+            return usage_error(ending)
         if self.is_module and _is_missing(ending, self.name):
             return click.BadParameter(
                 f"There is no module '{self.name}' to run: {ending}.", param_hint="PROGRAM"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkbeam.arguments import path as checked_path
+from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Explanation:
         """Writes the picture (.svg), picture and texts (.html) or the texts (.txt).
 
         Raises:
-            ConfigurationError: the path ends in something else.
+            ConfigurationError: the path ends in something else, or cannot be written.
         """
         check_suffix(path)
         from sparkbeam.plan import picture
@@ -58,16 +60,19 @@ class Explanation:
                 content = picture.page(self.plan, "How the pipeline runs on Spark", self.parts)
             case _:
                 content = f"{self}\n"
-        path.write_text(content, encoding="utf-8")
+        try:
+            path.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(
+                f"Cannot write {shown(str(path))}: {error.strerror}. Give another path."
+            ) from error
 
 
 def check_suffix(path: str | Path) -> None:
     """Raises :class:`ConfigurationError` for a file that an explanation cannot be saved as."""
-    if Path(path).suffix.lower() not in SUFFIXES:
-        raise ConfigurationError(
-            f"An explanation cannot be saved as '{path}': "
-            f"use a name that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
-        )
+    remedy = f"use a name that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+    if Path(checked_path("path", path, remedy)).suffix.lower() not in SUFFIXES:
+        raise ConfigurationError(f"An explanation cannot be saved as {shown(str(path))}: {remedy}.")
 
 
 _collections: list[list[Explanation]] = []

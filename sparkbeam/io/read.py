@@ -11,6 +11,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
+from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import frames, resolve
 from sparkbeam.io.problems import problem
@@ -69,23 +70,21 @@ class ReadFromSpark(beam.PTransform):
         follow_clock_when_idle: bool = False,
     ) -> None:
         super().__init__()
+        self._format = resolve.source_format(format)
+        self._options = resolve.checked_options(options)
+        self._schema = resolve.checked_schema(schema)
+        self._timestamp_column = _time_column(timestamp_column)
+        self._columns = None if columns is None else arguments.names("columns", columns, _LIST)
+        self._delay = _micros("watermark_delay", watermark_delay)
         _check_idle(idle_timeout, follow_clock_when_idle)
         if timestamp_column is None and (partition_column or idle_timeout is not None):
             raise ConfigurationError(
                 "partition_column and idle_timeout are about the timestamps of rows: give a "
                 "timestamp_column, or leave them out."
             )
-        if watermark_delay < 0:
-            raise ConfigurationError(f"watermark_delay={watermark_delay} must not be negative.")
-        self._format = format
-        self._options = resolve.checked_options(options)
-        self._schema = schema
-        self._timestamp_column = timestamp_column
-        self._delay = round(watermark_delay * 1_000_000)
         self._partition_columns = _partition_columns(format, partition_column)
-        self._idle = None if idle_timeout is None else round(idle_timeout * 1_000_000)
+        self._idle = None if idle_timeout is None else _micros("idle_timeout", idle_timeout)
         self._follows_clock = follow_clock_when_idle
-        self._columns = columns
         self._spec: ReadSpec | None = None
 
     def default_label(self) -> str:
@@ -140,7 +139,8 @@ class ReadFromSpark(beam.PTransform):
         for name in (*wanted, *time, *partition):
             if name not in schema.names:
                 raise ConfigurationError(
-                    f"'{self._format}' has no column '{name}', only {', '.join(schema.names)}."
+                    f"'{arguments.shortened(self._format, 60)}' has no column "
+                    f"{arguments.shown(name)}, only {arguments.listed(schema.names)}."
                 )
         return StructType([schema[name] for name in wanted])
 
@@ -152,6 +152,8 @@ class ReadFromSpark(beam.PTransform):
         return READ_URN, self._spec.pack()
 
 
+_LIST = "use a list, such as ['id', 'name']"
+_LONGEST = 1e9  # Seconds; thirty years.
 _KAFKA_PARTITION = ("topic", "partition")
 _FILES = frozenset(["json", "csv", "parquet", "orc", "text", "xml", "avro", "binaryfile"])
 
@@ -163,14 +165,26 @@ def _is_kafka(format: str) -> bool:
 def _partition_columns(format: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None:
         return _KAFKA_PARTITION if _is_kafka(format) else ()
-    return (given,) if isinstance(given, str) else tuple(given)
+    columns = [given] if isinstance(given, str) else given
+    return arguments.names("partition_column", columns, _LIST, least=0)
+
+
+def _time_column(given: str | None) -> str | None:
+    if given is None:
+        return None
+    return arguments.text("timestamp_column", given, "use the name of a column")
+
+
+def _micros(name: str, seconds: float) -> int:
+    return round(arguments.duration(name, seconds, "seconds", most=_LONGEST) * 1_000_000)
 
 
 def _check_idle(idle_timeout: float | None, follow_clock_when_idle: bool) -> None:
-    if idle_timeout is not None and not 0 < idle_timeout < float("inf"):
+    if idle_timeout is not None and not _micros("idle_timeout", idle_timeout):
         raise ConfigurationError(
             f"idle_timeout={idle_timeout} must be a number of seconds above 0, or None for never."
         )
+    arguments.flag("follow_clock_when_idle", follow_clock_when_idle)
     if follow_clock_when_idle and idle_timeout is None:
         raise ConfigurationError(
             "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "

@@ -1,10 +1,14 @@
 """What the transforms have to ask Spark about while the pipeline is being built."""
 
+import contextlib
+import os
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
+from sparkbeam.arguments import shown, text
 from sparkbeam.errors import ConfigurationError
 
 Schema: TypeAlias = str | StructType
@@ -34,14 +38,62 @@ def session_of(pipeline: Pipeline) -> Any:
     return pipeline.runner.session(pipeline.options)
 
 
-def checked_options(options: dict[str, Any] | None) -> tuple[tuple[str, str], ...]:
-    """Options as Spark takes them: texts."""
+def checked_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
+    """Options as Spark takes them: texts.
+
+    Raises:
+        ConfigurationError: they are no dictionary of names with texts, numbers or paths. A message
+            has no values, as they may be secret.
+    """
+    if options is None:
+        return ()
+    if not isinstance(options, Mapping):
+        raise ConfigurationError(
+            f"options is a {type(options).__name__}, no dictionary: use {{'path': '/data/table'}}."
+        )
+    remedy = "use names such as 'path'"
     found = {
-        str(name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (options or {}).items()
+        text("a name in options", name, remedy): _option(name, value)
+        for name, value in options.items()
         if value is not None
     }
     return tuple(sorted(found.items()))
+
+
+def _option(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(given, (str, int, float)):
+        with contextlib.suppress(ValueError):  # A surrogate on its own, a number without an end.
+            found = str(given)
+            found.encode()
+            return found
+    raise ConfigurationError(
+        f"The option {shown(name)} has a value that Spark cannot take, a {type(value).__name__}: "
+        "give a text, a number, True, False or a path."
+    )
+
+
+def source_format(name: object) -> str:
+    """The name of a data source.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    return text("format", name, "use the name of a data source, such as 'parquet' or 'kafka'")
+
+
+def checked_schema(schema: object) -> Schema | None:
+    """A schema as a user gives it; None for none.
+
+    Raises:
+        ConfigurationError: it is neither DDL nor a ``StructType``.
+    """
+    if schema is None or isinstance(schema, StructType):
+        return schema
+    remedy = "write it as DDL, such as 'id bigint, name string', or as a StructType"
+    return text("schema", schema, remedy)
 
 
 def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
@@ -58,7 +110,7 @@ def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
         raise
     except Exception as error:
         raise ConfigurationError(
-            f"schema={schema!r} is no schema of Spark: {first_line(error)} "
+            f"schema={shown(schema)} is no schema of Spark: {first_line(error)} "
             "Write it as DDL, such as 'id bigint, name string'."
         ) from error
     return found

@@ -1,5 +1,6 @@
 """Elements of a PCollection to what Spark can write, or to a user's own code."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
+from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import resolve
 from sparkbeam.io.schemas import arrow_schema, spark_schema
@@ -78,17 +80,13 @@ class WriteToSpark(beam.PTransform):
         partition_by: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        if mode not in _MODES:
-            raise ConfigurationError(f"mode={mode!r} is none of {', '.join(_MODES)}.")
-        if isinstance(partition_by, str) or not all(isinstance(name, str) for name in partition_by):
-            raise ConfigurationError(
-                f"partition_by={partition_by!r} must be a list of columns, such as ['day']."
-            )
-        self._format = format
+        self._format = resolve.source_format(format)
         self._options = resolve.checked_options(options)
-        self._schema = schema
-        self._mode = mode
-        self._partition_by = tuple(partition_by)
+        self._schema = resolve.checked_schema(schema)
+        self._mode = arguments.one_of("mode", mode, _MODES)
+        self._partition_by = arguments.names(
+            "partition_by", partition_by, "use a list of columns, such as ['day']", least=0
+        )
 
     def default_label(self) -> str:
         return f"WriteToSpark({self._format})"
@@ -104,8 +102,8 @@ class WriteToSpark(beam.PTransform):
         for name in self._partition_by:
             if name not in schema.names:
                 raise ConfigurationError(
-                    f"partition_by: the schema has no column '{name}', "
-                    f"only {', '.join(schema.names)}."
+                    f"partition_by: the schema has no column {arguments.shown(name)}, "
+                    f"only {arguments.listed(schema.names)}."
                 )
         if self._partition_by and not set(schema.names) - set(self._partition_by):
             raise ConfigurationError(
@@ -134,13 +132,13 @@ class ForeachBatch(beam.PTransform):
         self, function: Callable[[Any, int], None], schema: resolve.Schema | None = None
     ) -> None:
         super().__init__()
-        self._function = function
-        self._schema = schema
+        self._function = _batch_function(function)
+        self._schema = resolve.checked_schema(schema)
 
     def expand(self, rows: PCollection) -> PDone:
         resolve.require_spark(rows.pipeline, "ForeachBatch")
         schema = _schema(rows, self._schema, "ForeachBatch")
-        spec = WriteSpec(schema=schema.json(), function=cloudpickle.dumps(self._function))
+        spec = WriteSpec(schema=schema.json(), function=_pickled("function", self._function))
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
 
 
@@ -162,14 +160,61 @@ class Foreach(beam.PTransform):
 
     def __init__(self, writer: Writer) -> None:
         super().__init__()
-        if not callable(getattr(writer, "process", None)):
-            raise ConfigurationError(f"{type(writer).__name__} has no method process(row).")
-        self._writer = writer
+        self._writer = _element_writer(writer)
 
     def expand(self, elements: PCollection) -> PDone:
         resolve.require_spark(elements.pipeline, "Foreach")
-        spec = WriteSpec(writer=cloudpickle.dumps(self._writer))
+        spec = WriteSpec(writer=_pickled("writer", self._writer))
         return elements | _Pack(PackPickled()) | _Write(spec)
+
+
+def _batch_function(function: Any) -> Callable[[Any, int], None]:
+    """A function that can take a DataFrame and a number.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    remedy = "give one that takes a DataFrame and the number of the micro-batch"
+    arguments.function("function", function, remedy)
+    try:
+        inspect.signature(function).bind(None, 0)
+    except TypeError:
+        raise ConfigurationError(
+            f"function={arguments.shown(function)} cannot be called with two arguments: {remedy}."
+        ) from None
+    except ValueError:  # Not all that is written in C tells.
+        pass
+    return function
+
+
+def _element_writer(writer: Any) -> Writer:
+    """An object with the methods of :class:`Writer`.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    kind = writer.__name__ if isinstance(writer, type) else type(writer).__name__
+    if not callable(getattr(writer, "process", None)):
+        raise ConfigurationError(
+            f"writer={arguments.shown(writer)}: {kind} has no method process(row)."
+        )
+    if isinstance(writer, type):
+        raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
+    for name in ("open", "close"):
+        if not callable(getattr(writer, name, len)):
+            raise ConfigurationError(f"{kind}.{name} is no method: correct it, or leave it out.")
+    return writer
+
+
+def _pickled(name: str, value: object) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:
+        raise ConfigurationError(
+            f"{name}={arguments.shown(value)} cannot be pickled "
+            f"({arguments.shortened(f'{type(error).__name__}: {error}', 120)}): create what "
+            "cannot travel, such as a connection, when it is called."
+        ) from error
 
 
 def _schema(rows: PCollection, given: resolve.Schema | None, name: str) -> StructType:
@@ -178,7 +223,8 @@ def _schema(rows: PCollection, given: resolve.Schema | None, name: str) -> Struc
     found = spark_schema(rows.element_type)
     if found is None:
         raise ConfigurationError(
-            f"{name} cannot make a schema of the type {rows.element_type}: give schema=…"
+            f"{name} cannot make a schema of the type "
+            f"{arguments.shortened(str(rows.element_type), 100)}: give schema=…"
         )
     return found
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparkbeam.arguments import shown
 from sparkbeam.errors import SparkBeamError
+from sparkbeam.usage import File, Number, usage_error
 
 if TYPE_CHECKING:
     from sparkbeam.nexmark.configuration import Configuration
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from sparkbeam.nexmark.record import Run
 
 _EXTRA = ("altair", "jinja2", "platformdirs", "psutil", "vl_convert")
-_OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
-_INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MAX_RATE = 1_000_000_000
+_OUTPUT = File(dir_okay=False, writable=True, path_type=Path)
+_INPUT = File(exists=True, dir_okay=False, path_type=Path)
 _HISTORY = click.option(
     "--history",
     metavar="FILE",
@@ -78,7 +81,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except SparkBeamError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
+            raise usage_error(error) from error
         finally:
             logging.disable(usual)
 
@@ -123,14 +126,14 @@ def nexmark() -> None:
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0.001, max=_MAX_RATE),
     metavar="EVENTS_PER_SECOND",
     help="With --mode streaming: how many events happen in a second of the clock.  "
     "[default: as many as can be]",
 )
 @click.option(
     "--repeat",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=1_000),
     default=1,
     show_default=True,
     help="Runs of each query; the table has their median.",
@@ -215,7 +218,7 @@ def report(history: Path | None, output: Path) -> None:
 @nexmark.command(short_help="Fail on a changed result or a slowdown.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=Number(min=0, max=1_000_000),
     default=10.0,
     show_default=True,
     help="How many percent the median may grow.",
@@ -273,11 +276,12 @@ def _selected(text: str) -> "list[Query]":
     if text == "all":
         return list(QUERIES.values())
     names = [name.strip() for name in text.split(",")]
-    unknown = [name for name in names if not name.isdecimal() or int(name) not in QUERIES]
+    known = {str(number) for number in QUERIES}
+    unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
     if unknown:
         raise click.BadParameter(
-            f"There is no query '{unknown[0]}': use numbers from {min(QUERIES)} to {max(QUERIES)} "
-            "with commas between them, or all.",
+            f"There is no query {shown(unknown[0])}: use numbers from {min(QUERIES)} to "
+            f"{max(QUERIES)} with commas between them, or all.",
             param_hint="--query",
         )
     return [QUERIES[number] for number in dict.fromkeys(map(int, names))]
@@ -296,7 +300,7 @@ def _configured(events: int, settings: Iterable[str]) -> "Configuration":
     for setting in settings:
         name, sign, value = setting.partition("=")
         if not sign:
-            raise click.BadParameter(f"'{setting}' is not NAME=NUMBER.", param_hint="--set")
+            raise click.BadParameter(f"{shown(setting)} is not NAME=NUMBER.", param_hint="--set")
         if name == "events":
             raise click.BadParameter("Use --events for the events.", param_hint="--set")
         pairs[name] = value

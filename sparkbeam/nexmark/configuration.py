@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
+from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError
 
 _NOT_PART_OF_RESULTS = frozenset(["log_folder"])
@@ -75,7 +76,8 @@ class Configuration:
             least = 0 if field.name in ("base_time", "in_flight_auctions") else 1
             if type(value) is not int or not least <= value < 2**62:
                 raise ConfigurationError(
-                    f"'{field.name}' is {value!r}, but has to be a whole number from {least} up."
+                    f"'{field.name}' is {shown(value)}, but has to be a whole number from "
+                    f"{least} up."
                 )
         if self.event_rate > _MAX_RATE:
             raise ConfigurationError(
@@ -93,12 +95,14 @@ class Configuration:
         values: dict[str, Any] = {}
         for name, text in settings.items():
             if name not in known:
-                raise ConfigurationError(f"There is no setting '{name}': use {', '.join(known)}.")
+                raise ConfigurationError(
+                    f"There is no setting {shown(name)}: use {', '.join(known)}."
+                )
             try:
                 values[name] = int(text)
             except ValueError as error:
                 raise ConfigurationError(
-                    f"'{name}' is '{text}', but has to be a whole number."
+                    f"'{name}' is {shown(text)}, but has to be a whole number."
                 ) from error
         return cls(**values)
 

@@ -11,6 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 
 from sparkbeam import options, session
+from sparkbeam.arguments import shortened, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.record import OURS
 from sparkbeam.runner import SparkRunner
@@ -68,12 +69,12 @@ def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) ->
     dotted = _ALIASES.get(name, name)
     runner: Any = None
     # The name may lead to anything, so anything may happen.
-    with suppress(Exception):
+    with suppress(Exception, SystemExit):
         runner = create_runner(dotted)
     if not isinstance(runner, PipelineRunner):
         raise ConfigurationError(
-            f"There is no runner '{name}': use SparkRunner, FnApiRunner, another name that Beam "
-            "knows, or package.module.Class."
+            f"There is no runner {shown(name)}: use SparkRunner, FnApiRunner, another name that "
+            "Beam knows, or package.module.Class."
         )
     if dotted in _ALIASES.values():
         _refuse_unknown(arguments)
@@ -90,11 +91,11 @@ def _refuse_unknown(arguments: Sequence[str]) -> None:
     """Beam itself ignores options that it does not know; a typing error would go unseen."""
 
     def complain(message: str) -> NoReturn:
-        raise ConfigurationError(f"Options of the runner: {message}.")
+        raise ConfigurationError(f"Options of the runner: {shortened(message, 200)}.")
 
     parsers: list[Any] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
     parsers[0].error = complain
     _, unknown = parsers[0].parse_known_args(list(arguments))
     if unknown:
-        raise ConfigurationError(f"There is no option or command '{unknown[0]}'.")
+        raise ConfigurationError(f"There is no option or command {shown(unknown[0])}.")

@@ -28,7 +28,8 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils import proto_utils
 
-from sparkbeam.plan import optimize, support, teststream
+from sparkbeam.errors import SparkBeamError
+from sparkbeam.plan import optimize, support, teststream, validity
 from sparkbeam.plan.functions import mark_blocks
 from sparkbeam.plan.model import (
     CREATE_URN,
@@ -59,7 +60,18 @@ def translate(
 
     Raises:
         UnsupportedTransform: a transform cannot run; the message has its label.
+        ConfigurationError: the proto is damaged.
     """
+    try:
+        return _translated(pipeline, drain=drain, streaming=streaming)
+    except SparkBeamError:
+        raise
+    except Exception as error:
+        raise validity.damaged(error) from error
+
+
+def _translated(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool, streaming: bool) -> Plan:
+    validity.check(pipeline)
     pipeline = copy.deepcopy(pipeline)
     support.check(pipeline)
     validate_pipeline_graph(pipeline)

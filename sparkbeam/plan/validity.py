@@ -1,0 +1,171 @@
+"""Whether the proto of a pipeline holds together, before anything is made of it.
+
+Beam's own phases take a proto as the SDK writes it. One that was damaged or put together by hand
+would end in a ``KeyError`` somewhere, or go round in circles.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+from google.protobuf.message import DecodeError
+
+from sparkbeam.arguments import shortened, shown
+from sparkbeam.errors import ConfigurationError, SparkBeamError, UnsupportedTransform
+
+REMEDY = "The proto of the pipeline is damaged: make it again with the program that wrote it."
+
+_PAYLOADS: Mapping[str, Any] = {
+    **dict.fromkeys(translations.PAR_DO_URNS, beam_runner_api_pb2.ParDoPayload),
+    **dict.fromkeys(translations.COMBINE_URNS, beam_runner_api_pb2.CombinePayload),
+    common_urns.primitives.ASSIGN_WINDOWS.urn: beam_runner_api_pb2.WindowIntoPayload,
+    common_urns.primitives.TEST_STREAM.urn: beam_runner_api_pb2.TestStreamPayload,
+    common_urns.deprecated_primitives.READ.urn: beam_runner_api_pb2.ReadPayload,
+}
+
+
+def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
+    """Sees to it that all references lead somewhere and none in a circle, and payloads are whole.
+
+    Raises:
+        UnsupportedTransform: a transform is not whole; the message has its label.
+        ConfigurationError: something that no single transform holds is not whole.
+    """
+    components = pipeline.components
+    _check_coders(components)
+    _check_windowings(components)
+    _check_tree(pipeline)
+    reachable = _reachable(pipeline)
+    for transform in reachable.values():
+        _check_transform(transform, components)
+    _check_flow(reachable)
+
+
+def damaged(error: Exception) -> SparkBeamError:
+    """The error for one that a phase raises over a proto that seems whole."""
+    text = shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 200)
+    return ConfigurationError(
+        f"The pipeline cannot be translated: {text}. If this is not from a coder or a class of "
+        "its own, the proto is damaged: make it again with the program that wrote it."
+    )
+
+
+def _check_coders(components: beam_runner_api_pb2.Components) -> None:
+    for coder_id in sorted(components.coders):
+        for part in components.coders[coder_id].component_coder_ids:
+            if part not in components.coders:
+                raise _broken(f"The coder {shown(coder_id)} has a part {shown(part)} that is none")
+    circle = _circle(components.coders, lambda id: components.coders[id].component_coder_ids)
+    if circle is not None:
+        raise _broken(f"The coder {shown(circle)} is a part of itself")
+
+
+def _check_windowings(components: beam_runner_api_pb2.Components) -> None:
+    for strategy_id in sorted(components.windowing_strategies):
+        strategy = components.windowing_strategies[strategy_id]
+        if strategy.window_coder_id not in components.coders:
+            raise _broken(f"The windowing {shown(strategy_id)} has no coder of its windows")
+        if not strategy.window_fn.urn:
+            raise _broken(f"The windowing {shown(strategy_id)} has no WindowFn")
+
+
+def _check_tree(pipeline: beam_runner_api_pb2.Pipeline) -> None:
+    transforms = pipeline.components.transforms
+    for root in pipeline.root_transform_ids:
+        if root not in transforms:
+            raise _broken(f"There is no transform {shown(root)}, a root of the pipeline")
+    for transform_id in sorted(transforms):
+        for part in transforms[transform_id].subtransforms:
+            if part not in transforms:
+                raise _not_whole(transforms[transform_id], f"its part {shown(part)} is missing")
+    circle = _circle(transforms, lambda id: transforms[id].subtransforms)
+    if circle is not None:
+        raise _not_whole(transforms[circle], "it is a part of itself")
+
+
+def _reachable(
+    pipeline: beam_runner_api_pb2.Pipeline,
+) -> dict[str, beam_runner_api_pb2.PTransform]:
+    """The transforms that the pipeline consists of by their ids, in the order of the user."""
+    found: dict[str, beam_runner_api_pb2.PTransform] = {}
+    pending = deque(pipeline.root_transform_ids)
+    while pending:
+        id = pending.popleft()
+        if id not in found:
+            found[id] = pipeline.components.transforms[id]
+            pending += found[id].subtransforms
+    return found
+
+
+def _check_transform(
+    transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
+) -> None:
+    for pcollection in (*transform.inputs.values(), *transform.outputs.values()):
+        if pcollection not in components.pcollections:
+            raise _not_whole(transform, f"there is no PCollection {shown(pcollection)}")
+        found = components.pcollections[pcollection]
+        if found.coder_id not in components.coders:
+            raise _not_whole(transform, f"its PCollection {shown(pcollection)} has no coder")
+        if found.windowing_strategy_id not in components.windowing_strategies:
+            raise _not_whole(transform, f"its PCollection {shown(pcollection)} has no windowing")
+    if transform.environment_id and transform.environment_id not in components.environments:
+        raise _not_whole(transform, f"there is no environment {shown(transform.environment_id)}")
+    if transform.spec.urn in _PAYLOADS:
+        try:
+            payload = _PAYLOADS[transform.spec.urn].FromString(transform.spec.payload)
+        except DecodeError:
+            raise _not_whole(transform, "its payload cannot be read") from None
+        for name in getattr(payload, "side_inputs", ()):
+            if name not in transform.inputs:
+                raise _not_whole(transform, f"its side input {shown(name)} is missing")
+
+
+def _check_flow(reachable: dict[str, beam_runner_api_pb2.PTransform]) -> None:
+    """Sees to it that each PCollection has one origin, and that none goes into its own."""
+    leaves = {id: transform for id, transform in reachable.items() if not transform.subtransforms}
+    producer: dict[str, str] = {}
+    for id in sorted(leaves):
+        for pcollection in leaves[id].outputs.values():
+            if pcollection in leaves[id].inputs.values():
+                continue  # A composite without parts hands on what it gets.
+            if producer.setdefault(pcollection, id) != id:
+                raise _not_whole(
+                    leaves[id], f"another transform has the output {shown(pcollection)} too"
+                )
+    circle = _circle(
+        leaves,
+        lambda id: [producer[p] for p in leaves[id].inputs.values() if producer.get(p, id) != id],
+    )
+    if circle is not None:
+        raise _not_whole(leaves[circle], "it reads what is made of its own output")
+
+
+def _circle(ids: Iterable[str], following: Callable[[str], Iterable[str]]) -> str | None:
+    """One of those that lead back to themselves; None if none does."""
+    done: set[str] = set()
+    for start in sorted(ids):
+        path: dict[str, Iterator[str]] = {} if start in done else {start: iter(following(start))}
+        while path:
+            current, rest = next(reversed(path.items()))
+            for after in rest:
+                if after in path:
+                    return after
+                if after not in done:
+                    path[after] = iter(following(after))
+                    break
+            else:
+                done.add(current)
+                del path[current]
+    return None
+
+
+def _not_whole(transform: beam_runner_api_pb2.PTransform, reason: str) -> UnsupportedTransform:
+    label = shortened(transform.unique_name, 100)
+    return UnsupportedTransform(label, f"{reason}.", REMEDY)
+
+
+def _broken(reason: str) -> ConfigurationError:
+    return ConfigurationError(f"{reason}. {REMEDY}")
