@@ -1,18 +1,21 @@
 """The pipeline options of the runner."""
 
 import argparse
+import contextlib
 import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, WorkerOptions
+from apache_beam.options.value_provider import StaticValueProvider
 
 from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
+from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.logs import LogLevels
 
 AVAILABLE_NOW = "available-now"
@@ -290,6 +293,27 @@ def log_levels(options: PipelineOptions) -> LogLevels:
         LogLevels.default if default is None else default,
         {name: _level(value) or logging.NOTSET for name, value in overrides.items()},
     )
+
+
+def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
+    """What workers take over of the driver's process.
+
+    Args:
+        options: of the pipeline.
+        shares_files: the workers see the driver's files.
+    """
+    found = options.get_all_options(retain_unknown_options=True)
+    values = {
+        name: value.get() for name, value in found.items() if isinstance(value, StaticValueProvider)
+    }
+    experiments = options.view_as(DebugOptions).experiments
+    if experiments:
+        values["experiments"] = experiments
+    folder = None
+    if shares_files:
+        with contextlib.suppress(OSError):
+            folder = str(Path.cwd())
+    return Environment(values, folder)
 
 
 def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:

@@ -192,6 +192,7 @@ class SparkRunner(PipelineRunner):
         cancellation = Cancellation(session)
         drain = threading.Event()
         levels = spark_options.log_levels(options)
+        environment = spark_options.environment(options, shares_files=sessions.is_local(session))
         failures = Reports(redaction=self._redaction(plan, options))
         monitor = Monitor(plan, session, options.spark_progress)
         result = SparkPipelineResult(
@@ -212,6 +213,7 @@ class SparkRunner(PipelineRunner):
                     trigger=options.trigger,
                     max_batch_elements=options.max_batch_elements,
                     levels=levels,
+                    environment=environment,
                     reports=failures,
                     proceed=cancellation.check,
                     drain=drain,
@@ -228,6 +230,7 @@ class SparkRunner(PipelineRunner):
                     parallelism=options.spark_parallelism,
                     reporter=monitor.reporter,
                     levels=levels,
+                    environment=environment,
                     reports=failures,
                     proceed=cancellation.check,
                     delivered=delivered,

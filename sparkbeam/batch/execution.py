@@ -27,6 +27,7 @@ from sparkbeam.io import frames
 from sparkbeam.io.delivery import Delivery
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.metrics import Reporter
@@ -45,6 +46,7 @@ class BatchExecution:
         parallelism: the number of partitions of a shuffle, or None for Spark's choice.
         reporter: where the workers send live progress, or None.
         levels: what the workers log.
+        environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
         proceed: called before each Spark job; the run ends with what it raises.
         delivered: the labels of the sinks that have what they are to get, from an earlier run
@@ -61,6 +63,7 @@ class BatchExecution:
         parallelism: int | None = None,
         reporter: Reporter | None = None,
         levels: LogLevels | None = None,
+        environment: Environment | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
         delivered: set[str] | None = None,
@@ -71,6 +74,7 @@ class BatchExecution:
         self._parallelism = parallelism
         self._reporter = reporter
         self._levels = levels or LogLevels()
+        self._environment = environment or Environment()
         self._reports = reports or Reports()
         self._proceed = proceed
         self._run_id = uuid.uuid4().hex
@@ -118,6 +122,7 @@ class BatchExecution:
             tasks=self._tasks(stage),
             repeatable=self._repeatable,
             levels=self._levels,
+            environment=self._environment,
             reports=self._reports,
         )
         rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)

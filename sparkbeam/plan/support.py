@@ -104,6 +104,7 @@ FEATURES = (
     ),
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
+    Feature("`ReadFromPubSub`", "no", "no", "each runner has its own; use `ReadFromSpark`"),
     Feature("Cross-language transforms", "no", "no", "error at translation time"),
 )
 
@@ -128,8 +129,13 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
         if transform.spec.urn not in known:
             raise UnsupportedTransform(
                 transform.unique_name,
-                f"the primitive '{transform.spec.urn}' is unknown.",
-                "Replace it by a transform of the Python SDK.",
+                *_OF_RUNNERS.get(
+                    transform.spec.urn,
+                    (
+                        f"the primitive '{transform.spec.urn}' is unknown.",
+                        "Replace it by a transform of the Python SDK.",
+                    ),
+                ),
             )
     unknown = set(pipeline.requirements) - _REQUIREMENTS
     if unknown:
@@ -139,6 +145,14 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
             "Remove the transform that needs it.",
         )
 
+
+_OF_RUNNERS = {
+    common_urns.composites.PUBSUB_READ.urn: (
+        "each runner brings a source of its own for Pub/Sub, and this one has none.",
+        "Read with sparkbeam.io.ReadFromSpark, or with a splittable DoFn.",
+    ),
+}
+"""What there is to say of primitives that Beam leaves to its runners."""
 
 _REQUIREMENTS = frozenset(
     requirement.urn

@@ -28,6 +28,7 @@ from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.temporary import RunFolder
+from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.streaming.layer import layer_tasks
@@ -52,6 +53,7 @@ class StreamingExecution:
         trigger: when micro-batches start, as ``--trigger`` says.
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
         levels: what the workers log.
+        environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
         proceed: called now and then; the run ends with what it raises.
         drain: once it is set, the sources end, and the run when all has been processed.
@@ -72,6 +74,7 @@ class StreamingExecution:
         trigger: str | None = None,
         max_batch_elements: int | None = None,
         levels: LogLevels | None = None,
+        environment: Environment | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
@@ -101,6 +104,7 @@ class StreamingExecution:
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
         self._levels = levels
+        self._environment = environment
         self._failures = reports or Reports()
         self._proceed = proceed
         self._drain = drain or threading.Event()
@@ -266,6 +270,7 @@ class StreamingExecution:
             self._shards,
             self._max_batch_elements,
             self._levels,
+            self._environment,
             checkpoint_id(self._files),
             self._failures,
         )

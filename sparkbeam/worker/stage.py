@@ -26,6 +26,7 @@ from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.worker import depth, logs, metrics, sources
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
+from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
@@ -49,6 +50,7 @@ class StageTask:
         tasks: in how many tasks the stage runs if it reads nothing.
         repeatable: two attempts of a task are to put out the same report.
         levels: what is logged.
+        environment: what user code finds around it.
         reports: those of the run, of its failures.
     """
 
@@ -59,11 +61,13 @@ class StageTask:
     tasks: int = 1
     repeatable: bool = False
     levels: logs.LogLevels = field(default_factory=logs.LogLevels)
+    environment: Environment = field(default_factory=Environment)
     reports: Reports = field(default_factory=Reports)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
         logs.install(self.levels, self.reports.redaction)
+        self.environment.enter()
         return _Run(self, batches).output()
 
 

@@ -2,9 +2,20 @@
 
 from pathlib import Path
 
+import apache_beam as beam
+import pytest
+
+from sparkbeam.errors import UnsupportedTransform
 from sparkbeam.plan import support
 
 
 def test_the_documented_table_is_generated_from_the_code() -> None:
     documented = Path(__file__).parents[2] / "docs" / "support.md"
     assert documented.read_text().strip() == support.table().strip()
+
+
+def test_a_source_that_each_runner_brings_itself_is_named() -> None:
+    p = beam.Pipeline()
+    _ = p | "events" >> beam.io.ReadFromPubSub(topic="projects/my-project/topics/events")
+    with pytest.raises(UnsupportedTransform, match=r"'events/Read'.* Pub/Sub.*ReadFromSpark"):
+        support.check(p.to_runner_api())

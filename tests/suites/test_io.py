@@ -8,6 +8,7 @@ for module in (
     "filebasedsink_test",
     "filebasedsource_test",
     "fileio_test",
+    "iobase_it_test",
     "iobase_test",
     "parquetio_test",
     "sources_test",

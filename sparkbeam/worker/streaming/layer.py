@@ -16,6 +16,7 @@ from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker import finalizers, logs
 from sparkbeam.worker.blocks import AnyBlock
+from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sparkrows import RowReader
@@ -66,6 +67,7 @@ class LayerTask:
         max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
         readers: for each later layer, the tags of this one whose watermarks it needs.
         levels: what is logged.
+        environment: what user code finds around it.
         checkpoint_id: tells the checkpoint of the query from all others.
         reports: those of the run, of its failures.
     """
@@ -81,6 +83,7 @@ class LayerTask:
     readers: Mapping[int, frozenset[int]]
     max_elements: int = READ_ELEMENTS
     levels: logs.LogLevels = field(default_factory=logs.LogLevels)
+    environment: Environment = field(default_factory=Environment)
     checkpoint_id: str = ""
     reports: Reports = field(default_factory=Reports)
 
@@ -91,6 +94,7 @@ def layer_tasks(
     shards: tuple[int, ...],
     max_batch_elements: int | None = None,
     levels: logs.LogLevels | None = None,
+    environment: Environment | None = None,
     checkpoint_id: str = "",
     reports: Reports | None = None,
 ) -> list[LayerTask]:
@@ -125,6 +129,7 @@ def layer_tasks(
                 max_elements=max_elements,
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
                 levels=levels or logs.LogLevels(),
+                environment=environment or Environment(),
                 checkpoint_id=checkpoint_id,
                 reports=reports or Reports(),
             )
@@ -171,6 +176,7 @@ class Turn(ABC):
         """
         settle()
         logs.install(self._task.levels, self._task.reports.redaction)
+        self._task.environment.enter()
         for row in in_order(rows):
             yield from self._take(row)
         try:
@@ -288,6 +294,7 @@ class SourceTurn(Turn):
         """
         settle()
         logs.install(self._task.levels, self._task.reports.redaction)
+        self._task.environment.enter()
         try:
             self._start_stages()
             self._label = label

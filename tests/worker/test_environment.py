@@ -1,0 +1,75 @@
+"""User code in a worker finds the options and the folder of the driver."""
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.value_provider import NestedValueProvider, RuntimeValueProvider
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
+
+from sparkbeam.options import environment
+from sparkbeam.worker.environment import Environment
+
+
+class Own(PipelineOptions):
+    """Options with values at run time."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: ArgumentParser) -> None:
+        parser.add_value_provider_argument("--given_text", type=str)
+        parser.add_value_provider_argument("--given_number", type=int, default=3)
+        parser.add_value_provider_argument("--left_out", type=str, default="default")
+
+
+class Asked(beam.DoFn):
+    """Tells what a worker knows of the options."""
+
+    def __init__(self, options: Own) -> None:
+        self._asked = (options.given_text, options.given_number, options.left_out)
+        self._nested = NestedValueProvider(options.given_number, lambda number: number + 1)
+
+    def process(self, element: Any) -> Iterator[Any]:
+        yield [asked.get() for asked in self._asked]
+        yield self._nested.get()
+        yield RuntimeValueProvider.get_value("given_text", str, "none")
+        yield RuntimeValueProvider.get_value("left_out", str, "none")
+
+
+@pytest.mark.parametrize("runner", [StreamingRunner, BatchRunner])
+def test_workers_know_the_options_that_a_pipeline_declares(runner: Any, tmp_path: Path) -> None:
+    options = PipelineOptions(["--given_text=hello", "--given_number=5"])
+    with beam.Pipeline(runner(), options=options) as p:
+        found = p | beam.Create([None]) | beam.ParDo(Asked(options.view_as(Own))) | beam.Map(str)
+        _ = found | beam.io.WriteToText(str(tmp_path / "out"), shard_name_template="")
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert sorted(lines) == sorted(["['hello', 5, 'default']", "6", "hello", "none"])
+
+
+def test_workers_know_nothing_of_other_options() -> None:
+    options = PipelineOptions(["--given_text=hello", "--temp_location=/secret"])
+    options.view_as(Own)
+    assert environment(options, shares_files=False) == Environment({"given_text": "hello"})
+
+
+def test_a_worker_goes_to_the_folder_of_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = environment(PipelineOptions([]), shares_files=True)
+    os.chdir("/")
+    there.enter()
+    assert Path.cwd() == tmp_path
+
+
+def test_a_worker_stays_where_it_is_if_the_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Environment(folder=str(tmp_path / "gone")).enter()
+    assert Path.cwd() == tmp_path
