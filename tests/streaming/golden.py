@@ -103,6 +103,13 @@ def build(pipeline: beam.Pipeline, out: Path) -> None:
         | "Group" >> beam.GroupByKey()
         | "Groups" >> beam.MapTuple(lambda key, values: f"group {key} {sorted(values)}")
     )
+    visits = (
+        pairs
+        | "Gaps" >> beam.Filter(lambda pair: pair[1] % 15 < 10)
+        | "Visits" >> beam.WindowInto(Sessions(4))
+        | "Count" >> beam.CombinePerKey(beam.combiners.MeanCombineFn())
+        | "Means" >> beam.Map(lambda pair: f"mean {pair}")
+    )
     side = (
         fixed | "Values" >> beam.Values() | "Most" >> beam.CombineGlobally(max).without_defaults()
     )
@@ -112,7 +119,7 @@ def build(pipeline: beam.Pipeline, out: Path) -> None:
     remembered = fixed | "Remember" >> beam.ParDo(Remember())
     texts = [
         texts | f"Text {number}" >> beam.WindowInto(GlobalWindows())
-        for number, texts in enumerate((sums, early, asked, remembered))
+        for number, texts in enumerate((sums, early, visits, asked, remembered))
     ]
     _ = texts | beam.Flatten() | "Note" >> beam.Map(note)
 
