@@ -10,11 +10,11 @@ _BROKEN = re.compile(
     r"|Incomplete log file"
     r"|Error reading stream metadata"
     r"|ChecksumException"
-    r"|CANNOT_LOAD_STATE_STORE"
+    r"|CANNOT_LOAD_STATE_STORE(?!\.(\w*OUT_OF_MEMORY|UNRELEASED_THREAD_ERROR))"
     r"|CANNOT_LOAD_CHECKPOINT_FILE_MANAGER"
-    r"|CANNOT_READ_STREAMING_STATE_FILE"
     r"|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
-    r"|batch \d+ doesn't exist"
+    r"|STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+    r"|\bbatch(es)? [^\n]*doesn't exist"
 )
 _FILE = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:)?/[^\s'\"\[\],;)]*/(?:offsets|commits|metadata|sources|state)"
@@ -59,7 +59,7 @@ def _broken(text: str, found: re.Match[str]) -> str:
     file = _FILE.search(text, found.start()) or _FILE.search(text)
     what = f"The checkpoint file {file.group()}" if file is not None else "A file of the checkpoint"
     return (
-        f"{what} is damaged or missing: {_line(text, found)[:300]} "
+        f"{what} cannot be read: {_line(text, found)[:300]} "
         "Put the checkpoint of a backup in its place, or start with another --checkpoint_location, "
         "which begins anew."
     )
