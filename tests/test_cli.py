@@ -278,7 +278,7 @@ class TestErrors:
 
     def test_a_pipeline_that_cannot_run_on_spark(self, program: Callable[..., Path]) -> None:
         result = run("explain", program(GOOD), "--spark_parallelism=0")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "--spark_parallelism=0 must be at least 1." in result.stderr
         assert "Traceback" not in result.stderr
 
