@@ -48,7 +48,12 @@ LOOPBACK = ("127.0.0.", "::1", "::ffff:127.0.0.")
 @pytest.mark.parametrize(
     "options",
     [
-        ["--spark_master=local[2]", "--spark_conf=spark.ui.enabled=true", "--spark_progress=on"],
+        [
+            "--spark_master=local[2]",
+            "--spark_conf=spark.ui.enabled=true",
+            "--spark_progress=on",
+            "--streaming",
+        ],
         ["--spark_connect=local[2]", "--spark_conf=spark.ui.enabled=true"],
     ],
     ids=["classic", "Connect"],
