@@ -25,14 +25,14 @@ def explained(error: Exception, reports: Reports) -> SparkBeamError:
     text = str(error)
     report = reports.find(text)
     if report is None:
-        hide = reports.redaction
-        damaged = damage(text)
+        shown = reports.redaction(text)
+        damaged = damage(shown)
         failed = (
-            CheckpointFailed(hide(damaged))
+            CheckpointFailed(damaged)
             if damaged is not None
-            else PipelineFailed(hide(f"Spark failed: {_gist(text)} {_remedy(text)}".rstrip()))
+            else PipelineFailed(f"Spark failed: {_gist(shown)} {_remedy(shown)}".rstrip())
         )
-        failed.__cause__ = None if hide.finds(text) else error
+        failed.__cause__ = error if shown == text else None
         return failed
     return _explained(report)
 

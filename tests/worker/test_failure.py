@@ -12,6 +12,7 @@ import pytest
 from in_process import StreamingRunner
 
 from sparkbeam import PipelineFailed
+from sparkbeam.failures import explained
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.worker.failure import Reports, UserCodeFailed
 
@@ -110,6 +111,14 @@ class TestReports:
         for shown in (text, str(base64.b64decode(text.rpartition(":")[2].rstrip("]")))):
             assert "hunter" not in shown.replace("Log in to hunter-2", "")
             assert "4711" not in shown
+
+    def test_an_error_of_spark_is_shown_without_secrets_and_their_source(self) -> None:
+        reports = Reports(redaction=Redaction([("password", "hunter-2")]))
+        failed = explained(RuntimeError("no login with hunter%2D2\n\tat java.Frame"), reports)
+        assert str(failed) == "Spark failed: no login with ***"
+        assert failed.__cause__ is None
+        other = RuntimeError("no login")
+        assert explained(other, reports).__cause__ is other
 
     def test_control_characters_of_data_do_not_reach_a_terminal(self) -> None:
         error = ValueError("no number: \x1b[2J\x9b31m\u202e\r\n\t1")
