@@ -13,6 +13,7 @@ KNOWN = {
     "io/delivery.py": "the user's function, out of the plan",
     "nexmark/model.py": "events that the generator has encoded",
     "plan/events.py": "the events of a TestStream, out of the plan",
+    "plan/fingerprint.py": "the functions and windows of the pipeline",
     "plan/functions.py": "the functions of the pipeline",
     "plan/sparkio.py": "the sources and sinks of the pipeline",
     "streaming/source.py": "the source of the query, out of the plan",
