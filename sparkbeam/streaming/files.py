@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkbeam.errors import CheckpointFailed, ConfigurationError
+from sparkbeam.errors import CheckpointFailed
 
 _FOLDER = "sparkbeam"
 _ID = "id"
@@ -61,10 +61,7 @@ def checkpoint_id(files: Files) -> str:
     text = found.decode(errors="replace")
     if not re.fullmatch("[0-9a-f]{12}", text):
         # It becomes a part of the names of files.
-        raise ConfigurationError(
-            f"The file '{_FOLDER}/{_ID}' under the checkpoint location is damaged: put the one of "
-            "a backup in its place, or start with another --checkpoint_location."
-        )
+        raise damaged(files.path(_ID))
     return text
 
 
