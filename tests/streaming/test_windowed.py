@@ -1,4 +1,4 @@
-"""The quick grouping for the default trigger puts out what Beam's trigger driver does."""
+"""The quick ways to group put out what Beam's trigger driver does over all windows."""
 
 import random
 from typing import Any
@@ -8,15 +8,23 @@ import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.trigger import AccumulationMode
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    AfterWatermark,
+    DefaultTrigger,
+    Repeatedly,
+)
 from apache_beam.transforms.window import (
     FixedWindows,
+    Sessions,
     SlidingWindows,
     TimestampCombiner,
     TimestampedValue,
 )
 from in_process import StreamingRunner
 
+from sparkbeam.worker.streaming.grouping import TriggerGrouping
 from sparkbeam.worker.streaming.windowed import WindowGrouping
 
 found: list[Any] = []
@@ -76,3 +84,60 @@ def test_panes_are_those_of_beams_trigger_driver(
     monkeypatch.setattr(WindowGrouping, "suits", staticmethod(lambda windowing: False))
     assert quick == panes(windowing)
     assert len(quick) > 20
+
+
+@pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
+@pytest.mark.parametrize("windows", [Sessions(2), FixedWindows(5)], ids=["sessions", "fixed"])
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        DefaultTrigger(),
+        AfterWatermark(early=AfterCount(2), late=AfterCount(1)),
+        Repeatedly(AfterCount(2)),
+    ],
+    ids=["default", "early and late", "counting"],
+)
+@pytest.mark.parametrize("lateness", [0, 7])
+def test_panes_are_the_same_where_the_driver_sees_the_windows_that_matter(
+    mode: Any, windows: Any, trigger: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WindowGrouping, "suits", staticmethod(lambda windowing: False))
+    windowing = beam.WindowInto(
+        windows, trigger=trigger, accumulation_mode=mode, allowed_lateness=lateness
+    )
+    some = panes(windowing)
+    monkeypatch.setattr(TriggerGrouping, "_reached", lambda self, state, windows: state.windows())
+    assert some == panes(windowing)
+    assert len(some) > 10
+
+
+def test_new_elements_are_merged_with_the_sessions_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    merged: list[int] = []
+    merge = Sessions.merge
+
+    def noted(self: Sessions, context: Any) -> None:
+        merged.append(len(context.windows))
+        merge(self, context)
+
+    monkeypatch.setattr(Sessions, "merge", noted)
+    events = TestStream(coder=VarIntCoder()).advance_watermark_to(-1000)
+    for low in range(40):
+        numbers = range(low, 400, 40)
+        events = events.add_elements([TimestampedValue(n, 10 * n) for n in numbers])
+        events = events.advance_watermark_to(low - 999)
+    found.clear()
+    with beam.Pipeline(runner=StreamingRunner(), options=PipelineOptions(["--streaming"])) as p:
+        sessions = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.WindowInto(Sessions(5))
+            | beam.Map(lambda n: ("key", n))
+            | beam.GroupByKey()
+        )
+        sessions | "note" >> beam.Map(
+            note, beam.DoFn.WindowParam, beam.DoFn.TimestampParam, beam.DoFn.PaneInfoParam
+        )
+    assert len(found) == 400
+    assert max(merged) <= 20
