@@ -321,6 +321,7 @@ def set_for_streaming(session: Any, partitions: int) -> Iterator[None]:
     wanted = {**_STREAMING, "spark.sql.shuffle.partitions": str(partitions)}
     with _starting:
         before = session.conf.getAll
+        wanted[_RETAINED] = before.get(_RETAINED, _MICRO_BATCHES)
         changed = {key: value for key, value in wanted.items() if before.get(key) != value}
         try:
             for key, value in changed.items():
@@ -358,6 +359,10 @@ def fix_partitions(session: Any, partitions: int) -> None:
 _LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
 
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+
+_RETAINED = "spark.sql.streaming.minBatchesToRetain"
+_MICRO_BATCHES = "20"
+"""Spark keeps the state of 100 micro-batches; one that runs again needs that of the last."""
 
 _STREAMING = {
     "spark.sql.streaming.stateStore.providerClass": (

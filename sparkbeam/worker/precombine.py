@@ -2,7 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import apache_beam as beam
@@ -12,10 +15,11 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import PRECOMBINE_URN
+from sparkbeam.plan.model import PRECOMBINE_URN, Layout
 from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter
 from sparkbeam.worker.failure import StepFailed, UserCodeFailed
 from sparkbeam.worker.keys import KeyNames
@@ -29,6 +33,7 @@ _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
 _MAX_BYTES = 64 << 20
+_MEASURED_BYTES = 4 << 20
 
 
 class _Table:
@@ -78,6 +83,58 @@ class _Table:
         self.gathered.clear()
 
 
+_WindowTable = tuple[BoundedWindow | None, _Table]
+
+
+def _merged_sessions(
+    tables: list[_WindowTable],
+    combine_fn: beam.CombineFn,
+    combine_stamps: Callable[[int, int], int] | None,
+) -> list[_WindowTable]:
+    """The tables of the sessions that there are when those of each key have merged.
+
+    Only for where nothing comes late, as it may get into a session with something in time.
+    """
+    by_key: defaultdict[Hashable, list[tuple[int, int, _Table]]] = defaultdict(list)
+    for window, table in tables:
+        assert window is not None
+        start, end = window.start.micros, window.end.micros
+        for name in table.accumulators:
+            by_key[name].append((start, end, table))
+    merged: defaultdict[tuple[int, int], _Table] = defaultdict(_Table)
+    for name, sessions in by_key.items():
+        sessions.sort(key=itemgetter(0))
+        for start, end, some in _overlapping(sessions):
+            into = merged[start, end]
+            accumulators = [table.accumulators[name] for table in some]
+            into.accumulators[name] = (
+                accumulators[0]
+                if len(accumulators) == 1
+                else combine_fn.merge_accumulators(accumulators)
+            )
+            if combine_stamps is not None:
+                into.stamps[name] = reduce(combine_stamps, (table.stamps[name] for table in some))
+    return [
+        (IntervalWindow(Timestamp(micros=start), Timestamp(micros=end)), table)
+        for (start, end), table in merged.items()
+    ]
+
+
+def _overlapping(
+    sessions: list[tuple[int, int, _Table]],
+) -> Iterator[tuple[int, int, list[_Table]]]:
+    """Start, end and tables of sessions that become one; they come by start."""
+    first, last = sessions[0][:2]
+    some: list[_Table] = []
+    for start, end, table in sessions:
+        if start >= last:
+            yield first, last, some
+            first, last, some = start, end, []
+        last = max(last, end)
+        some.append(table)
+    yield first, last, some
+
+
 class PrecombineOperation(operations.PGBKCVOperation):
     """The map side of a combine: gathers values by key, adds them to accumulators in runs.
 
@@ -100,8 +157,15 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._is_global = self.windowing.is_default()
         self._combine_stamps = combine_stamps(self.windowing)
         self._tables: defaultdict[BoundedWindow | None, _Table] = defaultdict(_Table)
+        self._waiting: dict[BoundedWindow | None, _Table] = {}
         self._count = 0
         self._bytes = 0
+        self._keys = 0
+        self._unmeasured = 0
+        self._merges_sessions = type(self.windowing.windowfn) is Sessions and all(
+            isinstance(reader, SinkOperation) and reader.layout is Layout.SESSIONS
+            for reader in self.readers
+        )
 
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
@@ -127,14 +191,17 @@ class PrecombineOperation(operations.PGBKCVOperation):
     ) -> None:
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
+        size = size_of(values[-1])
+        if len(values) > 1:
+            size = len(values) * max(size, size_of(values[0]))
         for window in (None,) if self._is_global else windows:
-            table = self._tables[window]
+            table = self._waiting[window] = self._tables[window]
             table.gather(names, values)
             if stamps is not None:
                 assert self._combine_stamps is not None
                 table.combine_times(names, stamps, self._combine_stamps)
             self._count += len(values)
-            self._bytes += len(values) * max(size_of(pairs[0]), size_of(pairs[-1]))
+            self._bytes += size
         if (
             self._count >= _MAX_BUFFERED
             or self._bytes >= _MAX_BUFFERED_BYTES
@@ -151,19 +218,38 @@ class PrecombineOperation(operations.PGBKCVOperation):
             ) from error
 
     def _add_up(self) -> None:
-        try:
-            for table in self._tables.values():
+        with self._users_code():
+            for table in self._waiting.values():
+                before = len(table.accumulators)
                 table.add_up(self.combine_fn)
+                self._keys += len(table.accumulators) - before
+        self._waiting.clear()
+        self._unmeasured += self._bytes
+        self._count = self._bytes = 0
+        if self._keys > _MAX_KEYS or self._are_large():
+            self._put_out()
+
+    def _are_large(self) -> bool:
+        """Whether the accumulators take much memory; looked at where they may."""
+        if self._unmeasured < _MEASURED_BYTES:
+            return False
+        self._unmeasured = 0
+        return size_of([table.accumulators for table in self._tables.values()]) > _MAX_BYTES
+
+    @contextmanager
+    def _users_code(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             raise UserCodeFailed(self.name_context.step_name) from error
-        self._count = self._bytes = 0
-        accumulators = [table.accumulators for table in self._tables.values()]
-        if sum(map(len, accumulators)) > _MAX_KEYS or size_of(accumulators) > _MAX_BYTES:
-            self._put_out()
 
     def _put_out(self) -> None:
         tables = list(self._tables.items())
         self._tables.clear()
+        self._keys = self._unmeasured = 0
+        if self._merges_sessions:
+            with self._users_code():
+                tables = _merged_sessions(tables, self.combine_fn, self._combine_stamps)
         for window, table in tables:
             template = GLOBAL
             if window is not None:

@@ -30,7 +30,12 @@ from sparkbeam.worker.streaming.windowed import WindowGrouping
 found: list[Any] = []
 
 
-def note(element: Any, window: Any, timestamp: Any, pane: Any) -> None:
+def note(
+    element: Any,
+    window: Any = beam.DoFn.WindowParam,
+    timestamp: Any = beam.DoFn.TimestampParam,
+    pane: Any = beam.DoFn.PaneInfoParam,
+) -> None:
     found.append((repr(element), repr(window), repr(timestamp), repr(pane)))
 
 
@@ -52,12 +57,7 @@ def panes(windowing: beam.WindowInto) -> list[Any]:
         grouped = keyed | beam.GroupByKey() | "sort" >> beam.MapTuple(lambda k, v: (k, sorted(v)))
         summed = keyed | beam.CombinePerKey(sum)
         for name, output in (("grouped", grouped), ("summed", summed)):
-            output | name >> beam.Map(
-                note,
-                beam.DoFn.WindowParam,
-                beam.DoFn.TimestampParam,
-                beam.DoFn.PaneInfoParam,
-            )
+            output | name >> beam.Map(note)
     return sorted(found)
 
 
@@ -136,8 +136,6 @@ def test_new_elements_are_merged_with_the_sessions_beside_them(
             | beam.Map(lambda n: ("key", n))
             | beam.GroupByKey()
         )
-        sessions | "note" >> beam.Map(
-            note, beam.DoFn.WindowParam, beam.DoFn.TimestampParam, beam.DoFn.PaneInfoParam
-        )
+        sessions | "note" >> beam.Map(note)
     assert len(found) == 400
     assert max(merged) <= 20

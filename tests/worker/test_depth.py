@@ -1,17 +1,15 @@
 """How deep a chain of steps may be, and the user's code below it."""
 
-import sys
 from functools import reduce
 from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from in_process import StreamingRunner
+from in_process_batch import BatchRunner
 
-from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 
 
@@ -51,13 +49,9 @@ def test_a_thousand_steps_and_a_recursion_below_them() -> None:
         assert_that(total, equal_to([sum(range(10)) + 10 * 1000]))
 
 
-def test_a_chain_of_steps_and_a_recursion_below_it_in_batch(spark: Any) -> None:
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    try:
-        with beam.Pipeline(SparkRunner(spark), options=PipelineOptions()) as p:
-            assert_that(chain(p, 196), equal_to(range(196, 206)))
-    finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+def test_a_chain_of_steps_and_a_recursion_below_it_in_batch() -> None:
+    with beam.Pipeline(BatchRunner(), options=PipelineOptions()) as p:
+        assert_that(chain(p, 196), equal_to(range(196, 206)))
 
 
 def test_many_inputs_flattened_in_turn() -> None:

@@ -15,6 +15,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import TimestampedValue
 from in_process import StreamingRunner
+from in_process_batch import BatchRunner
 
 from sparkbeam.worker.sizes import SMALL_BYTES, size_of
 
@@ -148,10 +149,11 @@ STEPS: dict[str, Any] = {
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("combined", [False, True], ids=["mapped", "combined"])
-def test_few_large_values_are_alive_at_once(step: str, combined: bool) -> None:
+@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+def test_few_large_values_are_alive_at_once(runner: Any, step: str, combined: bool) -> None:
     Large.most = Large.alive = 0
     count = 2800 if step == "after small ones" else 300
-    with beam.Pipeline(StreamingRunner(), options=PipelineOptions()) as p:
+    with beam.Pipeline(runner(), options=PipelineOptions()) as p:
         made = p | beam.Create([None]) | beam.FlatMap(lambda _: range(count)) | STEPS[step]()
         made |= "large" >> beam.Filter(lambda value: isinstance(value, Large))
         if combined:
