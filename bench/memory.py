@@ -2,21 +2,27 @@
 
 Run with ``python bench/memory.py``. Each task runs in a session of its own; the
 table gives the largest peak of resident memory of any Python worker, as Linux
-keeps it for each process (``VmHWM``).
+keeps it for each process (``VmHWM``), and beside it the peak of a process that runs the same with
+Beam's FnApiRunner.
 """
 
 import argparse
 import logging
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import psutil
 from apache_beam.pvalue import AsMultiMap
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from rich.console import Console
 from rich.table import Table
 
@@ -104,11 +110,98 @@ def big_side_input(pipeline: beam.Pipeline, megabytes: int) -> None:
     )
 
 
+@dataclass
+class Picture:
+    """A class of a user's."""
+
+    pixels: bytes
+
+
+def large_value(number: int) -> Any:
+    """An array, a dict, a Row or an object of 1 MiB."""
+    data = bytes(MB)
+    kinds = (np.zeros(MB, np.uint8), {"data": data}, beam.Row(data=data), Picture(data))
+    return kinds[number % len(kinds)]
+
+
+def length(value: Any) -> int:
+    """The bytes in what :func:`large_value` gives."""
+    match value:
+        case np.ndarray():
+            return int(value.nbytes)
+        case dict():
+            return len(value["data"])
+        case Picture():
+            return len(value.pixels)
+    return len(value.data)
+
+
+class Total(beam.CombineFn):
+    """The sum of the lengths of large values."""
+
+    def create_accumulator(self) -> int:
+        """Nothing yet."""
+        return 0
+
+    def add_input(self, total: int, value: Any) -> int:
+        """Adds a value."""
+        return total + length(value)
+
+    def merge_accumulators(self, totals: Iterable[int]) -> int:
+        """Adds sums."""
+        return sum(totals)
+
+    def extract_output(self, total: int) -> int:
+        """The sum."""
+        return total
+
+
+def large_values(pipeline: beam.Pipeline, megabytes: int) -> None:
+    """Values of 1 MiB each go from one function to the next."""
+    made = pipeline | beam.Create(range(50)) | beam.FlatMap(lambda _: range(megabytes // 50))
+    lengths = made | "Make" >> beam.Map(large_value) | "Length" >> beam.Map(length)
+    _ = lengths | beam.CombineGlobally(sum) | check("lengths", megabytes // 50 * 50 * MB)
+
+
+def combined_values(pipeline: beam.Pipeline, megabytes: int) -> None:
+    """Values of 1 MiB each are combined by key."""
+    made = pipeline | beam.Create(range(50)) | beam.FlatMap(lambda _: range(megabytes // 50))
+    pairs = made | "Make" >> beam.Map(lambda number: ("key", large_value(number)))
+    total = megabytes // 50 * 50 * MB
+    _ = pairs | beam.CombinePerKey(Total()) | check("total", ("key", total))
+
+
+def many_windows(pipeline: beam.Pipeline, megabytes: int) -> None:
+    """Elements of 1,000 bytes, each in a window of its own, grouped."""
+    part = megabytes * MB // 1000 // 50
+    made = (
+        pipeline
+        | beam.Create(range(50))
+        | beam.FlatMap(lambda at: range(at * part, (at + 1) * part))
+        | "Stamp" >> beam.Map(lambda n: TimestampedValue((n % 10, bytes(1000)), n))
+        | beam.WindowInto(FixedWindows(1))
+        | beam.GroupByKey()
+        | "Count" >> beam.Map(lambda group: len(list(group[1])))
+        | beam.WindowInto(GlobalWindows())
+    )
+    _ = made | beam.CombineGlobally(sum) | check("windows", 50 * part)
+
+
 TASKS: dict[str, tuple[Callable[[beam.Pipeline, int], None], int]] = {
     "one key, iterated twice": (big_group, 1024),
     "one element emits all": (big_element, 1024),
     "side input, read by key": (big_side_input, 500),
+    "values of 1 MiB, mapped": (large_values, 2500),
+    "values of 1 MiB, combined": (combined_values, 2500),
+    "400,000 windows": (many_windows, 400),
 }
+
+
+def peak(process: int) -> float:
+    """The peak of a process, in MiB."""
+    status = Path(f"/proc/{process}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
 
 
 def worker_peaks() -> list[float]:
@@ -117,17 +210,22 @@ def worker_peaks() -> list[float]:
     for process in psutil.Process().children(recursive=True):
         try:
             if "sparkbeam.worker.daemon" in process.cmdline():
-                status = Path(f"/proc/{process.pid}/status").read_text()
-                (peak,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
-                peaks.append(int(peak.split()[1]) / 1024)
+                peaks.append(peak(process.pid))
         except (psutil.NoSuchProcess, FileNotFoundError, ValueError):
             continue
     return peaks
 
 
-def measure(task: str, megabytes: int) -> None:
+def measure(task: str, megabytes: int, *, beams_own: bool) -> None:
     """Runs one task and prints its time and the largest peak."""
     logging.disable(logging.WARNING)
+    if beams_own:
+        pipeline = beam.Pipeline(runner=FnApiRunner())
+        TASKS[task][0](pipeline, megabytes)
+        start = time.perf_counter()
+        pipeline.run().wait_until_finish()
+        print(f"{time.perf_counter() - start:.1f} {peak(os.getpid()):.0f}")
+        return
     spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     pipeline = beam.Pipeline(runner=SparkRunner(spark))
     TASKS[task][0](pipeline, megabytes)
@@ -141,18 +239,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--percent", type=int, default=100, help="of the full sizes")
     parser.add_argument("--task", choices=list(TASKS), help=argparse.SUPPRESS)
+    parser.add_argument("--beams_own", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.task:
-        measure(arguments.task, TASKS[arguments.task][1] * arguments.percent // 100)
+        megabytes = TASKS[arguments.task][1] * arguments.percent // 100
+        measure(arguments.task, megabytes, beams_own=arguments.beams_own)
         return
     table = Table(title="Peak resident memory of a Python worker, 2 cores")
-    for column in ("task", "size, MiB", "seconds", "peak, MiB"):
+    for column in ("task", "size, MiB", "seconds", "peak, MiB", "FnApiRunner", "peak, MiB"):
         table.add_column(column, justify="left" if column == "task" else "right")
     for task, (_, megabytes) in TASKS.items():
-        command = [sys.executable, __file__, "--percent", str(arguments.percent), "--task", task]
-        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        seconds, peak = lines.strip().splitlines()[-1].split()
-        table.add_row(task, str(megabytes * arguments.percent // 100), seconds, peak)
+        row = [task, str(megabytes * arguments.percent // 100)]
+        for flags in ([], ["--beams_own"]):
+            command = [sys.executable, __file__, "--percent", str(arguments.percent)]
+            command += ["--task", task, *flags]
+            lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            row += lines.strip().splitlines()[-1].split()
+        table.add_row(*row)
     Console().print(table)
 
 

@@ -12,7 +12,14 @@ LIMIT_MB = 512
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peaks from /proc")
 @pytest.mark.parametrize(
-    "task", ["one key, iterated twice", "one element emits all", "side input, read by key"]
+    "task",
+    [
+        "one key, iterated twice",
+        "one element emits all",
+        "side input, read by key",
+        "values of 1 MiB, combined",
+        "400,000 windows",
+    ],
 )
 def test_the_peak_of_each_worker_stays_small(task: str) -> None:
     command = [sys.executable, str(BENCHMARK), "--percent", "20", "--task", task]

@@ -1,0 +1,35 @@
+"""Pipelines leave nothing behind in their session: the leak benchmark, at a tenth of its size."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from apache_beam.internal.cloudpickle import cloudpickle
+
+BENCHMARK = Path(__file__).parent.parent / "bench" / "leaks.py"
+
+
+@pytest.fixture(scope="module")
+def leaks() -> Any:
+    spec = importlib.util.spec_from_file_location("leaks", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["leaks"] = module
+    spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)
+    yield module
+    cloudpickle.unregister_pickle_by_value(module)
+    del sys.modules["leaks"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts processes and files of Linux")
+def test_pipelines_leave_no_process_thread_file_or_dataframe(leaks: ModuleType, spark: Any) -> None:
+    leaks.run(spark, 0, 10)
+    before = leaks.counted(spark)
+    leaks.run(spark, 10, 20)
+    after = leaks.settled(spark, before)
+    assert {name: after[name] for name in leaks.LEFT if after[name] > before[name]} == {}
