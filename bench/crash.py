@@ -13,6 +13,7 @@ import random
 import statistics
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "driver
 
 from killing import KINDS, PROGRAMS, Kill, Killing
 from standalone import Cluster
+from watching import Watching
 
 _KILLS_EVERY = (0.5, 6.0)
 """A kill comes this many seconds after a micro-batch was committed."""
@@ -60,16 +62,18 @@ def killed(program: str, kills: int, chance: random.Random, arguments: argparse.
             rate=arguments.rate,
             seconds=arguments.seconds,
         )
-        with killing:
+        reader = Watching(killing.output)
+        with killing, reader if program == "chained" else nullcontext():
             done = killing.run(plan, chance)
         missing, unexpected = killing.differences()
         micro_batches = killing.committed() + 1
     show(done)
     print(f"{program}: {arguments.events} events, {micro_batches} micro-batches, {len(done)} kills")
     print(f"Rows that are missing: {missing.total()}; too many: {unexpected.total()}", flush=True)
+    print(f"A reader of the files: {reader.polls} polls, {len(reader.problems)} problems")
     if len(done) < kills:
         print("The stream ended too early: give more --events.")
-    return not missing and not unexpected and len(done) == kills
+    return not (missing or unexpected or reader.problems) and len(done) == kills
 
 
 def main() -> None:

@@ -75,6 +75,9 @@ class Killing:
         events: how many events it has.
         rate: how many of them a second, while it runs.
         seconds: how long it may take in all.
+
+    Attributes:
+        output: where the program writes to, if it writes files.
     """
 
     def __init__(
@@ -89,11 +92,11 @@ class Killing:
     ) -> None:
         self._program = PROGRAMS[program]
         self._folder = folder
-        self._output = folder / "output"
+        self.output = folder / "output"
         self._events = events
         self._command = [
             *(sys.executable, str(self._program.__file__)),
-            *(str(events), str(rate), str(self._output)),
+            *(str(events), str(rate), str(self.output)),
             *(*options, *getattr(self._program, "OPTIONS", ())),
             f"--spark_py_files={paced.__file__}",
             f"--checkpoint_location={folder / 'checkpoint'}",
@@ -136,7 +139,7 @@ class Killing:
 
     def differences(self) -> tuple[Counter[tuple[Any, ...]], Counter[tuple[Any, ...]]]:
         """The rows that are missing, and those that should not be there or are there too often."""
-        found = self._program.written(self._output)
+        found = self._program.written(self.output)
         right = self._program.expected(self._events)
         return right - found, found - right
 

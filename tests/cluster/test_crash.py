@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 from killing import DRIVER, EXECUTOR, WORKER, Killing
 from standalone import Cluster
+from watching import Watching
 
 
 @pytest.mark.timeout(300)
 def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Path) -> None:
     cluster.ensure_workers(2)
     kills = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
-    with Killing(
-        "chained", tmp_path, cluster.options(), events=1600, rate=400, seconds=280
-    ) as program:
+    with (
+        Killing(
+            "chained", tmp_path, cluster.options(), events=1600, rate=400, seconds=280
+        ) as program,
+        Watching(program.output) as reader,
+    ):
         done = program.run(kills, random.Random(1))
 
     assert [kill.kind for kill in done] == [WORKER, EXECUTOR, DRIVER]
@@ -25,3 +29,5 @@ def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Pa
     missing, unexpected = program.differences()
     assert not missing
     assert not unexpected
+    assert reader.polls
+    assert not reader.problems

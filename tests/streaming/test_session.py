@@ -67,11 +67,11 @@ def test_a_query_runs_in_the_session_of_its_user(spark: Any, tmp_path: Path) -> 
             ],
             "view": own.table("view_of_a_user").count(),
             "setting": own.conf.get(SETTING),
-            "partitions": own.conf.get(PARTITIONS),
         }
         (tmp_path / "found").write_text(json.dumps(found))
 
-    arguments = ["--streaming", "--shards=3"]
+    checkpoint = tmp_path / "checkpoint"
+    arguments = ["--streaming", "--shards=3", f"--checkpoint_location={checkpoint}"]
     p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(arguments))
     rows = p | ReadFromSpark(source, timestamp_column="at")
     _ = rows | ForeachBatch(keep)
@@ -86,12 +86,13 @@ def test_a_query_runs_in_the_session_of_its_user(spark: Any, tmp_path: Path) -> 
         spark.conf.set("spark.sql.session.timeZone", "UTC")
         spark.catalog.dropTempView("view_of_a_user")
     until(lambda: (tmp_path / "found").stat().st_size > 0)
+    planned = json.loads((checkpoint / "offsets" / "0").read_text().splitlines()[1])
+    assert planned["conf"][PARTITIONS] == "3"
     assert json.loads((tmp_path / "found").read_text()) == {
         "numbers": [0, 1, 2],
         "seconds": [1_700_000_000],
         "view": 5,
         "setting": "given at runtime",
-        "partitions": "3",
     }
 
 
@@ -104,6 +105,20 @@ def test_the_settings_of_a_query_are_there_only_while_it_starts(given: dict[str,
         assert spark.conf[PARTITIONS] == "3"
         spark.conf["spark.of.somebody.else"] = "yes"
     assert spark.conf == before | {"spark.of.somebody.else": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "then"),
+    [("local[2]", None, None), ("yarn", None, "3"), ("yarn", "7", "7")],
+)
+def test_files_are_divided_alike_on_a_cluster_that_changes(
+    master: str, given: str | None, then: str | None
+) -> None:
+    setting = "spark.sql.leafNodeDefaultParallelism"
+    spark = Spark()
+    spark.conf |= {"spark.master": master} | ({setting: given} if given else {})
+    sessions.fix_partitions(spark, 3)
+    assert spark.conf.get(setting) == then
 
 
 def test_what_somebody_else_sets_while_a_query_starts_stays() -> None:
