@@ -39,6 +39,7 @@ _UNCHANGING = frozenset([range, str, bytes])
 _WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
 _TIMESTAMPED = {TimestampedValue}
 _END = object()
+_MEASURED = 8
 
 
 class FunctionOperation(operations.DoOperation):
@@ -180,7 +181,7 @@ class FunctionOperation(operations.DoOperation):
             block.append(value)
             if (
                 len(block) >= self._limit.values
-                or not may_wait(value, element, OF_A_RESULT)
+                or not (type(value) in IMMUTABLE or may_wait(value, element, OF_A_RESULT))
                 or not output.has_room_for(value)
             ):
                 output.emit(block)
@@ -261,16 +262,20 @@ class Output:
         template: has the windowing.
     """
 
-    __slots__ = ("_operation", "_room", "_template")
+    __slots__ = ("_each", "_operation", "_room", "_template", "_unmeasured")
 
     def __init__(self, operation: FunctionOperation, template: WindowedValue) -> None:
         self._operation = operation
         self._template = template
         self._room = BLOCK_BYTES
+        self._each = self._unmeasured = 0
 
     def has_room_for(self, value: Any) -> bool:
         """Whether a value that is part of a block may wait there: all take little memory."""
-        self._room -= size_of(value)
+        if self._unmeasured == 0:
+            self._each, self._unmeasured = size_of(value), _MEASURED
+        self._unmeasured -= 1
+        self._room -= self._each
         return self._room > 0
 
     def done(self, block: list[Any]) -> None:

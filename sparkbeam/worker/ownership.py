@@ -41,13 +41,26 @@ def may_wait(result: Any, element: Any, references: int) -> bool:
     """Whether a result may wait while the function that made it is called again.
 
     Args:
-        result: the result.
+        result: the result, or a part of it.
         element: for which the function was called; who has put that out sees to it that it
             does not change as long as the call lasts, and its consumers' calls.
-        references: how many there are to a result that the function has let go of, counted by
-            a call of ``sys.getrefcount`` where this function is called.
+        references: how many there are to a result that the function has let go of, counted
+            from within this function.
     """
-    return _is_own(result, element, references)
+    kind = type(result)
+    if kind in IMMUTABLE or result is element:
+        return True
+    if kind is tuple and _is_plain(result):
+        return True
+    how = _KINDS.get(kind) or _learn(kind)
+    if how is _Fixed:
+        return True
+    if getrefcount(result) > references:
+        # It may be a part of the element, which is as good.
+        return _is_fixed(result) or (
+            type(element) is tuple and any(result is part for part in element)
+        )
+    return how.is_own(result, element)
 
 
 def all_may_wait(results: Collection[Any], element: Any, references: int) -> bool:
@@ -58,35 +71,26 @@ def all_may_wait(results: Collection[Any], element: Any, references: int) -> boo
         element: see :func:`may_wait`.
         references: how many there are to ``results`` itself, likewise.
     """
-    if IMMUTABLE.issuperset(map(type, results)):
+    if _is_plain(results):
         return True
     if getrefcount(results) > references:
         return all(_is_fixed(part) or part is element for part in results)
     return _are_own(results, element, _PART)
 
 
-def _are_own(parts: Iterable[Any], element: Any, references: int) -> bool:
-    for part in parts:  # noqa: SIM110 - a generator may count as a reference.
-        if not _is_own(part, element, references):
+def _is_plain(parts: Iterable[Any]) -> bool:
+    """Whether there is nothing but immutable values and tuples of them."""
+    for part in parts:
+        if type(part) not in IMMUTABLE and not (type(part) is tuple and _is_plain(part)):
             return False
     return True
 
 
-def _is_own(value: Any, element: Any, references: int) -> bool:
-    kind = type(value)
-    if kind in IMMUTABLE or value is element:
-        return True
-    how = _KINDS.get(kind)
-    if how is None:
-        how = _KINDS[kind] = _how(kind)
-    if how is _Fixed:
-        return True
-    if issubclass(kind, tuple) and _is_fixed(value):
-        return True
-    if getrefcount(value) > references:
-        # It may be a part of the element, which is as good.
-        return type(element) is tuple and any(value is part for part in element)
-    return how.is_own(value, element)
+def _are_own(parts: Iterable[Any], element: Any, references: int) -> bool:
+    for part in parts:  # noqa: SIM110 - a generator may count as a reference.
+        if not may_wait(part, element, references):
+            return False
+    return True
 
 
 def _is_fixed(value: Any) -> bool:
@@ -94,9 +98,7 @@ def _is_fixed(value: Any) -> bool:
     kind = type(value)
     if kind in IMMUTABLE:
         return True
-    how = _KINDS.get(kind)
-    if how is None:
-        how = _KINDS[kind] = _how(kind)
+    how = _KINDS.get(kind) or _learn(kind)
     return how is _Fixed or (
         how is _Parts and issubclass(kind, tuple) and all(map(_is_fixed, value))
     )
@@ -127,11 +129,12 @@ class _Parts:
 
 
 class _Dict:
+    """Dicts, and attributes."""
+
     @staticmethod
     def is_own(value: Any, element: Any) -> bool:
-        return IMMUTABLE.issuperset(map(type, value)) and (
-            IMMUTABLE.issuperset(map(type, value.values()))
-            or _are_own(value.values(), element, _PART)
+        return _is_plain(value) and (
+            _is_plain(value.values()) or _are_own(value.values(), element, _PART)
         )
 
 
@@ -165,6 +168,11 @@ class _Instance:
 _How = type[_Unknown | _Fixed | _Parts | _Dict | _Bytes | _Array | _Instance]
 
 
+def _learn(kind: type) -> _How:
+    how = _KINDS[kind] = _how(kind)
+    return how
+
+
 def _how(kind: type) -> _How:
     if kind in _FIXED or issubclass(kind, enum.Enum):
         return _Fixed
@@ -178,10 +186,10 @@ def _how(kind: type) -> _How:
         return _Bytes
     if kind is np.ndarray:
         return _Array
-    return _Instance if kind is Row or _is_plain(kind) else _Unknown
+    return _Instance if kind is Row or _is_simple(kind) else _Unknown
 
 
-def _is_plain(kind: type) -> bool:
+def _is_simple(kind: type) -> bool:
     """Whether the instances of a class are their attributes, and are pickled as such."""
     return (
         kind.__basicsize__ == _Plain.__basicsize__
