@@ -30,7 +30,7 @@ def committed_files(path: str) -> list[str]:
         The paths of the files, in order; none if there is no such folder.
 
     Raises:
-        ValueError: neither Python nor Beam's filesystems know such paths.
+        ValueError: neither Python nor Beam's filesystems know such paths, or the list is damaged.
     """
     folder, kept = absolute(path), storage(path)
     before = _marks(kept, folder)
@@ -84,9 +84,21 @@ def mark(last: int) -> bytes:
     return json.dumps({"last": last}).encode()
 
 
-def marked(content: bytes | None) -> int | None:
-    """The inverse of :func:`mark`; None for nothing."""
-    return None if content is None else int(json.loads(content)["last"])
+def read_mark(kept: Storage, path: str) -> int | None:
+    """What :func:`mark` has told at a path; None for nothing.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    content = kept.read(path)
+    try:
+        return None if content is None else int(json.loads(content)["last"])
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(
+            f"{path} is damaged. It tells the last micro-batch whose files are all in the folder: "
+            'restore it, or write {"last": N} into it, with N from the names of the files, '
+            f"part-{path.rpartition('/')[2]}-N-…."
+        ) from None
 
 
 def _marks(kept: Storage, folder: str) -> dict[str, int]:
@@ -94,7 +106,7 @@ def _marks(kept: Storage, folder: str) -> dict[str, int]:
     found = {}
     for hidden in kept.hidden(folder):
         for writer in kept.names(f"{hidden}/{_COMMITTED}"):
-            last = None if _HIDDEN.match(writer) else marked(kept.read(mark_path(hidden, writer)))
+            last = None if _HIDDEN.match(writer) else read_mark(kept, mark_path(hidden, writer))
             if last is not None:
                 found[writer] = last
     return found

@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Callable
 
-from sparkbeam.io.committed import data_files, file_name, hidden_folder, mark, mark_path, marked
+from sparkbeam.io.committed import data_files, file_name, hidden_folder, mark, mark_path, read_mark
 from sparkbeam.io.storage import Storage, absolute, storage
 
 _MOVES = "moves"
@@ -46,22 +46,21 @@ class FileSink:
 
         Raises:
             NotSeen: Spark's readers would not see the files.
+            ValueError: what an earlier run has noted is damaged.
         """
         if self._kept.names(f"{self._folder}/_spark_metadata"):
             raise NotSeen(
                 f"{self._folder} has a _spark_metadata of Spark's own streaming sink, so Spark "
                 "reads nothing there that others have written. Write to another folder."
             )
-        last = marked(self._kept.read(self._mark))
+        last = read_mark(self._kept, self._mark)
         if last is None:
             last = -1
             self._kept.write(self._mark, mark(last))
-        noted = self._kept.read(f"{self._work}/{_MOVES}")
-        if noted is not None:
-            batch_id, moves = json.loads(noted)
-            if batch_id > last:
-                self._commit(batch_id, moves)
-                last = batch_id
+        batch_id, moves = self._noted()
+        if batch_id > last:
+            self._commit(batch_id, moves)
+            last = batch_id
         self._kept.remove(self._work)
         self._last = last
 
@@ -88,6 +87,22 @@ class FileSink:
         self._commit(batch_id, moves)
         self._kept.remove(self._work)
         self._last = batch_id
+
+    def _noted(self) -> tuple[int, dict[str, str]]:
+        """The micro-batch that an earlier run has begun to move, with the moves; -1 for none."""
+        path = f"{self._work}/{_MOVES}"
+        noted = self._kept.read(path)
+        if noted is None:
+            return -1, {}
+        try:
+            batch_id, moves = json.loads(noted)
+            return int(batch_id), dict(moves)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{path} is damaged. It tells which files of the last micro-batch are still to be "
+                f"moved to {self._folder}: restore it, or remove it, and there the files with the "
+                "largest number of a micro-batch, which is then written anew."
+            ) from None
 
     def _moves(self, batch_id: int, attempt: str) -> dict[str, str]:
         """Where the files of a micro-batch are to go, by their paths aside, both relative."""

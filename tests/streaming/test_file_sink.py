@@ -197,6 +197,20 @@ def test_a_folder_that_spark_itself_streams_into_is_refused(tmp_path: Path) -> N
         FileSink(str(tmp_path), WRITER).resume()
 
 
+@pytest.mark.parametrize("name", [f"committed/{WRITER}", f"{WRITER}/moves"])
+@pytest.mark.parametrize("content", [b"", b'{"la', b"[1"])
+def test_what_is_damaged_is_named_with_the_remedy(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    folder = tmp_path / "out"
+    run(folder, LocalStorage(), random.Random(1), lambda: None)
+    damaged = tmp_path / ".out.sparkbeam" / name
+    LocalStorage().write(str(damaged), content)
+    with pytest.raises(ValueError, match=r"is damaged\. It tells .*: restore it, or") as caught:
+        FileSink(str(folder), WRITER).resume()
+    assert str(damaged) in str(caught.value)
+
+
 def test_what_only_spark_sees_is_an_error_and_not_lost(tmp_path: Path) -> None:
     with pytest.raises(NotSeen, match="does not see"):
         FileSink(str(tmp_path), WRITER).deliver(0, lambda folder: None)
