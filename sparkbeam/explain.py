@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,15 @@ class Explanation:
         return "\n\n".join(
             f"{heading}\n{'=' * len(heading)}\n{text}" for heading, text in self.parts.items()
         )
+
+    def _repr_html_(self) -> str:
+        from sparkbeam.plan import picture
+
+        texts = "".join(
+            f"<details><summary>{escape(heading)}</summary><pre>{escape(text)}</pre></details>"
+            for heading, text in self.parts.items()
+        )
+        return f'<div style="overflow-x:auto">{picture.svg(self.plan)}</div>{texts}'
 
     def save(self, path: str | Path) -> None:
         """Writes the picture (.svg), picture and texts (.html) or the texts (.txt).

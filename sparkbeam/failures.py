@@ -3,6 +3,7 @@
 import re
 
 from sparkbeam.damage import damage
+from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.worker.failure import Reports, StepReport
 
@@ -13,12 +14,13 @@ _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkb
 """What every worker needs, whatever the pipeline is."""
 
 
-def explained(error: Exception, reports: Reports) -> SparkBeamError:
+def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) -> SparkBeamError:
     """The error to raise to the user for what came out of Spark.
 
     Args:
         error: what came out.
         reports: those of the run, which know what nobody is to see.
+        deaths: knows of workers that have died.
     """
     if isinstance(error, SparkBeamError):
         return error
@@ -27,6 +29,10 @@ def explained(error: Exception, reports: Reports) -> SparkBeamError:
     if report is None:
         shown = reports.redaction(text)
         damaged = damage(shown)
+        died = (deaths or Deaths()).explained(shown) if damaged is None else None
+        if died is not None:
+            # Spark's own text knows no more, in many lines.
+            return died
         failed = (
             CheckpointFailed(damaged)
             if damaged is not None

@@ -16,7 +16,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
 from sparkbeam.worker.environment import Environment
-from sparkbeam.worker.logs import LogLevels
+from sparkbeam.worker.logs import QUIET, LogLevels
 
 AVAILABLE_NOW = "available-now"
 """The value of ``--trigger`` with which a query ends when it has done what is there."""
@@ -110,7 +110,8 @@ class SparkBeamOptions(PipelineOptions):
             "--spark_progress",
             metavar="{auto,on,off}",
             default="auto",
-            help="Show progress while the pipeline runs. auto: when standard error is a terminal.",
+            help="Show progress while the pipeline runs. auto: in a notebook, and when standard "
+            "error is a terminal.",
         )
         parser.add_argument(
             "--spark_explain",
@@ -288,11 +289,11 @@ def log_levels(options: PipelineOptions) -> LogLevels:
     """What workers log by Beam's own options, which are those of its SDK harness."""
     worker = options.view_as(WorkerOptions)
     default = _level(worker.default_sdk_harness_log_level)
-    overrides = worker.sdk_harness_log_level_overrides or {}
-    return LogLevels(
-        LogLevels.default if default is None else default,
-        {name: _level(value) or logging.NOTSET for name, value in overrides.items()},
-    )
+    given = worker.sdk_harness_log_level_overrides or {}
+    overrides = {name: _level(value) or logging.NOTSET for name, value in given.items()}
+    if default is None:
+        return LogLevels(overrides={**QUIET, **overrides})
+    return LogLevels(default, overrides)
 
 
 def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from html import escape
 
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
@@ -11,6 +12,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 from sparkbeam import arguments
 from sparkbeam.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.metrics.results import SparkMetrics
+from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import PipelineProgress, Progress
 from sparkbeam.worker.consolidation import Infos, consolidate
 
@@ -172,6 +174,10 @@ class SparkPipelineResult(PipelineResult):
                 self._state = PipelineState.FAILED
             self._ended.set()
         self._leaving.cancel()
+
+    def _repr_html_(self) -> str:
+        problem = f"<pre>{escape(str(self._error))}</pre>" if self._error is not None else ""
+        return f"<div><b>{self.state}</b>{progress_html(self.progress())}{problem}</div>"
 
     def __repr__(self) -> str:
         return f"<SparkPipelineResult {self.state}>"

@@ -17,23 +17,26 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
-from sparkbeam import arguments
+from sparkbeam import arguments, interactive
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.explain import Rehearsal
 from sparkbeam.cancellation import Cancellation
+from sparkbeam.deaths import Deaths
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import Explanation, is_collecting, show
 from sparkbeam.failures import explained
 from sparkbeam.interrupts import interruptible
 from sparkbeam.plan import describe
+from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.progress.monitor import Monitor
+from sparkbeam.progress.output import tell
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
@@ -42,6 +45,7 @@ from sparkbeam.worker import depth
 from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.failure import Reports
 from sparkbeam.worker.metrics import TaskReport
+from sparkbeam.worker.output import OutputSpec
 
 
 class SparkRunner(PipelineRunner):
@@ -92,11 +96,15 @@ class SparkRunner(PipelineRunner):
         checked = spark_options.checked(options)
         if checked.spark_explain or is_collecting():
             return self._explained(pipeline, options)
+        interactive.check(pipeline)
         plan = self._plan(pipeline, options)
         session = self.session(options)
         for path in checked.spark_py_files or ():
             session.addArtifacts(path, pyfile=True)
-        return self._start(plan, session, checked)
+        result = self._start(plan, session, checked)
+        if interactive.is_read_at_once(pipeline):
+            result.wait_until_finish()
+        return result
 
     def session(self, options: PipelineOptions) -> Any:
         """The Spark session that a pipeline with these options runs on; it is made if need be.
@@ -171,30 +179,33 @@ class SparkRunner(PipelineRunner):
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
         try:
-            return pipeline.to_runner_api(
+            proto = pipeline.to_runner_api(
                 default_environment=environments.EmbeddedPythonEnvironment.default()
             )
         except Exception as error:
             found = unpicklable(pipeline)
             if found is None:
                 raise
-            label, reason = found
+            label, reason = without_cells(found[0]), found[1]
             raise PipelineFailed(
                 f"Step '{label}' cannot be pickled: {type(reason).__name__}: {reason}\n"
                 "Its function travels to the workers: create what cannot be pickled "
                 "(connections, locks, generators) in setup(), not in the constructor.",
                 label,
             ) from error
+        rename(proto)
+        return proto
 
     def _start(
         self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
     ) -> SparkPipelineResult:
         cancellation = Cancellation(session)
         drain = threading.Event()
-        levels = spark_options.log_levels(options)
         environment = spark_options.environment(options, shares_files=sessions.is_local(session))
         failures = Reports(redaction=self._redaction(plan, options))
         monitor = Monitor(plan, session, options.spark_progress)
+        output = OutputSpec(spark_options.log_levels(options), monitor.relay)
+        deaths = Deaths(monitor.died)
         result = SparkPipelineResult(
             cancel_work=cancellation.interrupt,
             lost=monitor.lost,
@@ -203,7 +214,12 @@ class SparkRunner(PipelineRunner):
             drain_work=drain.set if plan.streaming else None,
         )
 
-        def execute() -> list[bytes]:
+        def committed(serialized: list[bytes]) -> None:
+            found = [TaskReport.parse(report) for report in serialized]
+            tell(found)
+            result.commit(_infos(found))
+
+        def execute() -> list[TaskReport]:
             if plan.streaming:
                 execution = StreamingExecution(
                     session,
@@ -212,24 +228,25 @@ class SparkRunner(PipelineRunner):
                     shards=options.shards,
                     trigger=options.trigger,
                     max_batch_elements=options.max_batch_elements,
-                    levels=levels,
+                    output=output,
                     environment=environment,
                     reports=failures,
                     proceed=cancellation.check,
                     drain=drain,
-                    committed=lambda found: result.commit(_infos(map(TaskReport.parse, found))),
+                    committed=committed,
                     observed=monitor.observe,
                 )
                 with closing(execution):
-                    return recovering(execution.run, failures, execution.micro_batches)
+                    last = recovering(execution.run, failures, execution.micro_batches)
+                return [TaskReport.parse(report) for report in last]
             delivered: set[str] = set()
-            return recovering(
+            found = recovering(
                 lambda: BatchExecution(
                     session,
                     plan,
                     parallelism=options.spark_parallelism,
                     reporter=monitor.reporter,
-                    levels=levels,
+                    output=output,
                     environment=environment,
                     reports=failures,
                     proceed=cancellation.check,
@@ -237,15 +254,18 @@ class SparkRunner(PipelineRunner):
                 ).run(),
                 failures,
             )
+            reports = [TaskReport.parse(report) for report in found]
+            tell(reports)
+            return reports
 
         def work() -> None:
             reports: list[TaskReport] = []
             error: Exception | None = None
             try:
                 cancellation.cover()
-                reports = [TaskReport.parse(report) for report in execute()]
+                reports = execute()
             except Exception as raised:
-                error = explained(raised, failures)
+                error = explained(raised, failures, deaths)
             monitor.close(reports if error is None else None)
             _warn(reports)
             result.finish(_infos(reports), error)

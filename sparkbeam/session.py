@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from sparkbeam import gateway
 from sparkbeam.arguments import shortened, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.interrupts import python_handler
@@ -75,10 +76,12 @@ def _create(options: SparkBeamOptions) -> SparkSession:
         _use_own_python()
     builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
     defaults = _defaults(cores) | (_LISTENING if _is_on_this_machine(master) else {})
-    for key, value in {**defaults, **settings(options)}.items():
+    conf = {**defaults, **settings(options)}
+    for key, value in conf.items():
         builder = builder.config(key, value)
     try:
         with python_handler(), _listening_on_loopback(master):
+            launched = gateway.launch({"spark.master": master, **conf})
             session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
@@ -86,7 +89,8 @@ def _create(options: SparkBeamOptions) -> SparkSession:
             f"{_first_line(error, options)}. "
             "Check the URL and that the installed pyspark matches the cluster's Spark."
         ) from error
-    session.sparkContext.setLogLevel("ERROR")
+    if not launched:
+        session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -142,6 +146,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.driver.memory": f"{_local_memory_mb()}m",
             "spark.driver.maxResultSize": "0",
             "spark.python.daemon.module": "sparkbeam.worker.daemon",
+            "spark.python.worker.faulthandler.enabled": "true",
         }
     return defaults
 

@@ -29,8 +29,8 @@ from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
-from sparkbeam.worker.logs import LogLevels
 from sparkbeam.worker.metrics import Reporter
+from sparkbeam.worker.output import OutputSpec
 from sparkbeam.worker.packing import plain_row
 from sparkbeam.worker.rows import METRICS_TAG
 from sparkbeam.worker.sparkrows import BatchRows
@@ -45,7 +45,7 @@ class BatchExecution:
         plan: what to run.
         parallelism: the number of partitions of a shuffle, or None for Spark's choice.
         reporter: where the workers send live progress, or None.
-        levels: what the workers log.
+        output: what becomes of what the workers print and log.
         environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
         proceed: called before each Spark job; the run ends with what it raises.
@@ -62,7 +62,7 @@ class BatchExecution:
         *,
         parallelism: int | None = None,
         reporter: Reporter | None = None,
-        levels: LogLevels | None = None,
+        output: OutputSpec | None = None,
         environment: Environment | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
@@ -73,7 +73,7 @@ class BatchExecution:
         self._plan = plan
         self._parallelism = parallelism
         self._reporter = reporter
-        self._levels = levels or LogLevels()
+        self._output_spec = output or OutputSpec()
         self._environment = environment or Environment()
         self._reports = reports or Reports()
         self._proceed = proceed
@@ -121,7 +121,7 @@ class BatchExecution:
             reporter=self._reporter,
             tasks=self._tasks(stage),
             repeatable=self._repeatable,
-            levels=self._levels,
+            output=self._output_spec,
             environment=self._environment,
             reports=self._reports,
         )

@@ -1,6 +1,8 @@
 """What ``result.metrics()`` answers."""
 
+import textwrap
 from collections.abc import Iterable
+from html import escape
 from typing import Any
 
 from apache_beam.metrics.execution import MetricResult
@@ -8,6 +10,7 @@ from apache_beam.metrics.metric import MetricResults, MetricsFilter
 from apache_beam.portability.api import metrics_pb2
 from apache_beam.runners.portability import portable_metrics
 
+from sparkbeam.progress.html import table_html
 from sparkbeam.worker.consolidation import Infos, consolidate
 
 
@@ -23,6 +26,22 @@ class SparkMetrics(MetricResults):
     def __init__(self, committed: Infos, lost: Infos, *, user_only: bool = True) -> None:
         self._committed = _by_kind(committed, user_only)
         self._attempted = _by_kind([*committed, *lost], user_only) if lost else self._committed
+
+    def _repr_html_(self) -> str:
+        return table_html(
+            ("metric", "step", "kind", "value"),
+            (
+                (
+                    escape(f"{key.metric.namespace}: {key.metric.name}"),
+                    escape(key.step or ""),
+                    kind,
+                    escape(_shown(self._committed[kind].get(key))),
+                )
+                for kind, values in self._attempted.items()
+                for key in values
+            ),
+            left=3,
+        )
 
     def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
         """The metrics that match ``filter``, by kind."""
@@ -43,6 +62,15 @@ _KINDS = (
     MetricResults.STRINGSETS,
     MetricResults.BOUNDED_TRIES,
 )
+
+
+def _shown(value: Any) -> str:
+    """A committed value in few words."""
+    if value is None:
+        return "none committed"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return textwrap.shorten(str(getattr(value, "data", value)), 200)
 
 
 def _by_kind(infos: Iterable[metrics_pb2.MonitoringInfo], user_only: bool) -> dict[str, Any]:

@@ -78,10 +78,14 @@ class Display:
 
 
 def screen_for(option: str) -> Screen | None:
-    """The screen that ``--spark_progress`` asks for, on standard error; None for no display."""
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    if option == "off" or (option == "auto" and not terminal):
+    """The screen that ``--spark_progress`` asks for; None for no display.
+
+    It is that of the notebook, or else on standard error.
+    """
+    if option == "off":
         return None
-    if terminal:
+    if in_notebook():
+        return NotebookScreen()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return TerminalScreen(sys.stderr)
-    return NotebookScreen() if in_notebook() else PlainScreen(sys.stderr)
+    return PlainScreen(sys.stderr) if option == "on" else None

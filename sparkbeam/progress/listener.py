@@ -82,14 +82,20 @@ class Listener:
 def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
     """A listener that the workers of ``session`` can reach; None if there can be none."""
     try:
-        if sessions.is_connect(session):
-            on_this_machine = session.client.host in ("localhost", _LOOPBACK)
-            return Listener(note) if on_this_machine else None
-        if sessions.is_local(session):
+        if may_reach_loopback(session):
             return Listener(note)
+        if sessions.is_connect(session):
+            return None
         host = session.conf.get("spark.driver.host")
         bind = session.conf.get("spark.driver.bindAddress", host)
         # As a number, or else the workers would ask for the name with every signal.
         return Listener(note, bind, socket.gethostbyname(host))
     except Exception:  # Whatever is unusual here, the pipeline can do without.
         return None
+
+
+def may_reach_loopback(session: Any) -> bool:
+    """Whether the workers seem to be on this machine."""
+    if sessions.is_connect(session):
+        return session.client.host in ("localhost", _LOOPBACK)
+    return sessions.is_local(session)

@@ -77,6 +77,9 @@ class PipelineProgress:
         """How many stages are in a state."""
         return sum(stage.state is state for stage in self.stages)
 
+    def _repr_html_(self) -> str:
+        return _html(self)
+
 
 @dataclass(frozen=True)
 class StreamingStageProgress:
@@ -144,6 +147,15 @@ class StreamingProgress:
     def dropped_late(self) -> int:
         """The late elements that all stages have dropped."""
         return sum(stage.dropped_late for stage in self.stages)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+
+def _html(progress: "Progress") -> str:
+    from sparkbeam.progress.html import progress_html
+
+    return progress_html(progress)
 
 
 Progress: TypeAlias = PipelineProgress | StreamingProgress

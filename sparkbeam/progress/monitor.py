@@ -1,4 +1,4 @@
-"""All that is live about one run: the listener, the figures and the display."""
+"""All that is live about one run: the listeners, the figures and the display."""
 
 import contextlib
 from collections.abc import Iterable
@@ -6,13 +6,15 @@ from typing import Any
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.display import Display, screen_for
-from sparkbeam.progress.listener import Listener, listen
+from sparkbeam.progress.listener import Listener, listen, may_reach_loopback
 from sparkbeam.progress.model import Progress
+from sparkbeam.progress.output import OutputListener
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.worker.consolidation import Infos
 from sparkbeam.worker.metrics import Reporter, TaskReport
+from sparkbeam.worker.outlet import Relay
 
 
 class Monitor:
@@ -32,6 +34,7 @@ class Monitor:
         else:
             self._tracker = ProgressTracker(plan)
             self._listener = listen(session, self._tracker.note)
+        self._output = _output_listener(session)
         self._display: Display | None = None
         with contextlib.suppress(Exception):  # Standard error may be anything.
             screen = screen_for(show)
@@ -41,6 +44,15 @@ class Monitor:
     def reporter(self) -> Reporter | None:
         """What the workers send signals with; None where they need not or cannot."""
         return None if self._listener is None else self._listener.reporter
+
+    @property
+    def relay(self) -> Relay | None:
+        """Where workers on this machine send what steps write; None where there are none."""
+        return None if self._output is None else self._output.relay
+
+    def died(self) -> list[str]:
+        """At which steps workers were that have died, as far as is known."""
+        return [] if self._output is None else self._output.died()
 
     def observe(self, batch: MicroBatch) -> None:
         """Takes in a micro-batch of a streaming query."""
@@ -66,9 +78,18 @@ class Monitor:
         Args:
             reports: of all the tasks, or None if the run failed or was cancelled.
         """
+        if self._output is not None:
+            self._output.close()
         with contextlib.suppress(Exception):
             if self._listener is not None:
                 self._listener.close()
             self._tracker.end(reports)
         if self._display is not None:
             self._display.close()
+
+
+def _output_listener(session: Any) -> OutputListener | None:
+    try:
+        return OutputListener() if may_reach_loopback(session) else None
+    except Exception:  # Whatever is unusual here, the lines come with the reports.
+        return None

@@ -4,36 +4,37 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from sparkbeam.progress import words
+from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import Progress
-
-_WIDTH, _HEIGHT = 110, 60
 
 
 def in_notebook() -> bool:
     """Whether this process is the kernel of a notebook."""
-    if "ipykernel" not in sys.modules:
+    kernel: Any = sys.modules.get("ipykernel.zmqshell")
+    shell: Any = sys.modules.get("IPython")
+    if kernel is None or shell is None:
         return False
-    from rich.console import Console
-
-    return Console().is_jupyter
+    return isinstance(shell.get_ipython(), kernel.ZMQInteractiveShell)
 
 
 class NotebookScreen:
-    """Shows a table through IPython's display."""
+    """Shows a table through IPython's display, not as the cell's standard error."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def show(self, progress: Progress, seconds: float) -> None:
         """Updates the table."""
-        from sparkbeam.progress.table import progress_table
-
-        table = progress_table(progress, seconds, width=_WIDTH, height=_HEIGHT)
+        shown = {
+            "text/html": progress_html(progress, seconds),
+            "text/plain": words.summary(progress, seconds),
+        }
         if self._handle is None:
             display = import_module("IPython.display").display
-            self._handle = display(table, display_id=True)
+            self._handle = display(shown, raw=True, display_id=True)
         else:
-            self._handle.update(table)
+            self._handle.update(shown, raw=True)
 
     def finish(self, progress: Progress, seconds: float) -> None:
         """Leaves the table as it is at the end."""

@@ -21,11 +21,12 @@ _KILO = 1000
 _LEAST_RATE = 0.5
 
 
-def summary(progress: Progress, seconds: float) -> str:
-    """The whole pipeline in one line."""
+def summary(progress: Progress, seconds: float | None = None) -> str:
+    """The whole pipeline in one line, with the time since its start if that is known."""
+    after = "" if seconds is None else f" after {duration(seconds)}"
     if isinstance(progress, StreamingProgress):
-        return f"{', '.join(_of_query(progress))}, after {duration(seconds)}"
-    return f"{', '.join(_of_stages(progress))} after {duration(seconds)}"
+        return ",".join(filter(None, [", ".join(_of_query(progress)), after]))
+    return f"{', '.join(_of_stages(progress))}{after}"
 
 
 def _of_stages(progress: PipelineProgress) -> list[str]:

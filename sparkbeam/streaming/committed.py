@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from sparkbeam.worker.consolidation import consolidate
 from sparkbeam.worker.metrics import TaskReport
+from sparkbeam.worker.outlet import Written
 
 _MOST_WARNINGS = 100
 
@@ -35,8 +37,15 @@ class Committed:
                 consolidate([*before.infos, *report.infos]),
                 tuple(warnings)[:_MOST_WARNINGS],
                 before.counts.plus(report.counts),
+                before.written.plus(report.written),
             )
         return Committed(by_stage)
+
+    def told(self) -> "Committed":
+        """The same without what steps have written: that is told once, with its micro-batch."""
+        return Committed(
+            {stage: replace(report, written=Written()) for stage, report in self.by_stage.items()}
+        )
 
     def store(self) -> str:
         """All of it as text."""

@@ -30,7 +30,7 @@ from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.temporary import RunFolder
 from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
-from sparkbeam.worker.logs import LogLevels
+from sparkbeam.worker.output import OutputSpec
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
 from sparkbeam.worker.streaming.rows import DDL
@@ -52,7 +52,7 @@ class StreamingExecution:
         shards: into how many shards the keys are divided; None for the number of cores.
         trigger: when micro-batches start, as ``--trigger`` says.
         max_batch_elements: about how many elements of unbounded sources a micro-batch reads.
-        levels: what the workers log.
+        output: what becomes of what the workers print and log.
         environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
         proceed: called now and then; the run ends with what it raises.
@@ -73,7 +73,7 @@ class StreamingExecution:
         shards: int | None = None,
         trigger: str | None = None,
         max_batch_elements: int | None = None,
-        levels: LogLevels | None = None,
+        output: OutputSpec | None = None,
         environment: Environment | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
@@ -103,7 +103,7 @@ class StreamingExecution:
         self._shards = _shards(self._session, count)
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
-        self._levels = levels
+        self._output = output
         self._environment = environment
         self._failures = reports or Reports()
         self._proceed = proceed
@@ -269,7 +269,7 @@ class StreamingExecution:
             self._topology,
             self._shards,
             self._max_batch_elements,
-            self._levels,
+            self._output,
             self._environment,
             checkpoint_id(self._files),
             self._failures,

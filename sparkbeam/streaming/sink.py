@@ -103,7 +103,7 @@ class QuerySink:
         self._number = tick.number
         self._callbacks.after(finalizers)
         new = Committed.of(reports)
-        self._committed = self._committed.plus(new.by_stage.values())
+        self._committed = self._committed.told().plus(new.by_stage.values())
         figures = summary(
             self._topology,
             tick,

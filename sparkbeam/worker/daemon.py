@@ -4,14 +4,36 @@ An import of Beam takes longer than a small task; here it happens once on each m
 """
 
 import gc
+import logging
+from typing import Any
 
 import pyspark.daemon
 
-from sparkbeam.worker import stage
-from sparkbeam.worker.streaming import layer
 
-PRELOADED = (stage, layer)
+def preload() -> None:
+    """Imports what tasks need, without what Beam has to say of that: the driver has said it."""
+    logging.disable(logging.WARNING)
+    try:
+        from sparkbeam.worker import stage  # noqa: F401
+        from sparkbeam.worker.streaming import layer  # noqa: F401
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+_serve = pyspark.daemon.worker
+
+
+def serve(sock: Any, authenticated: bool) -> int:
+    """Serves tasks, and ends without a word where Spark has cancelled one and hung up."""
+    try:
+        code: int = _serve(sock, authenticated)
+    except BrokenPipeError:
+        return 1
+    return code
+
 
 if __name__ == "__main__":
+    preload()
     gc.freeze()
+    pyspark.daemon.worker = serve
     pyspark.daemon.manager()

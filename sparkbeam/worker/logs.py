@@ -1,18 +1,29 @@
-"""Log records of the user's code: on the worker's standard error, with the label of their step."""
+"""Log records of the user's code, with the label of their step."""
 
 import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from apache_beam.runners.worker import statesampler
 from pyspark import TaskContext
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.worker.outlet import OUTLET, STDERR, Line
 
 _FORMAT = "%(levelname)s:%(step)s:%(name)s:%(message)s"
 _NOWHERE = "-"
+
+
+QUIET = {
+    "apache_beam": logging.WARNING,
+    # What LogElements writes belongs to the user.
+    "apache_beam.transforms.util": logging.INFO,
+    "apache_beam.yaml": logging.INFO,
+}
+"""Beam's own loggers, unless the user sets levels: what they tell at INFO is of no use to users."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +31,13 @@ class LogLevels:
     """From which level on records are written.
 
     Attributes:
-        default: of loggers without a level of their own, as a number of :mod:`logging`.
+        default: of loggers without a level of their own, as a number of :mod:`logging`. It is
+            that of Beam's SDK harness.
         overrides: of loggers by their name.
     """
 
-    default: int = logging.WARNING
-    overrides: Mapping[str, int] = field(default_factory=dict)
+    default: int = logging.INFO
+    overrides: Mapping[str, int] = field(default_factory=lambda: dict(QUIET))
 
 
 class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
@@ -44,8 +56,17 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record."""
-        record.step = _step()
+        record.step = step()
         return self.hide(super().format(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if _is_failure(record):
+            # The driver is told of it otherwise; elsewhere the executor's log is the place for it.
+            told = OUTLET.is_live
+        else:
+            told = OUTLET.write(Line(STDERR, step(), self.format(record)))
+        if not told:
+            super().emit(record)
 
 
 class _Here(threading.local):
@@ -60,6 +81,7 @@ _here = _Here()
 def at(stage: Stage) -> str:
     """Notes that this thread works on a stage from now on; gives the label to blame."""
     _here.stage = stage
+    OUTLET.at(stage.name)
     return stage.labels[-1]
 
 
@@ -110,12 +132,20 @@ def _is_of_python(handler: logging.Handler) -> bool:
     )
 
 
-def _step() -> str:
+def _is_failure(record: logging.LogRecord) -> bool:
+    """Whether it is Beam's of an exception that it raises on, out of the user's code."""
+    return record.name == "apache_beam.runners.common" and bool(record.exc_info)
+
+
+def step() -> str:
     """The label of the step that Beam is in, or else all of the stage, as in a ``setup``."""
-    tracker = statesampler.get_current_tracker()
+    return step_in(_here.stage, statesampler.get_current_tracker())
+
+
+def step_in(stage: Stage | None, tracker: Any) -> str:
+    """The same of a thread that works on a stage, by its state sampler."""
     state = tracker.current_state() if tracker is not None else None
     context = state.name_context if state is not None else None
-    stage = _here.stage
     if context is None or (stage is not None and _is_of_runner(stage, context.transform_id)):
         return _NOWHERE if stage is None else stage.name
     return str(context.step_name)

@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import operations
 
+from sparkbeam.worker import output
 from sparkbeam.worker.consolidation import Infos, consolidate, repeatable
+from sparkbeam.worker.outlet import Line, Written
 
 if TYPE_CHECKING:
     from sparkbeam.worker.processor import StageProcessor
@@ -73,12 +75,14 @@ class TaskReport:
         infos: the metrics of all its bundles.
         warnings: what the user's code and Beam warned of.
         counts: the elements of all its bundles.
+        written: what its steps have printed and logged, where that has not been told at once.
     """
 
     stage: str
     infos: Infos
     warnings: tuple[TaskWarning, ...] = ()
     counts: Counts = field(default_factory=Counts)
+    written: Written = field(default_factory=Written)
 
     def serialize(self) -> bytes:
         """The report as the value of a row."""
@@ -89,6 +93,7 @@ class TaskReport:
                 "infos": b64encode(metrics.SerializeToString(deterministic=True)).decode(),
                 "warnings": [asdict(warning) for warning in self.warnings],
                 "counts": self.counts,
+                "written": [self.written.lines, self.written.more],
             }
         ).encode()
 
@@ -102,7 +107,12 @@ class TaskReport:
             list(metrics.monitoring_infos),
             tuple(TaskWarning(**warning) for warning in content["warnings"]),
             Counts._make(map(int, content["counts"])),
+            _written(*content.get("written", ((), {}))),
         )
+
+
+def _written(lines: Iterable[Iterable[str]], more: Mapping[str, int]) -> Written:
+    return Written(tuple(map(Line._make, lines)), more)
 
 
 class SignalKind(StrEnum):
@@ -250,7 +260,10 @@ class Tally:
         )
         warned = tuple(unique)[:_MAX_WARNINGS]
         infos = repeatable(self._infos) if self._repeatable else self._infos
-        return TaskReport(self._stage_id, infos, warned, self._counts).serialize()
+        written = output.taken()
+        if self._repeatable:
+            written = written.counted()
+        return TaskReport(self._stage_id, infos, warned, self._counts, written).serialize()
 
     def failed(self) -> None:
         """Reports a failed attempt with what it had counted, the unfinished bundle too."""

@@ -177,6 +177,11 @@ class StageProcessor:
                 residuals += [self._processor.delayed_bundle_application(*some) for some in left]
         return residuals
 
+    @property
+    def sampler(self) -> statesampler.StateSampler:
+        """What knows the step that a bundle is at; from any thread."""
+        return self._processor.state_sampler
+
     def finalize(self) -> None:
         """Runs the bundle's finalizers, once its output has left the worker."""
         if self._processor.requires_finalization():

@@ -23,11 +23,13 @@ import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
-from sparkbeam.worker import depth, logs, metrics, sources
+from sparkbeam.worker import depth, logs, metrics, output, sources
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
+from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.worker.output import OutputSpec
 from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
 from sparkbeam.worker.sideinputs import CollectedSideInputs, SideInputData
@@ -49,7 +51,7 @@ class StageTask:
         reporter: where live progress goes, or None.
         tasks: in how many tasks the stage runs if it reads nothing.
         repeatable: two attempts of a task are to put out the same report.
-        levels: what is logged.
+        output: what becomes of what steps print and log.
         environment: what user code finds around it.
         reports: those of the run, of its failures.
     """
@@ -60,15 +62,15 @@ class StageTask:
     reporter: metrics.Reporter | None = None
     tasks: int = 1
     repeatable: bool = False
-    levels: logs.LogLevels = field(default_factory=logs.LogLevels)
+    output: OutputSpec = field(default_factory=OutputSpec)
     environment: Environment = field(default_factory=Environment)
     reports: Reports = field(default_factory=Reports)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
-        logs.install(self.levels, self.reports.redaction)
-        self.environment.enter()
-        return _Run(self, batches).output()
+        with output.caught(self.output, self.reports.redaction):
+            self.environment.enter()
+            yield from _Run(self, batches).output()
 
 
 class _Abandoned(BaseException):
@@ -86,6 +88,7 @@ class _Run:
         )
         self._abandoned = threading.Event()
         self._connection = Connection()
+        self._processor: StageProcessor | None = None
         self._partition = partition_id()
         self._rows = RowBuffer(self._put)
         self._tally = metrics.Tally(
@@ -111,6 +114,8 @@ class _Run:
         # The bundle may take long over one element, so the reports are sent from here.
         while True:
             self._tally.tick()
+            if self._processor is not None:
+                OUTLET.at(logs.step_in(self._task.stage, self._processor.sampler))
             with contextlib.suppress(queue.Empty):
                 return self._queue.get(timeout=metrics.REPORT_SECONDS)
             if self._connection.is_closed():
@@ -148,8 +153,10 @@ class _Run:
             sink.sink = sink_for(
                 sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
             )
+        self._processor = processor
         with warnings.catch_warnings(record=True) as caught:
             self._process(processor)
+        self._processor = None
         self._rows.append(METRICS_TAG, None, 0, self._tally.finished(caught))
         self._rows.flush()
         KEPT.give_back(key, processor)

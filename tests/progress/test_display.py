@@ -9,6 +9,7 @@ from terminals import COLUMNS, ROWS, Terminal, plain_lines
 
 from sparkbeam.progress import words
 from sparkbeam.progress.display import Display, screen_for
+from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
 from sparkbeam.progress.notebook import NotebookScreen
 from sparkbeam.progress.plain import PlainScreen
@@ -212,14 +213,16 @@ def test_a_notebook_updates_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
 
     class Handle:
-        def update(self, table: object) -> None:
-            shown.append(("update", table))
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            assert raw
+            shown.append(("update", data))
 
     class IPythonDisplay:
         @staticmethod
-        def display(table: object, display_id: bool) -> Handle:
+        def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+            assert raw
             assert display_id
-            shown.append(("display", table))
+            shown.append(("display", data))
             return Handle()
 
     monkeypatch.setitem(sys.modules, "IPython.display", IPythonDisplay)  # type: ignore[arg-type]
@@ -227,7 +230,25 @@ def test_a_notebook_updates_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     screen.show(pipeline(RUNNING), 1.0)
     screen.finish(pipeline(DONE), 2.0)
     assert [how for how, _ in shown] == ["display", "update"]
-    assert "Step 0" in shown[0][1]._repr_mimebundle_([], [])["text/html"]
+    assert "Step 0" in shown[0][1]["text/html"]
+    assert shown[1][1]["text/plain"] == "1 of 1 stages done after 2.0 s"
+
+
+def test_html_shows_labels_as_they_are() -> None:
+    stage = StageProgress("Keep <b>old</b> & new", RUNNING, 4, 3, 1, 1000, 120_000, 2.0)
+    assert "Keep &lt;b&gt;old&lt;/b&gt; &amp; new" in progress_html(PipelineProgress((stage,)))
+
+
+def test_html_of_many_stages_tells_how_many_are_left_out() -> None:
+    assert "… 60 more" in progress_html(pipeline(*[DONE] * 260))
+
+
+@pytest.mark.parametrize("option", ["auto", "on", "off"])
+def test_in_a_notebook_progress_is_shown_unless_it_is_turned_off(
+    monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr("sparkbeam.progress.display.in_notebook", lambda: True)
+    assert type(screen_for(option)) is (type(None) if option == "off" else NotebookScreen)
 
 
 # Which of them, and when.

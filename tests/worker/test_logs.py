@@ -31,7 +31,7 @@ class Telling(beam.DoFn):
 
     def process(self, element):
         logging.getLogger("mine").warning("element %s", element)
-        logging.getLogger("mine").info("quiet")
+        logging.getLogger("mine").debug("quiet")
         logging.getLogger("other").info("info %s", element)
         yield element
 
@@ -124,7 +124,7 @@ def test_levels_are_those_of_the_last_pipeline() -> None:
         logs.install(LogLevels(logging.INFO, {"some.module": logging.DEBUG}))
         assert logger.getEffectiveLevel() == logging.DEBUG
         logs.install(LogLevels())
-        assert logger.getEffectiveLevel() == logging.WARNING
+        assert logger.getEffectiveLevel() == logging.INFO
 
 
 def test_secrets_of_the_pipeline_are_not_written() -> None:
@@ -151,9 +151,19 @@ def test_levels_are_beams_options() -> None:
         ]
     )
     assert log_levels(options) == LogLevels(logging.INFO, {"a.b": logging.DEBUG, "c": 35})
-    assert log_levels(PipelineOptions([])) == LogLevels(logging.WARNING)
+
+
+def test_by_default_records_of_users_are_written_from_info_on_and_those_of_beam_from_warning() -> (
+    None
+):
+    with in_worker():
+        logs.install(log_levels(PipelineOptions([])))
+        assert logging.getLogger("mine").getEffectiveLevel() == logging.INFO
+        assert logging.getLogger("apache_beam.io").getEffectiveLevel() == logging.WARNING
+        # That of LogElements.
+        assert logging.getLogger("apache_beam.transforms.util").isEnabledFor(logging.INFO)
 
 
 def test_a_wrong_level_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="LOUD is not a level"):
+    with pytest.raises(ConfigurationError, match="'LOUD' is not a level"):
         checked(PipelineOptions(["--default_sdk_harness_log_level=LOUD"]))

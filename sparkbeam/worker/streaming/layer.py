@@ -14,10 +14,11 @@ import pyarrow as pa
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker import finalizers, logs
+from sparkbeam.worker import finalizers, logs, output
 from sparkbeam.worker.blocks import AnyBlock
 from sparkbeam.worker.environment import Environment
 from sparkbeam.worker.failure import Reports
+from sparkbeam.worker.output import OutputSpec
 from sparkbeam.worker.rows import Row
 from sparkbeam.worker.sparkrows import RowReader
 from sparkbeam.worker.stage import partition_id, settle
@@ -66,7 +67,7 @@ class LayerTask:
         roots: for each port of the first layer, the sources on which its watermark depends.
         max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
         readers: for each later layer, the tags of this one whose watermarks it needs.
-        levels: what is logged.
+        output: what becomes of what steps print and log.
         environment: what user code finds around it.
         checkpoint_id: tells the checkpoint of the query from all others.
         reports: those of the run, of its failures.
@@ -82,7 +83,7 @@ class LayerTask:
     roots: Mapping[int, frozenset[int]]
     readers: Mapping[int, frozenset[int]]
     max_elements: int = READ_ELEMENTS
-    levels: logs.LogLevels = field(default_factory=logs.LogLevels)
+    output: OutputSpec = field(default_factory=OutputSpec)
     environment: Environment = field(default_factory=Environment)
     checkpoint_id: str = ""
     reports: Reports = field(default_factory=Reports)
@@ -93,7 +94,7 @@ def layer_tasks(
     topology: Topology,
     shards: tuple[int, ...],
     max_batch_elements: int | None = None,
-    levels: logs.LogLevels | None = None,
+    output: OutputSpec | None = None,
     environment: Environment | None = None,
     checkpoint_id: str = "",
     reports: Reports | None = None,
@@ -128,7 +129,7 @@ def layer_tasks(
                 roots=roots,
                 max_elements=max_elements,
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
-                levels=levels or logs.LogLevels(),
+                output=output or OutputSpec(),
                 environment=environment or Environment(),
                 checkpoint_id=checkpoint_id,
                 reports=reports or Reports(),
@@ -174,8 +175,11 @@ class Turn(ABC):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
         """
+        with output.caught(self._task.output, self._task.reports.redaction):
+            yield from self._run(rows)
+
+    def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
         settle()
-        logs.install(self._task.levels, self._task.reports.redaction)
         self._task.environment.enter()
         for row in in_order(rows):
             yield from self._take(row)
@@ -292,8 +296,13 @@ class SourceTurn(Turn):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
         """
+        with output.caught(self._task.output, self._task.reports.redaction):
+            yield from self._read(label, spec, tag, batches)
+
+    def _read(
+        self, label: str, spec: ReadSpec, tag: int, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[Message]:
         settle()
-        logs.install(self._task.levels, self._task.reports.redaction)
         self._task.environment.enter()
         try:
             self._start_stages()

@@ -1,0 +1,39 @@
+"""Interactive Beam (``ib.collect``, ``ib.show``, ``ib.head``) with this runner below its own.
+
+It has the runner write what it shows to a cache of files, and ``collect`` reads that as soon as the
+run has been started: Beam's DirectRunner only returns when it has ended.
+"""
+
+import re
+
+from apache_beam.pipeline import Pipeline, PipelineVisitor
+from apache_beam.testing.test_stream import PairWithTiming
+
+from sparkbeam.errors import UnsupportedTransform
+
+_WRITE_CACHE = re.compile(r"(^|/)WriteCache_[^/]*$")
+"""The labels of what Interactive Beam adds to a pipeline."""
+
+
+def is_read_at_once(pipeline: Pipeline) -> bool:
+    """Whether Interactive Beam reads what the pipeline writes as soon as it has been started."""
+    return any(_WRITE_CACHE.search(label) for label in pipeline.applied_labels)
+
+
+def check(pipeline: Pipeline) -> None:
+    """Raises :class:`UnsupportedTransform` for the recording of an unbounded source."""
+    pipeline.visit(_Recordings())
+
+
+class _Recordings(PipelineVisitor):
+    def enter_composite_transform(self, transform_node: object) -> None:
+        self.visit_transform(transform_node)
+
+    def visit_transform(self, transform_node: object) -> None:
+        if isinstance(getattr(transform_node, "transform", None), PairWithTiming):
+            raise UnsupportedTransform(
+                getattr(transform_node, "full_label", ""),
+                "Interactive Beam records an unbounded source with the clock of Beam's "
+                "DirectRunner, which no other runner has.",
+                "Record it with InteractiveRunner() alone, or look at bounded data.",
+            )

@@ -1,0 +1,45 @@
+"""Labels without the number or the hash that a notebook gives its cells: the same each time."""
+
+import re
+from collections import Counter
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+_IN_CELL = re.compile(
+    r"<lambda at (<ipython-input-[^>]*>|<?(ipython-input-|command-)?[\d-]+[\w-]*(\.py)?>?):\d+>"
+)
+_LAMBDA = "<lambda>"
+_PROMPT = re.compile(r"(^|/)\[[^\]/]*\]: ")
+"""Beam puts the number of the cell before what is applied in a notebook."""
+
+
+def without_cells(label: str) -> str:
+    """A label that does not say in which cell of a notebook it was given."""
+    return _PROMPT.sub(r"\1", _IN_CELL.sub(_LAMBDA, label))
+
+
+def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:
+    """Gives the transforms of a pipeline such labels.
+
+    What would be called the same gets a number, in the order in which the user has applied it.
+    """
+    transforms = pipeline.components.transforms
+    before = {id: transform.unique_name for id, transform in transforms.items()}
+    if all(label == without_cells(label) for label in before.values()):
+        return
+    uses: Counter[str] = Counter()
+
+    def visit(id: str, old_parent: str, new_parent: str) -> None:
+        old = before[id]
+        own = old.removeprefix(f"{old_parent}/") if old_parent else old
+        new = without_cells(own)
+        new = f"{new_parent}/{new}" if new_parent and own != old else new
+        uses[new] += 1
+        if uses[new] > 1:
+            new = f"{new}_{uses[new]}"
+        transforms[id].unique_name = new
+        for part in transforms[id].subtransforms:
+            visit(part, old, new)
+
+    for root in pipeline.root_transform_ids:
+        visit(root, "", "")

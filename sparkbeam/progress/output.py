@@ -1,0 +1,154 @@
+"""What steps print and log, where the user looks: on the driver's standard streams."""
+
+import contextlib
+import hmac
+import json
+import secrets
+import selectors
+import socket
+import sys
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from sparkbeam.worker.metrics import TaskReport
+from sparkbeam.worker.outlet import AT, IDLE, STDERR, STDOUT, Relay, Written
+
+_LOOPBACK = "127.0.0.1"
+_CLOSE_SECONDS = 10.0
+_RECEIVE = 1 << 16
+_LONGEST_GREETING = 1000
+
+
+def tell(reports: Iterable[TaskReport]) -> None:
+    """Writes what steps have written, as far as it has come with the reports of tasks."""
+    written = Written()
+    for report in reports:
+        written = written.plus(report.written)
+    for stream, _, text in written.lines:
+        write(stream, text)
+    for step, count in written.more.items():
+        more = "more " if any(line.step == step for line in written.lines) else ""
+        lines = "line" if count == 1 else "lines"
+        write(
+            STDERR,
+            f"sparkbeam: step '{step}' wrote {count:,} {more}{lines}: they are in the logs of "
+            "Spark's executors (stdout and stderr on the Executors page of its UI).",
+        )
+
+
+def write(stream: str, text: str) -> None:
+    """Writes a line to one of the standard streams, as they are at this moment."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # Closed, or there is none.
+        out = sys.stdout if stream == STDOUT else sys.stderr
+        out.write(f"{text}\n")
+        out.flush()
+
+
+class OutputListener:
+    """Takes lines of the workers on this machine, in a thread of its own.
+
+    Raises:
+        OSError: nobody can listen on the loopback interface.
+    """
+
+    def __init__(self) -> None:
+        self._token = secrets.token_hex(16)
+        self._died: list[str] = []
+        self._closed = threading.Event()
+        self._selector = selectors.DefaultSelector()
+        server = socket.create_server((_LOOPBACK, 0), backlog=128)
+        self._selector.register(server, selectors.EVENT_READ)
+        self._waker, awake = socket.socketpair()
+        self._selector.register(awake, selectors.EVENT_READ)
+        self._server, self._awake = server, awake
+        self.relay = Relay(server.getsockname()[1], self._token)
+        self._thread = threading.Thread(target=self._run, name="sparkbeam-output", daemon=True)
+        self._thread.start()
+
+    def died(self) -> list[str]:
+        """At which steps workers were that have ended within a task, in the order of their ends."""
+        return list(dict.fromkeys(self._died))
+
+    def close(self) -> None:
+        """Writes what has arrived, then stops."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._waker.send(b"x")
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            ready = self._selector.select(0 if self._closed.is_set() else None)
+            if self._closed.is_set() and not ready:
+                break
+            for key, _ in ready:
+                self._serve(key.fileobj, key.data)
+        for key in list(self._selector.get_map().values()):
+            self._forget(key.fileobj)
+        self._selector.close()
+        self._waker.close()
+
+    def _serve(self, readable: Any, worker: "_Worker | None") -> None:
+        if readable is self._server:
+            with contextlib.suppress(OSError):
+                connection, _ = self._server.accept()
+                connection.setblocking(False)
+                self._selector.register(connection, selectors.EVENT_READ, _Worker(self._token))
+            return
+        if readable is self._awake:
+            self._awake.recv(16)
+            return
+        assert worker is not None
+        try:
+            received = readable.recv(_RECEIVE)
+            worker.take(received)
+        except Exception:  # Anyone may connect and send anything.
+            received = b""
+        if not received:
+            if worker.at and not self._closed.is_set():
+                self._died.append(worker.at)
+            self._forget(readable)
+
+    def _forget(self, connection: Any) -> None:
+        self._selector.unregister(connection)
+        connection.close()
+
+
+class _Worker:
+    """What is known of the worker at the other end of a connection."""
+
+    def __init__(self, token: str) -> None:
+        self.at = ""
+        self._token = token
+        self._trusted = False
+        self._received = bytearray()
+
+    def take(self, received: bytes) -> None:
+        """Takes in bytes.
+
+        Raises:
+            Exception: of whatever type, if they are not a worker's of the run.
+        """
+        self._received += received
+        *messages, rest = self._received.split(b"\n")
+        self._received = bytearray(rest)
+        for message in messages:
+            content = json.loads(message)
+            if self._trusted:
+                self._hear(*content)
+            elif hmac.compare_digest(str(content[0]).encode(), self._token.encode()):
+                self._trusted = True
+            else:
+                raise ValueError("wrong token")
+        if not self._trusted and len(self._received) > _LONGEST_GREETING:
+            raise ValueError("no greeting")
+
+    def _hear(self, kind: str, *content: str) -> None:
+        if kind == AT:
+            (self.at,) = content
+        elif kind == IDLE:
+            self.at = ""
+        else:
+            _, text = content
+            write(kind, text)

@@ -1,0 +1,43 @@
+"""Labels do not tell in which cell of a notebook a step was written."""
+
+import apache_beam as beam
+import pytest
+
+from sparkbeam.plan.labels import rename, without_cells
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("[3]: Map(<lambda at 2374382.py:1>)", "Map(<lambda>)"),
+        ("Map(<lambda at <ipython-input-3-ab12>:1>)", "Map(<lambda>)"),
+        ("Map(<lambda at ipython-input-3-1234.py:7>)", "Map(<lambda>)"),
+        ("Map(<lambda at command-12-34:7>)", "Map(<lambda>)"),
+        ("[3]: Total/[4]: Filter(<lambda at 12.py:1>)/ParDo", "Total/Filter(<lambda>)/ParDo"),
+        ("Map(<lambda at program.py:12>)", "Map(<lambda at program.py:12>)"),
+        ("Read [all]", "Read [all]"),
+    ],
+)
+def test_a_label_has_no_cell(label: str, expected: str) -> None:
+    assert without_cells(label) == expected
+
+
+def labels(cells: tuple[int, int]) -> list[str]:
+    """Those of a pipeline whose steps were written in two cells of a notebook."""
+    pipeline = beam.Pipeline()
+    numbers = pipeline | "Numbers" >> beam.Create([1])
+    for cell in cells:
+        numbers = numbers | f"[{cell}]: Map(<lambda at {cell}99.py:1>)" >> beam.Map(str)
+    proto = pipeline.to_runner_api()
+    rename(proto)
+    named = {id: proto.components.transforms[id].unique_name for id in proto.components.transforms}
+    return [named[id] for id in sorted(named) if "lambda>" in named[id]]
+
+
+def test_steps_of_one_name_are_numbered_as_they_were_applied() -> None:
+    found = labels((3, 4))
+    assert sorted(found) == ["Map(<lambda>)", "Map(<lambda>)_2"]
+
+
+def test_cells_that_run_again_make_the_same_labels() -> None:
+    assert labels((3, 4)) == labels((12, 8))
