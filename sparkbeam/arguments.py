@@ -5,7 +5,7 @@ that says which argument it is, what was given, and what may be given instead.
 """
 
 import errno
-import math
+import numbers
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -75,13 +75,13 @@ def whole_number(name: str, value: object, *, least: int, most: int) -> int:
     return value
 
 
-def duration(name: str, value: object, unit: str, *, most: float) -> float:
+def duration(name: str, value: Any, unit: str, *, most: float) -> float:
     """A time span that is neither negative nor endless nor none."""
-    given = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-    if not 0 <= given <= most:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= most:
         remedy = f"it is a number of {unit}, such as 60, of at least 0 and at most {most:g}"
         raise _wrong(name, shown(value), "is no such time", remedy)
-    return given
+    return float(value)
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:

@@ -112,7 +112,8 @@ class SparkRunner(PipelineRunner):
         Raises:
             ConfigurationError: an option or the environment cannot work.
         """
-        return self._session or sessions.obtain(spark_options.checked(options))
+        with interruptible():
+            return self._session or sessions.obtain(spark_options.checked(options))
 
     def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
         """Tells how the pipeline would run; neither user code nor a Spark job is executed.

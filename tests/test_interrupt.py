@@ -58,6 +58,7 @@ NO_WAIT = """
     result = pipeline.run()
     while not Path(sign_of).exists():
         time.sleep(0.1)
+    print(result.state)
 """
 
 
@@ -121,9 +122,9 @@ def test_who_catches_it_finds_the_pipeline_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_wait_ends_its_pipeline_and_says_so(tmp_path: Path) -> None:
-    code, _, lines = Program(tmp_path, NO_WAIT).end()
-    assert code == 0
-    assert "call wait_until_finish()" in lines[-1]
+    code, out, lines = Program(tmp_path, NO_WAIT).end()
+    assert (code, out) == (0, "RUNNING\n")
+    assert "call wait_until_finish()" in lines[-1], lines
 
 
 def test_the_handler_of_a_program_is_its_own() -> None:

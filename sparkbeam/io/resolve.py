@@ -1,6 +1,7 @@
 """What the transforms have to ask Spark about while the pipeline is being built."""
 
 import contextlib
+import numbers
 import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -64,7 +65,7 @@ def _option(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     given = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if isinstance(given, (str, int, float)):
+    if isinstance(given, (str, numbers.Number)):
         with contextlib.suppress(ValueError):  # A surrogate on its own, a number without an end.
             found = str(given)
             found.encode()
