@@ -98,7 +98,8 @@ class SparkPipelineResult(PipelineResult):
         self._cancel(LEAVE_SECONDS)
 
     def _leave(self) -> None:
-        if not self._ended.is_set():
+        # Where it is cancelled already, somebody has waited for its end as long as is of use.
+        if not self._ended.is_set() and self._state != PipelineState.CANCELLING:
             _logger.warning(
                 "The program ends before its pipeline, which is cancelled: "
                 "call wait_until_finish() to have its results."
