@@ -182,7 +182,7 @@ def many_windows(pipeline: beam.Pipeline, megabytes: int) -> None:
         | beam.WindowInto(FixedWindows(1))
         | beam.GroupByKey()
         | "Count" >> beam.Map(lambda group: len(list(group[1])))
-        | beam.WindowInto(GlobalWindows())
+        | "Global" >> beam.WindowInto(GlobalWindows())
     )
     _ = made | beam.CombineGlobally(sum) | check("windows", 50 * part)
 
