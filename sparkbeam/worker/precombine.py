@@ -24,8 +24,8 @@ from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter
 from sparkbeam.worker.failure import StepFailed, UserCodeFailed
 from sparkbeam.worker.keys import KeyNames
 from sparkbeam.worker.operations import SinkOperation, windowing_of
-from sparkbeam.worker.rounding import coded_end
-from sparkbeam.worker.sinks import combine_stamps
+from sparkbeam.worker.rounding import coded_end, coded_span
+from sparkbeam.worker.sinks import combine_stamps, in_session
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.tables import all_immutable
 
@@ -98,7 +98,7 @@ def _merged_sessions(
     by_key: defaultdict[Hashable, list[tuple[int, int, _Table]]] = defaultdict(list)
     for window, table in tables:
         assert window is not None
-        start, end = window.start.micros, window.end.micros
+        start, end = coded_span(window)
         for name in table.accumulators:
             by_key[name].append((start, end, table))
     merged: defaultdict[tuple[int, int], _Table] = defaultdict(_Table)
@@ -127,7 +127,7 @@ def _overlapping(
     first, last = sessions[0][:2]
     some: list[_Table] = []
     for start, end, table in sessions:
-        if start >= last:
+        if not in_session(start, first, last):
             yield first, last, some
             first, last, some = start, end, []
         last = max(last, end)

@@ -9,6 +9,7 @@ for module in (
     "runners.common_test",
     "runners.direct.sdf_direct_runner_test",
     "testing.synthetic_pipeline_test",
+    "testing.test_stream_test",
     "testing.util_test",
     "typehints.row_type_test",
     "typehints.tagged_output_typehints_test",
