@@ -277,7 +277,9 @@ class StreamingExecution:
         rows = rows.mapInArrow(TickLayer(first), DDL)
         for source in spark_sources(self._topology.plan):
             sessions.fix_partitions(self._session, len(self._shards))
-            rows = rows.unionAll(source_rows(self._session, source, first, len(self._shards)))
+            rows = rows.unionAll(
+                source_rows(self._session, source, first, len(self._shards), self._checkpoint)
+            )
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows

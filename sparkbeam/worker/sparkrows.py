@@ -34,15 +34,19 @@ class RowReader:
     Args:
         spec: of the source.
         partitioned: the rows come with their partitions.
+        time: the timestamp of all rows, in place of theirs.
 
     Attributes:
         newest: the latest timestamp of each partition, in microseconds; all rows of a source
             that has none are in the partition ``""``.
     """
 
-    def __init__(self, spec: ReadSpec, *, partitioned: bool = False) -> None:
+    def __init__(
+        self, spec: ReadSpec, *, partitioned: bool = False, time: int | None = None
+    ) -> None:
         self._spec = spec
         self._partitioned = partitioned
+        self._time = time
         coder = coders.WindowedValueCoder(pickler.loads(spec.coder), coders.GlobalWindowCoder())
         self._encode = coder.get_impl().encode_to_stream
         self._encode_block = BlockCoder(coder).encode
@@ -62,6 +66,8 @@ class RowReader:
         *columns, times = batch.columns[:-1] if self._partitioned else batch.columns
         if not batch.num_rows:
             return
+        if self._time is not None:
+            times = pa.repeat(pa.scalar(self._time, pa.int64()), batch.num_rows)
         if times.null_count:
             raise ValueError(f"the timestamp column '{self._spec.timestamp_column}' has a null")
         # Towards zero, as Beam's coders do.

@@ -16,6 +16,7 @@ from apache_beam.utils.timestamp import Duration
 from in_process import MachineClock, Spark, StreamingRunner
 
 from sparkbeam.streaming.clock import Clock
+from sparkbeam.streaming.spark_sources import TickTime
 
 HOUR = 3600
 
@@ -86,3 +87,12 @@ def test_a_small_step_back_is_no_word_worth(
     last = machine() + 900_000
     assert Clock().after(last) == last
     assert not caplog.records
+
+
+def test_rows_without_a_time_have_that_of_the_tick(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    tick = {"number": 4, "time": 1_800_000_000_000_000, "event": 0, "watermarks": {}}
+    (tmp_path / "offsets/3").write_text(f"v1\n{{}}\n{json.dumps(tick)}\n5")
+    time = TickTime(str(tmp_path))
+    assert time(3) == 1_800_000_000_000_000
+    assert time(4) is None

@@ -30,9 +30,10 @@ def draw_alike(*what: object) -> None:
         numpy_random.seed(zlib.crc32(text.encode()))
 
 
-def batch_number() -> int:
-    """The number of the micro-batch that Spark runs this task for; 0 outside of Spark."""
+def batch_number() -> int | None:
+    """The number of the micro-batch that Spark runs this task for; None outside of Spark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return int(context.getLocalProperty(_BATCH) or 0) if context is not None else 0
+    number = context.getLocalProperty(_BATCH) if context is not None else None
+    return None if number is None else int(number)

@@ -6,7 +6,7 @@ others run shard by shard, each over the state of its own.
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -283,7 +283,12 @@ class SourceTurn(Turn):
         super().__init__(task, None, None)
 
     def read(
-        self, label: str, spec: ReadSpec, tag: int, batches: Iterable[pa.RecordBatch]
+        self,
+        label: str,
+        spec: ReadSpec,
+        tag: int,
+        batches: Iterable[pa.RecordBatch],
+        time: Callable[[int], int | None] | None = None,
     ) -> Iterator[Message]:
         """Processes rows of one of Spark's sources.
 
@@ -292,6 +297,7 @@ class SourceTurn(Turn):
             spec: of the source.
             tag: of the port that the rows belong to.
             batches: see :meth:`~sparkbeam.worker.sparkrows.RowReader.blocks`.
+            time: tells the timestamp of all rows of a micro-batch; None if they have their own.
 
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
@@ -307,11 +313,12 @@ class SourceTurn(Turn):
         try:
             self._start_stages()
             self._label = label
-            reader = RowReader(spec, partitioned=spec.is_partitioned)
-            self._router.begin(0)
             batch = batch_number()
+            stamp = time(batch) if time is not None and batch is not None else None
+            reader = RowReader(spec, partitioned=spec.is_partitioned, time=stamp)
+            self._router.begin(0)
             for number, blocks in enumerate(_portions(reader, batches)):
-                self._process(tag, blocks, reader, (batch, number))
+                self._process(tag, blocks, reader, (batch or 0, number))
                 self._label = label
                 yield from self._taken()
         except Exception as error:

@@ -5,7 +5,7 @@ of Beam is imported before there are rows, and a task travels as bytes.
 """
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,16 +43,24 @@ class RowsLayer:
         label: of the transform that reads the source.
         spec: of the source.
         tag: of the port that the rows belong to.
+        time: tells the timestamp of all rows of a micro-batch; None if they have their own.
     """
 
-    def __init__(self, task: "LayerTask", label: str, spec: "ReadSpec", tag: int) -> None:
-        self._task = pickle.dumps((task, label, spec, tag))
+    def __init__(
+        self,
+        task: "LayerTask",
+        label: str,
+        spec: "ReadSpec",
+        tag: int,
+        time: Callable[[int], int | None] | None = None,
+    ) -> None:
+        self._task = pickle.dumps((task, label, spec, tag, time))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
 
-        task, label, spec, tag = pickle.loads(self._task)
-        yield from _batches(SourceTurn(task).read(label, spec, tag, batches))
+        task, label, spec, tag, time = pickle.loads(self._task)
+        yield from _batches(SourceTurn(task).read(label, spec, tag, batches, time))
 
 
 def _batches(rows: Iterator[Message]) -> Iterator[pa.RecordBatch]:
