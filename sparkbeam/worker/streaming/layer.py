@@ -303,10 +303,15 @@ class SourceTurn(Turn):
             RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
         """
         with output.caught(self._task.output, self._task.reports.redaction):
-            yield from self._read(label, spec, tag, batches)
+            yield from self._read(label, spec, tag, batches, time)
 
     def _read(
-        self, label: str, spec: ReadSpec, tag: int, batches: Iterable[pa.RecordBatch]
+        self,
+        label: str,
+        spec: ReadSpec,
+        tag: int,
+        batches: Iterable[pa.RecordBatch],
+        time: Callable[[int], int | None] | None,
     ) -> Iterator[Message]:
         settle()
         self._task.environment.enter()
