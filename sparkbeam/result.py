@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from html import escape
 
 from apache_beam.metrics.metric import MetricResults
@@ -104,7 +105,9 @@ class SparkPipelineResult(PipelineResult):
                 "The program ends before its pipeline, which is cancelled: "
                 "call wait_until_finish() to have its results."
             )
-            self._interrupt()
+            # The session may have gone before.
+            with suppress(Exception):
+                self._interrupt()
 
     def _cancel(self, seconds: float) -> str:
         """Cancels; waits so long for the end at most."""

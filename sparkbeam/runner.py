@@ -263,13 +263,18 @@ class SparkRunner(PipelineRunner):
             reports: list[TaskReport] = []
             error: Exception | None = None
             try:
-                cancellation.cover()
-                reports = execute()
+                try:
+                    cancellation.cover()
+                    reports = execute()
+                except Exception as raised:
+                    error = explained(raised, failures, deaths)
+                monitor.close(reports if error is None else None)
+                _warn(reports)
             except Exception as raised:
-                error = explained(raised, failures, deaths)
-            monitor.close(reports if error is None else None)
-            _warn(reports)
-            result.finish(_infos(reports), error)
+                # A warning may be an error here; whoever waits for the run has to hear of it.
+                error = error or raised
+            finally:
+                result.finish(_infos(reports), error)
 
         threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
         return result

@@ -1,5 +1,6 @@
 """What is collected from a Spark that has lost a thread."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def test_a_pipeline_whose_results_nobody_serves_fails(
 
     def work(element: Any) -> None:
         started.touch()
-        until(go_on.exists)
+        while not go_on.exists():
+            time.sleep(0.05)
 
     p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(["--streaming"] if streaming else []))
     _ = p | beam.Create([1]) | beam.Map(work)

@@ -56,9 +56,9 @@ def test_a_secret_in_the_users_own_exception_does_not_reach_spark(
 
     seen: list[str] = []
 
-    def explained(error: Exception, reports: Any) -> Exception:
+    def explained(error: Exception, *rest: Any) -> Exception:
         seen.append(str(error))
-        return failures.explained(error, reports)
+        return failures.explained(error, *rest)
 
     monkeypatch.setattr(runner, "explained", explained)
     pipeline = beam.Pipeline(SparkRunner(spark))
