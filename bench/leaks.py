@@ -40,7 +40,7 @@ LEFT = ("processes", "threads", "open files", "temporary files", "persisted")
 class Running(beam.DoFn):
     """Numbers the elements of a key."""
 
-    COUNT = CombiningValueStateSpec("count", VarIntCoder(), sum)
+    COUNT = CombiningValueStateSpec("count", sum)
 
     def process(
         self, pair: tuple[int, int], count: Any = beam.DoFn.StateParam(COUNT)
