@@ -1,4 +1,4 @@
-"""Pipelines leave nothing behind in their session: the leak benchmark, at a tenth of its size."""
+"""Pipelines leave nothing behind in their session: a short form of the leak benchmark."""
 
 import importlib.util
 import sys
@@ -28,8 +28,9 @@ def leaks() -> Any:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts processes and files of Linux")
 def test_pipelines_leave_no_process_thread_file_or_dataframe(leaks: ModuleType, spark: Any) -> None:
-    leaks.run(spark, 0, 10)
+    kinds = len(leaks.KINDS)
+    leaks.run(spark, 0, kinds)
     before = leaks.counted(spark)
-    leaks.run(spark, 10, 20)
+    leaks.run(spark, kinds, 2 * kinds)
     after = leaks.settled(spark, before)
     assert {name: after[name] for name in leaks.LEFT if after[name] > before[name]} == {}
