@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -110,17 +110,15 @@ def big_side_input(pipeline: beam.Pipeline, megabytes: int) -> None:
     )
 
 
-@dataclass
-class Picture:
-    """A class of a user's."""
-
-    pixels: bytes
-
-
 def large_value(number: int) -> Any:
     """An array, a dict, a Row or an object of 1 MiB."""
     data = bytes(MB)
-    kinds = (np.zeros(MB, np.uint8), {"data": data}, beam.Row(data=data), Picture(data))
+    kinds = (
+        np.zeros(MB, np.uint8),
+        {"data": data},
+        beam.Row(data=data),
+        SimpleNamespace(data=data),
+    )
     return kinds[number % len(kinds)]
 
 
@@ -131,8 +129,6 @@ def length(value: Any) -> int:
             return int(value.nbytes)
         case dict():
             return len(value["data"])
-        case Picture():
-            return len(value.pixels)
     return len(value.data)
 
 
