@@ -103,7 +103,10 @@ def test_a_stream_writes_its_results_and_nothing_else(
 
 
 def test_log_elements_is_seen(written: list[tuple[list[str], list[str]]]) -> None:
-    assert written[3] == (["printed a"], ["INFO:Log:apache_beam.transforms.util:logged a"])
+    assert written[3] == (
+        ["printed a"],
+        ["INFO:Log/ParDo(_LoggingFn):apache_beam.transforms.util:logged a"],
+    )
 
 
 def test_a_worker_that_dies_names_the_step(written: list[tuple[list[str], list[str]]]) -> None:
