@@ -247,7 +247,7 @@ def test_a_checkpoint_location_that_cannot_be_read_is_named(
     Path("a file").touch()
     drained = CliRunner().invoke(main, ["drain", location])
     assert drained.exit_code == 2
-    assert drained.output.startswith("Error: The checkpoint location")
+    assert "Error: The checkpoint location" in drained.output
     assert f"{location} cannot be read" in drained.output
     p = pipeline(StreamingRunner(), location)
     _ = p | beam.Create([1])
