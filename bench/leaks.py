@@ -12,7 +12,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -123,12 +123,12 @@ def counted(spark: Any) -> dict[str, int]:
     }
 
 
-def settled(spark: Any, before: dict[str, int]) -> dict[str, int]:
-    """What there is when nothing is more than before, or after :data:`WAIT_SECONDS`."""
+def settled(spark: Any, before: dict[str, int], names: Sequence[str] = LEFT) -> dict[str, int]:
+    """What there is when nothing of ``names`` is more, or after :data:`WAIT_SECONDS`."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         now = counted(spark)
-        if all(now[name] <= before[name] for name in LEFT) or time.monotonic() > deadline:
+        if all(now[name] <= before[name] for name in names) or time.monotonic() > deadline:
             return now
         time.sleep(1)
 

@@ -184,10 +184,13 @@ class Turn(ABC):
         for row in in_order(rows):
             yield from self._take(row)
         try:
+            # What a stage has kept back goes to the next ones as it starts.
+            self._inbox = self._arrived(0)
             self._start_stages()
             count = len(self._tick.rounds) if self._tick is not None else 0
             for number in range(max([1, count, *(late + 1 for late in self._data)])):
-                self._inbox = self._arrived(number)
+                if number:
+                    self._inbox = self._arrived(number)
                 self._router.begin(number)
                 for run in self._round(number):
                     self._begin(run, self._tick.number if self._tick is not None else 0, number)
