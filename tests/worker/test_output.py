@@ -46,8 +46,14 @@ def test_lines_reach_a_driver_on_the_same_machine_at_once(
         print("two", end="")
         assert not output.taken()
     OUTLET.open(None)
-    listener.close()
-    assert capsys.readouterr().out == "one\ntwo\n"
+    heard: list[str] = []
+
+    def has_heard_all() -> bool:
+        heard.append(capsys.readouterr().out)
+        return "".join(heard).count("\n") == 2
+
+    until(has_heard_all)
+    assert "".join(heard) == "one\ntwo\n"
     assert own.getvalue() == ""
 
 
