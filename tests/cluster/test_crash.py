@@ -12,13 +12,13 @@ from standalone import Cluster
 from watching import Watching
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Path) -> None:
     cluster.ensure_workers(2)
     kills = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
     with (
         Killing(
-            "chained", tmp_path, cluster.options(), events=1600, rate=400, seconds=280
+            "chained", tmp_path, cluster.options(), events=1600, rate=400, seconds=560
         ) as program,
         Watching(program.output) as reader,
     ):
