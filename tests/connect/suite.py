@@ -26,7 +26,6 @@ from test_model import (  # noqa: F401 - collected here.
     test_an_element_waits_for_the_window_of_its_side_input,
     test_timers_in_processing_time_follow_the_clock,
 )
-from test_session import test_a_query_runs_in_the_session_of_its_user  # noqa: F401 - collected.
 from third import ALL, CHOSEN
 from waiting import until
 
