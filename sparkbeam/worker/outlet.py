@@ -112,8 +112,9 @@ class Outlet:
         self._seen: Counter[str] = Counter()
 
     def open(self, relay: Relay | None) -> None:
-        """Called when a task begins."""
+        """Called when a task begins; what nobody took of an earlier one is not told as its own."""
         with self._lock:
+            self._forget()
             if relay != self._relay or self._connection is None:
                 self._disconnect()
                 self._relay = relay
@@ -153,8 +154,11 @@ class Outlet:
         """What is to travel with the task's report, once."""
         with self._lock:
             written = Written.of(self._lines, self._more)
-            self._lines, self._more, self._seen = [], Counter(), Counter()
+            self._forget()
         return written
+
+    def _forget(self) -> None:
+        self._lines, self._more, self._seen = [], Counter(), Counter()
 
     def _send(self, *message: str) -> bool:
         if self._connection is None:

@@ -39,22 +39,29 @@ def listener() -> Iterator[OutputListener]:
 
 
 def test_lines_reach_a_driver_on_the_same_machine_at_once(
-    monkeypatch: pytest.MonkeyPatch, listener: OutputListener, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, listener: OutputListener
 ) -> None:
+    heard: list[tuple[str, str]] = []
+    # Worker and driver share the standard streams here.
+    monkeypatch.setattr("sparkbeam.progress.output.write", lambda *written: heard.append(written))
     with in_worker(monkeypatch, OutputSpec(relay=listener.relay)) as own:
         print("one")
+        until(lambda: heard == [(STDOUT, "one")])
         print("two", end="")
         assert not output.taken()
     OUTLET.open(None)
-    heard: list[str] = []
-
-    def has_heard_all() -> bool:
-        heard.append(capsys.readouterr().out)
-        return "".join(heard).count("\n") == 2
-
-    until(has_heard_all)
-    assert "".join(heard) == "one\ntwo\n"
+    until(lambda: heard == [(STDOUT, "one"), (STDOUT, "two")])
     assert own.getvalue() == ""
+
+
+def test_what_an_earlier_task_has_left_is_not_told_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for text in ("one", "two"):
+        with in_worker(monkeypatch, OutputSpec()):
+            print(text)
+            written = output.taken() if text == "two" else None
+    assert written == Written((Line(STDOUT, "-", "two"),))
 
 
 def test_without_such_a_driver_they_travel_with_the_report(
