@@ -3,9 +3,11 @@
 import logging
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import quick_start
 
 from sparkbeam import session as sessions
 from sparkbeam.options import SparkBeamOptions
@@ -17,6 +19,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run all of Beam's tests on Spark, not a part of them",
     )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.cache is not None and not session.config.option.collectonly:
+        quick_start.prepare(Path(session.config.cache.mkdir("jvm")))
 
 
 @pytest.fixture(scope="session")
