@@ -22,8 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if session.config.cache is not None and not session.config.option.collectonly:
-        quick_start.prepare(Path(session.config.cache.mkdir("jvm")))
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not session.config.option.collectonly:
+        quick_start.prepare(Path(cache.mkdir("jvm")))
 
 
 @pytest.fixture(scope="session")
