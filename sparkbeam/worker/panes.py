@@ -14,6 +14,7 @@ from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -58,13 +59,50 @@ class Panes:
         ]
 
     def _fired(self, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-        """As the driver's ``process_entire_key``, which cannot fire in processing time."""
-        state, driver = _State(), self._driver
+        """As the driver's ``process_entire_key``, with two things that it has not.
+
+        It cannot fire in processing time, and loses what no trigger lets out.
+        """
+        state = _State()
+        put_out = set()
+        for pane in self._asked_for(state, elements):
+            put_out.update(pane.windows)
+            yield pane
+        for window in trigger.MergeableStateAdapter(state).known_windows():
+            # All elements of a window are there before its first pane.
+            if window not in put_out:
+                yield last_pane(self._driver, state, window, MAX_TIMESTAMP)
+
+    def _asked_for(self, state: "_State", elements: list[WindowedValue]) -> Iterator[WindowedValue]:
+        """The panes that the trigger asks for."""
+        driver = self._driver
         yield from driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP)
         while state.timers:
             due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
             for window, (name, domain, fire_time, _) in due:
                 yield from driver.process_timer(window, name, domain, fire_time, state)
+
+
+def last_pane(
+    driver: trigger.GeneralTriggerDriver,
+    state: trigger.UnmergedState,
+    window: BoundedWindow,
+    watermark: Timestamp,
+) -> WindowedValue:
+    """What is kept of a window, as its last pane.
+
+    In Beam's model all that is buffered comes out when a window expires, whatever the trigger.
+    The trigger driver never does that.
+
+    Args:
+        driver: which makes panes.
+        state: all windows that it sees.
+        window: what to close.
+        watermark: at which it expires.
+    """
+    merged = trigger.MergeableStateAdapter(state)
+    pane: WindowedValue = driver._output(window, True, merged, watermark, True)
+    return pane
 
 
 class _State(trigger.InMemoryUnmergedState):

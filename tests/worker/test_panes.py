@@ -69,21 +69,33 @@ def described(panes: Any) -> list[Any]:
     )
 
 
+def windowed(window_fn: WindowFn, count: int) -> list[WindowedValue]:
+    """Numbers at times of a minute, in no order."""
+    elements = []
+    for number in range(count):
+        time = Timestamp(number * 7919 % 60)
+        windows = tuple(window_fn.assign(WindowFn.AssignContext(time, element=number)))
+        elements.append(WindowedValue(number, time, windows))
+    return elements
+
+
 @pytest.mark.parametrize("count", [1, 5, 200])
 @pytest.mark.parametrize("trigger_fn", TRIGGERS, ids=str)
 @pytest.mark.parametrize("window_fn", WINDOW_FNS, ids=lambda fn: type(fn).__name__)
 @pytest.mark.parametrize(
     "mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING], ids=["disc", "acc"]
 )
-def test_panes_are_those_of_beams_driver(
+def test_panes_are_those_of_beams_driver_and_a_last_one_of_windows_without(
     window_fn: WindowFn, trigger_fn: Any, mode: Any, count: int
 ) -> None:
     for stamp in STAMPS:
         windowing = Windowing(window_fn, trigger_fn, mode, stamp, allowed_lateness=100)
-        elements = []
-        for number in range(count):
-            time = Timestamp(number * 7919 % 60)
-            windows = tuple(window_fn.assign(WindowFn.AssignContext(time, element=number)))
-            elements.append(WindowedValue(number, time, windows))
-        expected = described(one_by_one(windowing, elements))
-        assert described(Panes(windowing).of(elements)) == expected
+        elements = windowed(window_fn, count)
+        expected = one_by_one(windowing, elements)
+        with_panes = {pane.windows for pane in expected}
+        found = list(Panes(windowing).of(elements))
+        asked_for = [pane for pane in found if pane.windows in with_panes]
+        assert described(asked_for) == described(expected)
+        rest = [pane for pane in found if pane.windows not in with_panes]
+        assert all(pane.pane_info.is_first and pane.pane_info.is_last for pane in rest)
+        assert {number for pane in found for number in pane.value} == set(range(count))

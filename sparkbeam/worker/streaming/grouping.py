@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.cells import KeyCells
+from sparkbeam.worker.panes import last_pane
 from sparkbeam.worker.rounding import coded
 from sparkbeam.worker.rows import COUNT_CELL, Row
 from sparkbeam.worker.streaming.lateness import Lateness, expiry_of
@@ -122,6 +123,7 @@ class TriggerGrouping(Grouping):
         self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
         self._is_merging = windowing.windowfn.is_merging()
         self._are_sessions = type(windowing.windowfn) is Sessions
+        self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
         self._parts = Parts(
             coder.wrapped_value_coder.value_coder().get_impl(),
             coder.window_coder.get_impl(),
@@ -167,12 +169,13 @@ class TriggerGrouping(Grouping):
         moment = self._moment
         windows = {window for element in elements for window in element.windows}
         with state.seeing(self._reached(state, windows)):
-            yield from self._driver.process_elements(
+            panes = self._driver.process_elements(
                 state,
                 elements,
                 Timestamp(micros=moment.output_watermark),
                 Timestamp(micros=moment.input_watermark),
             )
+            yield from self._noted(state, panes)
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         """The windows of a key that those of new elements may merge with."""
@@ -184,11 +187,11 @@ class TriggerGrouping(Grouping):
         while (due := state.record.pop_due(domain, limit)) is not None:
             fire, timer_id, payload = due
             if timer_id == EXPIRY:
-                state.expire(self._expires, fire)
+                yield from self._closed(state, fire)
             elif (window := state.window_of(payload[0])) is not None:
                 window_id, name, _ = payload
                 with state.seeing([window]):
-                    yield from self._driver.process_timer(
+                    panes = self._driver.process_timer(
                         window_id,
                         name,
                         DOMAIN_NAMES[domain],
@@ -196,3 +199,20 @@ class TriggerGrouping(Grouping):
                         state,
                         Timestamp(micros=self._moment.input_watermark),
                     )
+                    yield from self._noted(state, panes)
+
+    def _noted(
+        self, state: TriggerState, panes: Iterable[WindowedValue]
+    ) -> Iterator[WindowedValue]:
+        """Notes what is kept although it has come out."""
+        for pane in panes:
+            if self._accumulates:
+                state.has_put_out(pane.windows[0])
+            yield pane
+
+    def _closed(self, state: TriggerState, watermark: int) -> Iterator[WindowedValue]:
+        """Last panes: what no trigger has let out of a window comes out when that expires."""
+        for window in state.expired(self._expires, watermark):
+            if state.is_waiting(window):
+                with state.seeing([window]):
+                    yield last_pane(self._driver, state, window, Timestamp(micros=watermark))

@@ -25,6 +25,9 @@ EXPIRY = b"expiry"
 """The timer that tells that the time of a window is over."""
 
 _STATE = b"state"
+_PUT_OUT = "sparkbeam/put out"
+"""Marks values that are kept for the next pane and have been in the one before."""
+
 _DOMAINS = {TimeDomain.WATERMARK: EVENT_TIME, TimeDomain.REAL_TIME: PROCESSING_TIME}
 
 DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
@@ -99,16 +102,18 @@ class TriggerState(trigger.UnmergedState):
             for tag, value in by_tag.items()
         )
         self.record.set(_STATE, (windows, values))
-        self._set_expiry(min(map(expires, self._window_ids), default=MAX_MICROS + 1))
+        if self._window_ids:
+            self._set_expiry(min(map(expires, self._window_ids)))
 
     def _encode(self, window: BoundedWindow) -> bytes:
         return self._encoded.get(window) or self._parts.encode_window(window)
 
     def _set_expiry(self, expiry: int) -> None:
-        if expiry <= MAX_MICROS:
-            current = self.record.timer(EXPIRY)
-            if current is None or current[0] != expiry:
-                self.record.set_timer(EXPIRY, EVENT_TIME, expiry, None, None)
+        # A window that never expires closes with the end of time.
+        fire = min(expiry, MAX_MICROS)
+        current = self.record.timer(EXPIRY)
+        if current is None or current[0] != fire:
+            self.record.set_timer(EXPIRY, EVENT_TIME, fire, None, None)
 
     def windows(self) -> list[BoundedWindow]:
         """All windows that there are."""
@@ -157,21 +162,40 @@ class TriggerState(trigger.UnmergedState):
             self._by_id.pop(window_id, None)
         return ids
 
-    def expire(self, expires: Callable[[BoundedWindow], int], watermark: int) -> None:
-        """Forgets the windows whose time is over; sets the timer of the next ones."""
+    def expired(
+        self, expires: Callable[[BoundedWindow], int], watermark: int
+    ) -> Iterator[BoundedWindow]:
+        """The windows whose time is over: each is given, and then forgotten.
+
+        Sets the timer of the next ones.
+        """
         if self._expiries is None:
             # Timers make no windows, and an event-time timer is all that comes here.
-            self._expiries = sorted((expires(w), ids[0]) for w, ids in self._window_ids.items())[
-                ::-1
-            ]
+            self._expiries = sorted(
+                (min(expires(w), MAX_MICROS), ids[0]) for w, ids in self._window_ids.items()
+            )[::-1]
         while self._expiries and self._expiries[-1][0] <= watermark:
             window = self._by_id.get(self._expiries.pop()[1])
             if window is not None:
+                yield window
                 for window_id in self._drop(window):
                     self.clear_state(window_id, None)
         if self._expiries:
             self._set_expiry(self._expiries[-1][0])
         self._changed = True
+
+    def is_waiting(self, window: BoundedWindow) -> bool:
+        """Whether there are values of a window that have been in no pane."""
+        return any(
+            len(self.record.bag(_cell(id))) and _PUT_OUT not in self._values.get(id, ())
+            for id in self._window_ids[window]
+        )
+
+    def has_put_out(self, window: BoundedWindow) -> None:
+        """Notes that all values there are of a window have been in a pane."""
+        for id in self._seen[window]:
+            if len(self.record.bag(_cell(id))):
+                self._values.setdefault(id, {})[_PUT_OUT] = True
 
     # What the trigger driver asks for.
 
@@ -205,6 +229,7 @@ class TriggerState(trigger.UnmergedState):
     def add_state(self, window: int, tag: Any, value: Any) -> None:
         self._changed = True
         if isinstance(tag, trigger._ListStateTag):
+            self._values.get(window, {}).pop(_PUT_OUT, None)
             self._add_value(window, value)
             return
         values = self._values.setdefault(window, {})
