@@ -18,20 +18,26 @@ PARTS = {
     "test_transforms": 5,
     "test_io": 5,
     "test_pipelines": 5,
+    "test_in_process": 16,
 }
-"""Of a file's tests one in so many runs unless all are asked for: they take minutes on Spark."""
+"""Of a file's tests one in so many runs unless all are asked for, which takes minutes."""
 
 
 BEAM_MARKS = (
+    "examples_postcommit",
     "it_postcommit",
     "it_validatesrunner",
     "no_sickbay_batch",
     "no_sickbay_streaming",
     "no_xdist",
+    "sickbay_dataflow",
     "sickbay_direct",
+    "sickbay_flink",
     "uses_dill",
+    "uses_gcp_java_expansion_service",
     "uses_pyarrow",
     "uses_tft",
+    "uses_transformers",
     "xlang_sql_expansion_service",
     "yaml_transforms",
 )
@@ -55,15 +61,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="module", autouse=True)
-def default_runner(request: pytest.FixtureRequest) -> Iterator[None]:
+def default_runner(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Runs each pipeline that names no runner over the one that its module names."""
     runner = getattr(request.module, "RUNNER", RUNNER)
-    if runner != "in_process.StreamingRunner":
+    if not runner.startswith("in_process"):
         request.getfixturevalue("spark")
+    options = f"--runner={runner} --temp_location={tmp_path_factory.mktemp('beam')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StandardOptions, "DEFAULT_RUNNER", runner)
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
-        patch.setattr(TestPipeline, "pytest_test_pipeline_options", f"--runner={runner}")
+        patch.setattr(TestPipeline, "pytest_test_pipeline_options", options)
         yield
 
 

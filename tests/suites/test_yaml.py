@@ -3,10 +3,12 @@
 from beam_suites import suite
 
 for module in (
+    "main_test",
     "programming_guide_test",
     "yaml_combine_test",
     "yaml_io_test",
     "yaml_mapping_test",
+    "yaml_testing_test",
     "yaml_transform_test",
     "yaml_udf_test",
 ):
