@@ -284,9 +284,12 @@ def _par_do(
     if signature is not None:
         kind = StatefulOperation if stateful else DoFnOperation
 
+    def state_for(context: Any) -> UserStateContext:
+        return state.user_state(context, transform.unique_name)
+
     def operation(*parts: Any) -> operations.DoOperation:
         *others, context = parts
-        return kind(*others, state.user_state(context) if stateful else context)
+        return kind(*others, state_for(context) if stateful else context)
 
     if signature is None:
         return bundle_processor._create_pardo_operation(

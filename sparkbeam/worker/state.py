@@ -16,6 +16,7 @@ from apache_beam.transforms.userstate import StateSpec, UserStateContext
 from apache_beam.transforms.window import BoundedWindow
 from sortedcontainers import SortedList
 
+from sparkbeam.worker.failure import StepFailed
 from sparkbeam.worker.sideinputs import SideInputs
 
 
@@ -50,11 +51,14 @@ class StageState(sdk_worker.CachingStateHandler):
             request.transform_id, request.side_input_id, request.window, key, coder
         )
 
-    def user_state(self, context: bundle_processor.FnApiUserStateContext) -> UserStateContext:
+    def user_state(
+        self, context: bundle_processor.FnApiUserStateContext, label: str
+    ) -> UserStateContext:
         """What gives a stateful DoFn its states and timers.
 
         Args:
             context: what does so by requests to this object.
+            label: of the step.
         """
         return context
 
@@ -69,8 +73,12 @@ class BundleState(StageState):
         self._bags: dict[bytes, list[bytes]] = defaultdict(list)
         self._ordered: dict[bytes, SortedList] = {}
 
-    def user_state(self, context: bundle_processor.FnApiUserStateContext) -> UserStateContext:
-        return _StatesByKey(self, context._transform_id, context._key_coder, context._window_coder)
+    def user_state(
+        self, context: bundle_processor.FnApiUserStateContext, label: str
+    ) -> UserStateContext:
+        return _StatesByKey(
+            self, context._transform_id, context._key_coder, context._window_coder, label
+        )
 
     def forget_user_state(self) -> None:
         """Drops the state of all keys, at the end of a bundle."""
@@ -130,10 +138,16 @@ class _StatesByKey(bundle_processor.FnApiUserStateContext):
     """Gives a stateful DoFn Beam's own states; one for each key, which is its encoding."""
 
     def __init__(
-        self, handler: BundleState, transform_id: str, key: coders.Coder, window: coders.Coder
+        self,
+        handler: BundleState,
+        transform_id: str,
+        key: coders.Coder,
+        window: coders.Coder,
+        label: str,
     ) -> None:
         super().__init__(handler, transform_id, key, window)
         self._encode_key = key.get_impl().encode_nested
+        self._label = label
         self._key: Any = _NO_KEY
         self._encoded = b""
 
@@ -146,12 +160,29 @@ class _StatesByKey(bundle_processor.FnApiUserStateContext):
             state = self._all_states[at] = self._create_state(spec, key, window)
         return state
 
+    def commit(self) -> None:
+        commit_each(self._label, ((at[0], state) for at, state in self._all_states.items()))
+
     def reset(self) -> None:
         super().reset()
         self._key = _NO_KEY
 
 
 _NO_KEY = object()
+
+
+def commit_each(label: str, states: Iterable[tuple[str, Any]]) -> None:
+    """Writes the states of a step, each with its name, at the end of a bundle.
+
+    Raises:
+        StepFailed: a state cannot be encoded.
+    """
+    for name, state in states:
+        try:
+            state.commit()
+        except Exception as error:
+            problem = f"the coder of its state '{name}' cannot encode what is in it"
+            raise StepFailed(label, problem) from error
 
 
 class Done:

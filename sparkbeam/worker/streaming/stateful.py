@@ -46,7 +46,7 @@ class LayerState(StageState):
         self.decode_window: Callable[[bytes], BoundedWindow]
         self._last: tuple[bytes, int] | None = None
 
-    def user_state(self, context: bundle_processor.FnApiUserStateContext) -> UserState:
+    def user_state(self, context: bundle_processor.FnApiUserStateContext, label: str) -> UserState:
         return UserState(
             self,
             context._transform_id,
@@ -54,6 +54,7 @@ class LayerState(StageState):
             context._window_coder,
             self._record,
             self.remember,
+            label,
         )
 
     # Ordered lists are Beam's own, and ask for ranges of them.

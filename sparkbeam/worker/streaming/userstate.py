@@ -17,7 +17,7 @@ from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.identity import steady
 from sparkbeam.worker.sinks import window_key
-from sparkbeam.worker.state import DONE, Done
+from sparkbeam.worker.state import DONE, Done, commit_each
 from sparkbeam.worker.streaming.records import Record
 from sparkbeam.worker.tables import immutable_size
 
@@ -38,6 +38,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         key_coder, window_coder: of its input.
         record: finds the record of an encoded key.
         remember: see :data:`Remember`.
+        label: of the step.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class UserState(bundle_processor.FnApiUserStateContext):
         window_coder: coders.Coder,
         record: Callable[[bytes], Record],
         remember: Remember,
+        label: str,
     ) -> None:
         super().__init__(handler, transform_id, key_coder, window_coder)
         self._encode_key = key_coder.get_impl().encode_nested
         self._encode_window = window_coder.get_impl().encode
         self._record = record
         self._remember = remember
+        self._label = label
         self._key: Any = _NOTHING
         self._encoded = b""
         self._windows: dict[BoundedWindow, _Window] = {}
@@ -107,8 +110,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
 
     def commit(self) -> None:
         for window in self._windows.values():
-            for state in window.states.values():
-                state.commit()
+            commit_each(self._label, ((at[1], state) for at, state in window.states.items()))
         self._forget()
 
     def reset(self) -> None:

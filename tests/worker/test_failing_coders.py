@@ -1,0 +1,158 @@
+"""A coder that fails is named with the step whose data it is, in batch and in streaming."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import Coder, VarIntCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    OrderedListStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+    StateSpec,
+)
+from in_process import Spark, StreamingRunner
+from in_process_batch import BatchRunner
+
+from sparkbeam import PipelineFailed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """The stand-ins pickle functions as Spark does."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class Odd:
+    """What no coder encodes."""
+
+
+class Refusing(Coder):  # type: ignore[misc]
+    def encode(self, value: object) -> bytes:
+        raise ValueError("cannot encode this")
+
+    def is_deterministic(self) -> bool:
+        return True
+
+
+beam.coders.registry.register_coder(Odd, Refusing)
+
+
+class Gathering(beam.CombineFn):  # type: ignore[misc]
+    def create_accumulator(self) -> list[str]:
+        return []
+
+    def add_input(self, accumulator: list[str], element: str) -> list[str]:
+        return [*accumulator, element]
+
+    def merge_accumulators(self, accumulators: Any) -> list[str]:
+        return [text for texts in accumulators for text in texts]
+
+    def extract_output(self, accumulator: list[str]) -> int:
+        return len(accumulator)
+
+
+def keeping(spec: StateSpec, change: Callable[[Any], None]) -> beam.DoFn:
+    """Keeps in a state what its coder cannot encode."""
+
+    class Keep(beam.DoFn):  # type: ignore[misc]
+        def process(
+            self, element: tuple[str, int], state: Any = beam.DoFn.StateParam(spec)
+        ) -> Iterator[int]:
+            change(state)
+            yield element[1]
+
+    return Keep()
+
+
+NUMBERS = VarIntCoder()
+
+STATES = [
+    (ReadModifyWriteStateSpec("kept", NUMBERS), lambda state: state.write("text")),
+    (CombiningValueStateSpec("kept", NUMBERS, Gathering()), lambda state: state.add("text")),
+    (BagStateSpec("kept", NUMBERS), lambda state: state.add("text")),
+    (SetStateSpec("kept", NUMBERS), lambda state: state.add("text")),
+    (
+        OrderedListStateSpec("kept", NUMBERS),
+        lambda state: state.add((beam.utils.timestamp.Timestamp(1), "text")),
+    ),
+]
+
+
+def failure_of(streaming: bool, build: Callable[[beam.Pipeline], Any], folder: Path) -> Any:
+    arguments = ["--streaming", f"--checkpoint_location={folder}"] if streaming else []
+    runner = StreamingRunner(Spark()) if streaming else BatchRunner()
+    pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
+    build(pipeline)
+    with pytest.raises(PipelineFailed) as caught:
+        pipeline.run().wait_until_finish()
+    return caught.value
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(("spec", "change"), STATES, ids=lambda part: type(part).__name__)
+def test_a_state_that_cannot_be_encoded_is_named_with_its_step(
+    streaming: bool, spec: StateSpec, change: Callable[[Any], None], tmp_path: Path
+) -> None:
+    error = failure_of(
+        streaming,
+        lambda p: (
+            p
+            | beam.Create([("key", 1)])
+            | "Before" >> beam.Map(lambda pair: pair).with_output_types(tuple[str, int])
+            | "Keep" >> beam.ParDo(keeping(spec, change))
+            | "Double" >> beam.Map(lambda number: 2 * number)
+            | "Last" >> beam.Map(str)
+        ),
+        tmp_path,
+    )
+    assert error.label == "Keep"
+    assert "TypeError" in str(error)
+    # Beam's sets may be written within the user's own call.
+    assert "'kept'" in str(error) or isinstance(spec, SetStateSpec)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_an_output_that_cannot_be_encoded_is_named_with_the_step_that_made_it(
+    streaming: bool, grouped: bool, tmp_path: Path
+) -> None:
+    shuffle = beam.GroupByKey() if grouped else beam.Reshuffle()
+    error = failure_of(
+        streaming,
+        lambda p: (
+            p
+            | beam.Create([1])
+            | "Before" >> beam.Map(lambda number: number)
+            | "Make" >> beam.Map(lambda n: (n, Odd())).with_output_types(tuple[int, Odd])
+            | "Shuffle" >> shuffle
+            | "Last" >> beam.Map(str)
+        ),
+        tmp_path,
+    )
+    assert error.label == "Make"
+    assert "cannot encode" in str(error)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_side_input_that_cannot_be_encoded_is_named_with_the_step_that_made_it(
+    streaming: bool, tmp_path: Path
+) -> None:
+    def build(p: beam.Pipeline) -> None:
+        numbers = p | beam.Create([1])
+        side = numbers | "Make" >> beam.Map(lambda _: Odd()).with_output_types(Odd)
+        asked = numbers | "Ask" >> beam.Map(lambda n, odd: n, beam.pvalue.AsList(side))
+        _ = asked | "Last" >> beam.Map(str)
+
+    error = failure_of(streaming, build, tmp_path)
+    assert error.label == "Make"
+    assert "cannot encode" in str(error)
