@@ -87,8 +87,8 @@ FEATURES = (
         "Bundle finalization",
         "yes",
         "yes",
-        "batch: after the bundle's output has left the worker; streaming: at the bundle's end, "
-        "before the micro-batch is committed",
+        "batch: once Spark has taken all output of the task; streaming: once the micro-batch is "
+        "committed",
     ),
     Feature(
         "Metrics: counter, distribution, gauge, string set, bounded trie",

@@ -42,8 +42,7 @@ class Kept:
         with self._lock:
             found = {token: self._by_token.pop(token, None) for token in tokens}
         for callbacks in found.values():
-            for callback in callbacks or ():
-                _call(callback)
+            call(callbacks or ())
         return [token for token, callbacks in found.items() if callbacks is not None]
 
     def clear(self) -> None:
@@ -56,12 +55,14 @@ KEPT = Kept()
 """Those of this process."""
 
 
-def _call(callback: Callback) -> None:
-    try:
-        callback()
-    except Exception:
-        # As in Beam's own runners: what is not confirmed is delivered again.
-        _logger.warning("A callback of a bundle finalizer failed", exc_info=True)
+def call(callbacks: Iterable[Callback]) -> None:
+    """Calls all, whichever of them fail."""
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            # As in Beam's own runners: what is not confirmed is delivered again.
+            _logger.warning("A callback of a bundle finalizer failed", exc_info=True)
 
 
 class _Taker(threading.local):

@@ -182,11 +182,6 @@ class StageProcessor:
         """What knows the step that a bundle is at; from any thread."""
         return self._processor.state_sampler
 
-    def finalize(self) -> None:
-        """Runs the bundle's finalizers, once its output has left the worker."""
-        if self._processor.requires_finalization():
-            self._processor.finalize_bundle()
-
     def taken_finalizers(self) -> list[Callback]:
         """The callbacks of the bundle's finalizers, which somebody else is to call."""
         if not self._processor.requires_finalization():

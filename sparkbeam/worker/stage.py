@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
-from sparkbeam.worker import depth, logs, metrics, output, sources
+from sparkbeam.worker import depth, finalizers, logs, metrics, output, sources
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.environment import Environment
@@ -91,6 +91,7 @@ class _Run:
         self._processor: StageProcessor | None = None
         self._partition = partition_id()
         self._rows = RowBuffer(self._put)
+        self._finalizers: list[finalizers.Callback] = []
         self._tally = metrics.Tally(
             task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
         )
@@ -103,6 +104,7 @@ class _Run:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
+            finalizers.call(self._finalizers)
         finally:
             self._abandoned.set()
             with contextlib.suppress(queue.Empty):
@@ -224,7 +226,7 @@ class _Run:
     def _commit(self, processor: StageProcessor) -> None:
         self._rows.flush()
         self._tally.add(processor.monitoring_infos())
-        processor.finalize()
+        self._finalizers += processor.taken_finalizers()
 
     def _data_rows(self) -> Iterator[Row]:
         """The rows of data; reports of earlier stages go straight to the output."""
