@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass
 from rich.console import Console
 from rich.table import Table
 
+from sparkbeam.worker.stage import settle
 from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.store import MemoryMap
 from sparkbeam.worker.timers import EVENT_TIME
@@ -89,13 +90,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--changed", type=int, default=10_000)
     parser.add_argument("--micro_batches", type=int, default=20)
+    parser.add_argument("--timers", choices=["no", "yes"], nargs="+", default=["no", "yes"])
     parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     arguments = parser.parse_args()
     random.seed(1)
     table = Table("keys", "timers", "ms", "reads", "writes", "MB written", "times the change")
-    for timers in (False, True):
+    for timers in [with_timers == "yes" for with_timers in arguments.timers]:
         for count in arguments.keys:
             entries = filled(count, timers=timers)
+            settle()
             costs = [
                 micro_batch(entries, count, arguments.changed, timers=timers)
                 for _ in range(arguments.micro_batches)

@@ -263,6 +263,32 @@ def test_due_keys_come_once_each_while_state_grows_and_is_written_back() -> None
     assert ShardState(entries).stage("stage").next_due(EVENT_TIME) in (1, 2001)
 
 
+def test_a_micro_batch_that_moves_timers_leaves_the_first_of_each_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(page, "_LARGE_BYTES", 1 << 12)
+    entries, random_ = MemoryMap(), random.Random(1)
+    expected: dict[bytes, int] = {}
+    for _ in range(60):
+        state = ShardState(entries)
+        stage = state.stage("stage")
+        for number in random_.sample(range(300), 8):
+            record, fire = stage.record(key(number)), random_.randrange(1000)
+            if fire < 300:
+                record.clear_timer(b"t")
+                expected.pop(key(number), None)
+            else:
+                record.set_timer(b"t", EVENT_TIME, fire, fire - 1, None)
+                expected[key(number)] = fire
+            assert stage.next_due(EVENT_TIME) == min(expected.values(), default=None)
+        state.save()
+        stage = ShardState(entries).stage("stage")
+        limit = random_.randrange(300, 1000)
+        due = {name for name, fire in expected.items() if fire <= limit}
+        assert set(stage.due_keys(EVENT_TIME, limit)) == due
+        assert stage.hold() == min((fire - 1 for fire in expected.values()), default=None)
+
+
 def test_holds_are_the_oldest_of_all() -> None:
     state = ShardState(MemoryMap())
     stage = state.stage("stage")

@@ -7,7 +7,7 @@ to any other.
 
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sparkbeam.worker.streaming.entries import Entry, EntryCache
@@ -22,6 +22,7 @@ _SEGMENT_PAGES = 256
 _NO_TIMES = array("q", [NEVER] * _SEGMENT_PAGES).tobytes()
 _LENGTH_BITS = 0x7F
 _HAS_DELTA = 0x80
+_SIZES = [(3 << (note & _LENGTH_BITS)) >> 2 for note in range(256)]
 _MIXER = 0x9E3779B97F4A7C15  # Spreads, so that a shard picked by a checksum uses all its pages.
 
 
@@ -120,12 +121,16 @@ class Directory:
 
     def page_size(self, page: int) -> int:
         """About how many bytes a page has, 0 if it is not stored."""
-        bits = self._segment(page).notes[page % _SEGMENT_PAGES] & _LENGTH_BITS
-        return (3 << bits) >> 2
+        return _SIZES[self._segment(page).notes[page % _SEGMENT_PAGES]]
 
-    def has_delta(self, page: int) -> bool:
-        """Whether a page is stored in two parts."""
-        return bool(self._segment(page).notes[page % _SEGMENT_PAGES] & _HAS_DELTA)
+    def stored(self, pages: Iterable[int]) -> Iterator[tuple[int, bool]]:
+        """Those of some pages that are stored, and whether each is stored in two parts."""
+        self.load(pages)
+        segments = self._segments
+        for page in pages:
+            note = segments[page // _SEGMENT_PAGES].notes[page % _SEGMENT_PAGES]
+            if note & _LENGTH_BITS:
+                yield page, note >= _HAS_DELTA
 
     def note(self, page: int, size: int, *, delta: bool) -> None:
         """Notes how a page is stored; its size to a power of two, as that seldom changes."""
@@ -135,7 +140,11 @@ class Directory:
             segment.notes[page % _SEGMENT_PAGES] = note
             segment.dirty = True
 
-    def set_times(self, page: int, times: tuple[int, int, int]) -> None:
+    def times(self, page: int) -> list[int]:
+        """The first timers and the oldest hold of a page, as noted."""
+        return [column[page % _SEGMENT_PAGES] for column in self._segment(page).columns]
+
+    def set_times(self, page: int, times: Sequence[int]) -> None:
         """Notes the first timers and the oldest hold of a page."""
         segment = self._segment(page)
         place = page % _SEGMENT_PAGES

@@ -71,6 +71,8 @@ class Page(Entry):
 
     Attributes:
         records: by key, as :class:`Record` or as the content of one.
+        live: those that are a :class:`Record`, as somebody has asked for them; no other one has
+            changed, or is empty.
         count: how many are not empty, as the directory has it.
         has_delta: the map has an entry for the delta, which may be empty.
         packed: what is going to be written, if that is up to date.
@@ -79,12 +81,15 @@ class Page(Entry):
 
     __slots__ = (
         "_base_bytes",
+        "_before",
         "_bytes",
         "_changed",
         "_delta",
         "_next",
+        "_scattered",
         "count",
         "has_delta",
+        "live",
         "number",
         "owner",
         "packed",
@@ -105,6 +110,7 @@ class Page(Entry):
         self.owner = owner
         self.number = number
         self.records: dict[bytes, Any] = plaindata.loads(base) if base else {}
+        self.live: dict[bytes, Record] = {}
         self._delta: dict[bytes, None] = {}
         if delta:
             self._apply(plaindata.loads(delta))
@@ -112,6 +118,8 @@ class Page(Entry):
         self.has_delta = delta is not None
         self.packed: dict[bytes, bytes | None] | None = None
         self.stale = False
+        self._before = [NEVER, NEVER, NEVER]
+        self._scattered = False
         self._base_bytes = len(base)
         self._next = (self._base_bytes, self._delta, self.has_delta)
         self._changed: dict[bytes, None] = {}
@@ -123,6 +131,26 @@ class Page(Entry):
                 self.records.pop(key, None)
             else:
                 self.records[key] = content
+
+    def open(self, key: bytes, content: Any) -> Record:
+        """Makes the content of a record, None if there is none yet, live."""
+        record = self.records[key] = self.live[key] = Record(key, self, content)
+        if type(content) is tuple:
+            self._before = list(map(min, self._before, _firsts([record])))
+        return record
+
+    def keep(self, records: dict[bytes, Any]) -> None:
+        """Lets go of all but some of the records."""
+        self.records = records
+        self.live = {key: record for key, record in self.live.items() if key in records}
+
+    def take(self, records: dict[bytes, Any]) -> None:
+        """Takes over records from another page."""
+        self.records.update(records)
+        for key, record in records.items():
+            if type(record) is Record:
+                record.page = self
+                self.live[key] = record
 
     @property
     def overflow(self) -> Overflow:
@@ -142,6 +170,7 @@ class Page(Entry):
         self.owner.cache.resize(self, size)
         self.packed = None
         self._base_bytes = 0
+        self._scattered = True
 
     def rescheduled(self) -> None:
         """Timers or holds of a record have changed."""
@@ -151,7 +180,8 @@ class Page(Entry):
 
     def prepare(self) -> None:
         """Finds what is going to be written, and tells the directory."""
-        count = sum(1 for record in self.records.values() if content_of(record))
+        empty = [record for record in self.live.values() if not record.content()]
+        count = len(self.records) - len(empty)
         self.packed = self._packed_delta() or self._packed_whole()
         base_bytes, _, has_delta = self._next
         size = base_bytes + len(self.packed.get(self._delta_name) or b"")
@@ -231,25 +261,21 @@ class Page(Entry):
     def note_times(self) -> None:
         """Tells the directory of the first timers and the oldest hold."""
         self.stale = False
-        firsts = [NEVER, NEVER, NEVER]
-        for record in self.records.values():
-            found = schedule(record)
-            if found is None:
-                continue
-            timers, holds = found
-            for fire, domain, hold, _ in timers.values():
-                column = COLUMNS[domain]
-                if fire < firsts[column]:
-                    firsts[column] = fire
-                if hold is not None and hold < firsts[HOLD]:
-                    firsts[HOLD] = hold
-            for hold in holds.values():
-                if hold < firsts[HOLD]:
-                    firsts[HOLD] = hold
-        self.owner.directory.set_times(self.number, (firsts[0], firsts[1], firsts[2]))
+        directory = self.owner.directory
+        known, live = directory.times(self.number), _firsts(self.live.values())
+        # The others have no time before those that are known. To tell the first of all they have
+        # to be looked at only where a live record had that, and has a later one now.
+        if self._scattered or any(
+            before <= first < now
+            for before, first, now in zip(self._before, known, live, strict=True)
+        ):
+            directory.set_times(self.number, _firsts(self.records.values()))
+        else:
+            directory.set_times(self.number, list(map(min, known, live)))
+        self._before, self._scattered = live, False
 
     def in_use(self) -> bool:
-        return _held(self.records)
+        return _references(self.live) > _UNHELD
 
     def release(self) -> None:
         self.owner.page_released(self)
@@ -260,22 +286,40 @@ def delta_name(page: bytes) -> bytes:
     return page + _DELTA
 
 
+def _firsts(records: Iterable[Any]) -> list[int]:
+    """The first timers and the oldest hold, in the order of a directory's columns."""
+    firsts = [NEVER, NEVER, NEVER]
+    for record in records:
+        found = schedule(record)
+        if found is None:
+            continue
+        timers, holds = found
+        for fire, domain, hold, _ in timers.values():
+            column = COLUMNS[domain]
+            if fire < firsts[column]:
+                firsts[column] = fire
+            if hold is not None and hold < firsts[HOLD]:
+                firsts[HOLD] = hold
+        for hold in holds.values():
+            if hold < firsts[HOLD]:
+                firsts[HOLD] = hold
+    return firsts
+
+
 def content_of(record: Any) -> Any:
     """What is stored of a record; None if there is nothing."""
     return record.content() if type(record) is Record else record
 
 
-def _references(records: Iterable[Any]) -> int:
-    most = 0
-    for record in records:
-        if type(record) is Record:
-            most = max(most, sys.getrefcount(record))
-    return most
+def _references(live: dict[bytes, Record]) -> int:
+    return max(map(sys.getrefcount, live.values()), default=0)
 
 
-def _held(records: dict[bytes, Any]) -> bool:
-    """Somebody else has one of the records, and may change it."""
-    return _references(records.values()) > _UNHELD
+def _unheld() -> int:
+    live = {b"": Record(b"", None)}  # type: ignore[arg-type]
+    records = dict(live)
+    return _references(live) if records else 0
 
 
-_UNHELD = _references({b"": Record(b"", None)}.values())  # type: ignore[arg-type]
+_UNHELD = _unheld()
+"""What refers to a record of which nobody beside its page has hold."""

@@ -129,17 +129,16 @@ class KeyedState:
             self._load(self._next(number))
             page = self._pages[number]
         page.used = self.cache.clock
-        found = page.records.get(key)
-        if type(found) is Record:
-            return found
-        record = Record(key, page, found)
-        if found is None:
+        live = page.live.get(key)
+        if live is not None:
+            return live
+        content = page.records.get(key)
+        if content is None:
             self._created += 1
             if self._created > self._look_at and not self._walks:
                 self._look()
                 return self.record(key)
-        page.records[key] = record
-        return record
+        return page.open(key, content)
 
     def due_keys(self, domain: int, limit: int) -> Iterator[bytes]:
         """The keys with a timer in a domain that is due at a time, each once, page by page.
@@ -206,31 +205,34 @@ class KeyedState:
 
     def _load(self, numbers: Sequence[int]) -> None:
         """Brings pages into memory."""
-        directory, cache = self.directory, self.cache
-        directory.load(numbers)
-        missing = [number for number in numbers if number not in self._pages]
-        stored = [number for number in missing if directory.page_size(number)]
-        deltas = [number for number in stored if directory.has_delta(number)]
-        names = [self._page_name(number) for number in stored]
-        names += [delta_name(self._page_name(number)) for number in deltas]
-        found = cache.fetch(names) if names else []
-        delta = dict(zip(deltas, found[len(stored) :], strict=True))
-        for number in missing:
-            if not directory.page_size(number):
-                self._add(self._page(number))
-        for number, data in zip(stored, found[: len(stored)], strict=True):
-            if data is None or (number in delta and delta[number] is None):
-                raise KeyError(f"The state has lost page {number} of a stage")
-            self._add(self._page(number, (data, delta.get(number))))
+        pages, cache = self._pages, self.cache
         cache.tick()
+        missing = []
         for number in numbers:
-            self._pages[number].used = cache.clock
+            if number in pages:
+                pages[number].used = cache.clock
+            else:
+                missing.append(number)
+        stored = dict(self.directory.stored(missing))
+        names = []
+        for number, has_delta in stored.items():
+            name = self._page_name(number)
+            names += [name, delta_name(name)] if has_delta else [name]
+        parts = zip(names, cache.fetch(names) if names else (), strict=True)
+        for number in missing:
+            if number not in stored:
+                self._add(number, self._page_name(number))
+                continue
+            name, base = next(parts)
+            delta = next(parts)[1] if stored[number] else None
+            if base is None or (stored[number] and delta is None):
+                raise KeyError(f"The state has lost page {number} of a stage")
+            self._add(number, name, (base, delta))
 
-    def _page(self, number: int, stored: tuple[bytes, bytes | None] | None = None) -> Page:
-        return Page(self, self._page_name(number), number, stored)
-
-    def _add(self, page: Page) -> None:
-        self._pages[page.number] = page
+    def _add(
+        self, number: int, name: bytes, stored: tuple[bytes, bytes | None] | None = None
+    ) -> None:
+        page = self._pages[number] = Page(self, name, number, stored)
         self.cache.add(page)
 
     def _walk(self, numbers: Sequence[int]) -> Iterator[Page]:
@@ -304,20 +306,18 @@ class KeyedState:
             part[key] = record
         if not moving:
             return
-        records, page.records = len(page.records), staying
+        records = len(page.records)
+        page.keep(staying)
         for number, part in moving.items():
             if number not in self._pages:
-                self._add(self._page(number))
+                self._add(number, self._page_name(number))
             self._move(page, part, self._pages[number])
         page.rewrite(page.size * len(staying) // records)
         page.rescheduled()
 
     def _move(self, source: Page, records: dict[bytes, Any], target: Page) -> None:
         growth = source.size * len(records) // (len(source.records) + len(records) or 1)
-        for record in records.values():
-            if type(record) is Record:
-                record.page = target
-        target.records.update(records)
+        target.take(records)
         target.rewrite(target.size + growth)
         target.rescheduled()
 
