@@ -82,6 +82,7 @@ OTHERS = (
     "transforms.periodicsequence_test",
     "transforms.transforms_keyword_only_args_test",
     "typehints.typecheck_test",
+    "yaml.main_test",
 )
 
 for module in (

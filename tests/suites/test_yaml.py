@@ -3,7 +3,6 @@
 from beam_suites import suite
 
 for module in (
-    "main_test",
     "programming_guide_test",
     "yaml_combine_test",
     "yaml_io_test",
