@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -15,10 +14,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from in_process import Crash, FailingWrites, Point, Spark, StreamingRunner
-from pyspark.sql.types import LongType, StructField, StructType
+from numbers_sink import write_numbers, written
 
 from sparkbeam.errors import CheckpointFailed, PipelineFailed
-from sparkbeam.io import ForeachBatch
 from sparkbeam.streaming import source
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import LocalFiles
@@ -41,14 +39,6 @@ def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(spark: Spark, folder: Path) -> None:
     """Batches numbers, and writes each micro-batch into a file that it then has."""
-    sink = folder / "sink"
-    sink.mkdir(exist_ok=True)
-
-    def keep(frame: Any, batch_id: int) -> None:
-        path = sink / str(batch_id)
-        if not path.exists():
-            path.write_text("\n".join(str(row.number) for row in frame.collect()))
-
     events = TestStream(coder=VarIntCoder())
     for second in range(6):
         some = [TimestampedValue(number, second) for number in NUMBERS[second::6]]
@@ -62,14 +52,8 @@ def run(spark: Spark, folder: Path) -> None:
             | beam.WithKeys(lambda number: number % 2).with_output_types(tuple[int, int])
             | beam.GroupIntoBatches(5)
             | beam.FlatMapTuple(lambda _, numbers: numbers)
-            | beam.Map(lambda number: {"number": number})
-            | ForeachBatch(keep, StructType([StructField("number", LongType())]))
+            | write_numbers(folder)
         )
-
-
-def written(folder: Path) -> list[int]:
-    found = [path.read_text().split() for path in (folder / "sink").iterdir()]
-    return sorted(int(number) for numbers in found for number in numbers)
 
 
 def test_a_full_disk_is_named_and_nothing_is_lost(

@@ -12,11 +12,10 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from in_process import Crash, Point, Spark, StreamingRunner
-from pyspark.sql.types import LongType, StructField, StructType
+from numbers_sink import write_numbers, written
 from queueing import QUEUE, ReadQueue
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.io import ForeachBatch
 from sparkbeam.streaming import callbacks
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.worker.streaming.rows import Finalizers
@@ -36,14 +35,6 @@ def by_value() -> Iterator[None]:
 
 def run(spark: Spark, folder: Path) -> None:
     """Reads the queue into a file for each micro-batch that has numbers."""
-    sink = folder / "sink"
-    sink.mkdir(exist_ok=True)
-
-    def keep(frame: Any, batch_id: int) -> None:
-        path = sink / str(batch_id)
-        if not path.exists():
-            path.write_text("\n".join(str(row.number) for row in frame.collect()))
-
     checkpoint = str(folder / "checkpoint")
     QUEUE.committed = lambda: spark.checkpoints[checkpoint].commits
     options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
@@ -53,13 +44,8 @@ def run(spark: Spark, folder: Path) -> None:
             | beam.Create(["queue"], reshuffle=False)
             | beam.ParDo(ReadQueue()).with_output_types(int)
             | beam.Reshuffle()
-            | beam.Map(lambda number: {"number": number})
-            | ForeachBatch(keep, StructType([StructField("number", LongType())]))
+            | write_numbers(folder)
         )
-
-
-def written(folder: Path) -> list[int]:
-    return [int(n) for path in (folder / "sink").iterdir() for n in path.read_text().split()]
 
 
 def test_a_queue_is_read_once_and_is_empty_then(tmp_path: Path) -> None:
