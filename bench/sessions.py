@@ -14,12 +14,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.worker.cells import KeyCells
-from sparkbeam.worker.rows import PLAIN_CELL, Row
-from sparkbeam.worker.streaming.grouping import TriggerGrouping
-from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import ShardState
-from sparkbeam.worker.streaming.store import MemoryMap
+from sparkbeam.wire.rows import PLAIN_CELL, Row
+from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.triggered import TriggerGrouping
+from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.store import MemoryMap
 
 GAP, APART = 10, 100
 PER_MICRO_BATCH = 50

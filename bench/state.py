@@ -21,8 +21,8 @@ from rich.table import Table
 
 from sparkbeam import session
 from sparkbeam.options import SparkBeamOptions
-from sparkbeam.worker.streaming.pages import ShardState
-from sparkbeam.worker.streaming.store import ByteMap, PipelinedSparkMap, SparkMap
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.store import ByteMap, PipelinedSparkMap, SparkMap
 
 KEYS = [b"key %d" % number for number in range(50_000)]
 VALUE = b"x" * 100

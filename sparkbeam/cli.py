@@ -128,7 +128,7 @@ def drain(location: str) -> None:
 
 def _check_target(file: Path) -> None:
     """Refuses what could not be written, before the program runs."""
-    from sparkbeam.explain import check_suffix
+    from sparkbeam.explain.explanation import check_suffix
 
     try:
         check_suffix(file)
@@ -163,7 +163,7 @@ class _Program:
             raise click.BadParameter(
                 f"{shown(self.name)} is no name of a module.", param_hint="PROGRAM"
             )
-        from sparkbeam.explain import collected
+        from sparkbeam.explain.explanation import collected
 
         with collected() as explanations, _on_our_runner() as others:
             ending = self._run()

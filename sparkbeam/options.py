@@ -15,7 +15,7 @@ from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
-from sparkbeam.worker.environment import Environment
+from sparkbeam.wire.environment import Environment
 from sparkbeam.worker.logs import QUIET, LogLevels
 
 AVAILABLE_NOW = "available-now"

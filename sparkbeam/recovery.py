@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from sparkbeam.worker.failure import Reports
+from sparkbeam.wire.failure import Reports
 
 RERUNS = 2
 """A run starts again up to this many times without coming further."""

@@ -15,7 +15,7 @@ from sparkbeam.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.metrics.results import SparkMetrics
 from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import PipelineProgress, Progress
-from sparkbeam.worker.consolidation import Infos, consolidate
+from sparkbeam.wire.consolidation import Infos, consolidate
 
 _logger = logging.getLogger(__name__)
 

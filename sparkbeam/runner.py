@@ -17,18 +17,19 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
-from sparkbeam import arguments, interactive
+from sparkbeam import arguments, depth, interactive
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
-from sparkbeam.batch.explain import Rehearsal
 from sparkbeam.cancellation import Cancellation
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.explain import Explanation, is_collecting, show
+from sparkbeam.explain import describe
+from sparkbeam.explain.batch import Rehearsal
+from sparkbeam.explain.explanation import Explanation, is_collecting, show
+from sparkbeam.explain.streaming import layers
 from sparkbeam.failures import explained
 from sparkbeam.interrupts import interruptible
-from sparkbeam.plan import describe
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
@@ -40,10 +41,8 @@ from sparkbeam.progress.output import tell
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
-from sparkbeam.streaming.explain import layers
-from sparkbeam.worker import depth
-from sparkbeam.worker.consolidation import Infos
-from sparkbeam.worker.failure import Reports
+from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.failure import Reports
 from sparkbeam.worker.metrics import TaskReport
 from sparkbeam.worker.output import OutputSpec
 

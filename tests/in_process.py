@@ -34,8 +34,8 @@ from sparkbeam import SparkRunner
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming import clock, files
 from sparkbeam.streaming.sink import WORD
+from sparkbeam.wire.messages import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 from sparkbeam.worker import finalizers
-from sparkbeam.worker.streaming.rows import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 
 CORES = 2
 

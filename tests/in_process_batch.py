@@ -21,7 +21,7 @@ from sparkbeam import SparkRunner
 from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.worker.rows import SCHEMA
+from sparkbeam.wire.rows import SCHEMA
 
 Partitions = list[pa.Table]
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import sparkbeam
 from sparkbeam import ConfigurationError
 from sparkbeam.cli import main
-from sparkbeam.explain import is_collecting
+from sparkbeam.explain.explanation import is_collecting
 
 GOOD = """
     import sys

@@ -5,7 +5,7 @@ import pytest
 from sparkbeam.damage import damage
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.failures import explained
-from sparkbeam.worker.failure import Reports
+from sparkbeam.wire.failure import Reports
 
 FRAMES = "\n".join(
     f"\tat org.apache.spark.sql.execution.Some.method{n}(Some.scala)" for n in range(99)

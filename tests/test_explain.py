@@ -10,8 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
 from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform
-from sparkbeam.batch.explain import _without_repetition
-from sparkbeam.explain import Explanation, collected
+from sparkbeam.explain.batch import _without_repetition
+from sparkbeam.explain.explanation import Explanation, collected
 
 
 def never(*_: Any) -> Any:

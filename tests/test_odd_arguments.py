@@ -96,7 +96,7 @@ def test_a_duration_to_wait(value: object) -> None:
 @FEW
 @given(value=ANYTHING)
 def test_where_an_explanation_is_saved(value: object) -> None:
-    from sparkbeam.explain import Explanation
+    from sparkbeam.explain.explanation import Explanation
 
     explanation = Explanation(plan=None, pipeline="", stages="", spark="")  # type: ignore[arg-type]
     if not isinstance(value, str) or not value.endswith((".svg", ".html", ".txt")):

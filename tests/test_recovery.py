@@ -7,7 +7,7 @@ import pytest
 
 from sparkbeam import recovery
 from sparkbeam.recovery import RERUNS, recovering
-from sparkbeam.worker.failure import Reports
+from sparkbeam.wire.failure import Reports
 
 REPORTS = Reports()
 

@@ -15,7 +15,7 @@ ROW_TYPE = StructType(
         StructField("value", BinaryType()),
     ]
 )
-"""The Spark type of the rows between stages; see :mod:`sparkbeam.worker.rows`."""
+"""The Spark type of the rows between stages; see :mod:`sparkbeam.wire.rows`."""
 
 
 def impulses(session: Any, count: int = 1) -> Any:

@@ -23,18 +23,18 @@ from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.collecting import collected
-from sparkbeam.io import frames
-from sparkbeam.io.delivery import Delivery
+from sparkbeam.connectors import frames
+from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker.environment import Environment
-from sparkbeam.worker.failure import Reports
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.rows import METRICS_TAG
+from sparkbeam.worker.batch.stage import StageTask
+from sparkbeam.worker.connectors.packing import plain_row
+from sparkbeam.worker.connectors.sparkrows import BatchRows
 from sparkbeam.worker.metrics import Reporter
 from sparkbeam.worker.output import OutputSpec
-from sparkbeam.worker.packing import plain_row
-from sparkbeam.worker.rows import METRICS_TAG
-from sparkbeam.worker.sparkrows import BatchRows
-from sparkbeam.worker.stage import StageTask
 
 
 class BatchExecution:

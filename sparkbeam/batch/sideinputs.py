@@ -13,7 +13,7 @@ from sparkbeam import session as sessions
 from sparkbeam.collecting import collected
 from sparkbeam.plan.model import SideInput
 from sparkbeam.temporary import RunFolder
-from sparkbeam.worker.rows import METRICS_TAG
+from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.sideinputs import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
 
 SMALL_BYTES = 8 << 20

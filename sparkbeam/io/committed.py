@@ -9,7 +9,7 @@ committed files is the folder's own, without what is younger.
 import json
 import re
 
-from sparkbeam.io.storage import Storage, absolute, storage
+from sparkbeam.connectors.storage import Storage, absolute, storage
 
 _COMMITTED = "committed"
 _NAME = re.compile(r"part-([0-9a-f]{12}-[0-9a-f]{8})-([0-9]{9,})-[0-9]{5,}")

@@ -12,10 +12,10 @@ from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
 from sparkbeam import arguments
+from sparkbeam.connectors import frames, resolve
+from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.schemas import row_type
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io import frames, resolve
-from sparkbeam.io.problems import problem
-from sparkbeam.io.schemas import row_type
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 

@@ -12,11 +12,11 @@ from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
 from sparkbeam import arguments
+from sparkbeam.connectors import resolve
+from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io import resolve
-from sparkbeam.io.schemas import arrow_schema, spark_schema
 from sparkbeam.plan.sparkio import WRITE_URN, WriteSpec
-from sparkbeam.worker.packing import PackArrow, PackElements, PackPickled
+from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled
 
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
 

@@ -11,7 +11,7 @@ from apache_beam.portability.api import metrics_pb2
 from apache_beam.runners.portability import portable_metrics
 
 from sparkbeam.progress.html import table_html
-from sparkbeam.worker.consolidation import Infos, consolidate
+from sparkbeam.wire.consolidation import Infos, consolidate
 
 
 class SparkMetrics(MetricResults):

@@ -12,7 +12,7 @@ from sparkbeam.progress.output import OutputListener
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.streaming.summary import MicroBatch
-from sparkbeam.worker.consolidation import Infos
+from sparkbeam.wire.consolidation import Infos
 from sparkbeam.worker.metrics import Reporter, TaskReport
 from sparkbeam.worker.outlet import Relay
 

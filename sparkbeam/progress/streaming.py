@@ -10,9 +10,9 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.streaming.summary import MicroBatch, StageSummary
-from sparkbeam.worker.consolidation import Infos
+from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.times import MIN_MICROS
 from sparkbeam.worker.metrics import TaskReport
-from sparkbeam.worker.streaming.times import MIN_MICROS
 
 _RATE_MICROS = 10_000_000
 """Rates are those of the micro-batches of about this time."""

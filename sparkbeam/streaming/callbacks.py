@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 
-from sparkbeam.worker.streaming.rows import Finalizers
+from sparkbeam.wire.messages import Finalizers
 
 _PATIENCE = 10
 """In so many micro-batches each Python worker that is still there has had a task."""

@@ -11,7 +11,7 @@ from typing import Any
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.model import Plan, Source
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.worker.streaming.times import MIN_MICROS
+from sparkbeam.wire.times import MIN_MICROS
 
 MOST_PARTITIONS = 1000
 """Of how many partitions of a source the offsets keep a watermark."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sparkbeam.worker.consolidation import consolidate
+from sparkbeam.wire.consolidation import consolidate
 from sparkbeam.worker.metrics import TaskReport
 from sparkbeam.worker.outlet import Written
 

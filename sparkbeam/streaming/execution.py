@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
+from sparkbeam.connectors.spark_sources import source_rows
 from sparkbeam.errors import ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import (
@@ -24,16 +25,15 @@ from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import Files, ServerFiles, absolute, checkpoint_id, damaged, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
-from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.temporary import RunFolder
-from sparkbeam.worker.environment import Environment
-from sparkbeam.worker.failure import Reports
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.output import OutputSpec
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
-from sparkbeam.worker.streaming.rows import DDL
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02

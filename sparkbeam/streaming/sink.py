@@ -3,16 +3,16 @@
 from typing import Any
 
 from sparkbeam.collecting import collected
+from sparkbeam.connectors.spark_sinks import SparkSinks
 from sparkbeam.plan.layers import Topology
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import Files
-from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.streaming.summary import summary
-from sparkbeam.worker.failure import Reports
-from sparkbeam.worker.streaming.rows import (
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.messages import (
     FINALIZERS_TAG,
     REPORT_TAG,
     SEEN_TAG,
@@ -21,7 +21,7 @@ from sparkbeam.worker.streaming.rows import (
     Finalizers,
     load,
 )
-from sparkbeam.worker.streaming.times import MAX_MICROS, now_micros
+from sparkbeam.wire.times import MAX_MICROS, now_micros
 
 WORD = "IF(tag < 0, value, NULL) AS value"
 """What a row says itself of the micro-batch."""
@@ -53,7 +53,7 @@ class QuerySink:
         """Takes the rows of a micro-batch.
 
         Raises:
-            WorkerFailure: a sink failed; see :mod:`sparkbeam.worker.failure`.
+            WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
         """
         if not self._spark_sinks:
             self._take(collected(batch.select("tag", "value")))

@@ -22,9 +22,9 @@ from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.clocks import Look, Marks, SourceClock, at_restart, spark_sources
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
-from sparkbeam.worker.rows import PLAIN_CELL
-from sparkbeam.worker.streaming.rows import DDL, TICK_TAG, Message, Round, Tick, dump, pack
-from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
+from sparkbeam.wire.rows import PLAIN_CELL
+from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000

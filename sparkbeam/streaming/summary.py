@@ -14,10 +14,10 @@ from apache_beam.metrics import monitoring_infos
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
+from sparkbeam.wire.messages import StageStatus, Status, Tick
+from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.metrics import Counts, TaskReport
-from sparkbeam.worker.streaming.rows import StageStatus, Status, Tick
 from sparkbeam.worker.streaming.stages import DROPPED_DUE_TO_LATENESS, NAMESPACE
-from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ operations hand on lists of values, as far as the next operation understands the
 Everything else gets the elements one by one, as Beam does it.
 
 A function may put out an object and change it afterwards. Such a result ends its block
-(:mod:`sparkbeam.worker.ownership`).
+(:mod:`sparkbeam.worker.steps.ownership`).
 """
 
 from collections.abc import Callable, Iterable, Iterator

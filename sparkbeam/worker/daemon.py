@@ -14,7 +14,7 @@ def preload() -> None:
     """Imports what tasks need, without what Beam has to say of that: the driver has said it."""
     logging.disable(logging.WARNING)
     try:
-        from sparkbeam.worker import stage  # noqa: F401
+        from sparkbeam.worker.batch import stage  # noqa: F401
         from sparkbeam.worker.streaming import layer  # noqa: F401
     finally:
         logging.disable(logging.NOTSET)

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import operations
 
+from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
 from sparkbeam.worker import output
-from sparkbeam.worker.consolidation import Infos, consolidate, repeatable
 from sparkbeam.worker.outlet import Line, Written
 
 if TYPE_CHECKING:
-    from sparkbeam.worker.processor import StageProcessor
+    from sparkbeam.worker.steps.processor import StageProcessor
 
 REPORT_SECONDS = 0.3
 """A running task sends a signal about this often."""

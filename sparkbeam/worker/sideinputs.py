@@ -21,8 +21,8 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.worker.sinks import window_key
-from sparkbeam.worker.values import RunCoder
+from sparkbeam.worker.layouts.sinks import window_key
+from sparkbeam.worker.layouts.values import RunCoder
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SideInputData:
     """The content of one side input, as the driver hands it to the workers.
 
     Attributes:
-        runs: by :func:`~sparkbeam.worker.sinks.window_key`, for a small one.
+        runs: by :func:`~sparkbeam.worker.layouts.sinks.window_key`, for a small one.
         path: of the SQLite file, for a large one; a bare file name is looked
             up among the files that Spark shipped.
     """
@@ -87,7 +87,7 @@ class SideInputs(ABC):
 
     @abstractmethod
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        """The runs under a :func:`~sparkbeam.worker.sinks.window_key`."""
+        """The runs under a :func:`~sparkbeam.worker.layouts.sinks.window_key`."""
 
 
 class SideInputMap(bundle_processor.StateBackedSideInputMap):

@@ -12,8 +12,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.connectors.delivery import Delivery, Place
 from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
-from sparkbeam.io.delivery import Delivery, Place
 
 SCHEMA = "id bigint, at timestamp, parts array<struct<name: string>>, price decimal(10, 2)"
 ROWS = [

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam.connectors.problems import problem
 from sparkbeam.io import ReadFromSpark, WriteToSpark
-from sparkbeam.io.problems import problem
 
 JAVA = """An error occurred while calling o45.load.
 : java.sql.SQLException: No suitable driver

@@ -7,7 +7,7 @@ import pytest
 from apache_beam.transforms import trigger, userstate, window
 from plans import fan_out, stage, translated
 
-from sparkbeam.plan import describe
+from sparkbeam.explain import describe
 from sparkbeam.plan.model import Exchange, Layout, Plan
 
 

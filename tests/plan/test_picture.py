@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from plans import chain, fan_out, stage, tangle
 
-from sparkbeam.plan import picture
+from sparkbeam.explain import picture
 from sparkbeam.plan.model import Exchange, Layout, Plan
 
 SVG = "{http://www.w3.org/2000/svg}"

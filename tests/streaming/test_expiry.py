@@ -13,8 +13,8 @@ from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.streaming import source
-from sparkbeam.worker.streaming.pages import ShardState
-from sparkbeam.worker.streaming.store import MemoryMap
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.store import MemoryMap
 
 USERS = 50
 

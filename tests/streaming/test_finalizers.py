@@ -18,7 +18,7 @@ from queueing import QUEUE, ReadQueue
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.streaming import callbacks
 from sparkbeam.streaming.callbacks import Callbacks
-from sparkbeam.worker.streaming.rows import Finalizers
+from sparkbeam.wire.messages import Finalizers
 
 MESSAGES = 7
 CRASHING = 4

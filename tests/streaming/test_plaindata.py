@@ -13,8 +13,8 @@ from apache_beam.transforms.window import FixedWindows
 from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam import PipelineFailed, SparkBeamOptions
-from sparkbeam.worker.streaming import plaindata
-from sparkbeam.worker.streaming.rows import Round, StageStatus, Status, Tick, dump, load, unpack
+from sparkbeam.wire import plaindata
+from sparkbeam.wire.messages import Round, StageStatus, Status, Tick, dump, load, unpack
 
 
 class Evil:

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sparkbeam.worker.streaming.pages import ShardState
-from sparkbeam.worker.streaming.store import (
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.store import (
     ByteMap,
     MemoryMap,
     PipelinedSparkMap,

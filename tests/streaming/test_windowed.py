@@ -24,8 +24,8 @@ from apache_beam.transforms.window import (
 )
 from in_process import StreamingRunner
 
-from sparkbeam.worker.streaming.grouping import TriggerGrouping
-from sparkbeam.worker.streaming.windowed import WindowGrouping
+from sparkbeam.worker.grouping.triggered import TriggerGrouping
+from sparkbeam.worker.grouping.windowed import WindowGrouping
 
 found: list[Any] = []
 

@@ -14,7 +14,7 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.options import environment
-from sparkbeam.worker.environment import Environment
+from sparkbeam.wire.environment import Environment
 
 
 class Own(PipelineOptions):

@@ -14,7 +14,7 @@ from in_process import StreamingRunner
 from sparkbeam import PipelineFailed
 from sparkbeam.failures import explained
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.worker.failure import Reports, UserCodeFailed
+from sparkbeam.wire.failure import Reports, UserCodeFailed
 
 REPORTS = Reports(b"token of the run")
 

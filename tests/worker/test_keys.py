@@ -27,7 +27,7 @@ from apache_beam.transforms.userstate import (
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.keys import KeyNames
+from sparkbeam.worker.layouts.keys import KeyNames
 
 CODER = FastPrimitivesCoder()
 

@@ -18,7 +18,7 @@ from apache_beam.transforms.window import TimestampedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
+from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
 
 
 class Color(enum.Enum):

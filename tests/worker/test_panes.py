@@ -28,7 +28,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.panes import Panes
+from sparkbeam.worker.grouping.panes import Panes
 
 TRIGGERS = [
     AfterCount(1),

@@ -25,7 +25,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.rounding import coded_hold, coded_micros, coded_span
+from sparkbeam.wire.rounding import coded_hold, coded_micros, coded_span
 
 FIRST, LAST = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 AROUND_ZERO = [-1_001_000, -1_000_500, -1_000_400, -1000, -500, -1, 0, 1, 400, 999, 1000, 251_234]

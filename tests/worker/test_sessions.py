@@ -10,8 +10,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import Sessions, TimestampCombiner, TimestampedValue
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker import precombine
-from sparkbeam.worker.sinks import SessionSink
+from sparkbeam.worker.layouts.sinks import SessionSink
+from sparkbeam.worker.steps import combines
 
 found: list[Any] = []
 
@@ -54,7 +54,7 @@ def sums(runner: Any, windowing: beam.WindowInto, count: int) -> list[Any]:
 def test_they_are_those_of_beams_own_runner(
     most: int, combiner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precombine, "_MAX_KEYS", most)
+    monkeypatch.setattr(combines, "_MAX_KEYS", most)
     windowing = beam.WindowInto(Sessions(2), timestamp_combiner=combiner)
     expected = sums(FnApiRunner(), windowing, 150)
     assert sums(BatchRunner(), windowing, 150) == expected

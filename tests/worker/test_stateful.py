@@ -23,8 +23,8 @@ from in_process import StreamingRunner
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import unstamped
-from sparkbeam.worker.sinks import sink_for
-from sparkbeam.worker.sources import KeyedSource
+from sparkbeam.worker.layouts.sinks import sink_for
+from sparkbeam.worker.layouts.sources import KeyedSource
 
 MANY = 50
 

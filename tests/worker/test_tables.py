@@ -8,9 +8,9 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 
-from sparkbeam.worker import tables
-from sparkbeam.worker.tables import RunTable
-from sparkbeam.worker.values import RunCoder
+from sparkbeam.worker.layouts import tables
+from sparkbeam.worker.layouts.tables import RunTable
+from sparkbeam.worker.layouts.values import RunCoder
 
 CODER = FastPrimitivesCoder().get_impl()
 KEYS: list[Any] = [0, 1, True, None, "", "a", b"", b"a", (1, "a"), 1.5]

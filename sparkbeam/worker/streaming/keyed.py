@@ -10,17 +10,17 @@ from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.wire.rows import Row
+from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, joined
-from sparkbeam.worker.operations import SourceOperation
-from sparkbeam.worker.rows import Row
-from sparkbeam.worker.streaming.grouping import TriggerGrouping
-from sparkbeam.worker.streaming.lateness import expiry_of
-from sparkbeam.worker.streaming.pages import KeyedState, ShardState
+from sparkbeam.worker.grouping.lateness import expiry_of
+from sparkbeam.worker.grouping.triggered import TriggerGrouping
+from sparkbeam.worker.grouping.windowed import WindowGrouping
+from sparkbeam.worker.keyed.stateful import KeyedInput, StoredTimers
+from sparkbeam.worker.keyed.timers import PROCESSING_TIME
+from sparkbeam.worker.state.pages import KeyedState, ShardState
+from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.streaming.stages import StageRun
-from sparkbeam.worker.streaming.stateful import KeyedInput, StoredTimers
-from sparkbeam.worker.streaming.times import MAX_MICROS
-from sparkbeam.worker.streaming.windowed import WindowGrouping
-from sparkbeam.worker.timers import PROCESSING_TIME
 
 _KEYS_PER_BUNDLE = 1000
 _ROWS_PER_BUNDLE = 4000

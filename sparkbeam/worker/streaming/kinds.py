@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.streaming.keyed import GroupingRun, StatefulRun
-from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.plain import PlainRun
 from sparkbeam.worker.streaming.reading import ReadingRun
 from sparkbeam.worker.streaming.router import Router

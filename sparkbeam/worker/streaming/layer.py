@@ -14,20 +14,9 @@ import pyarrow as pa
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.worker import finalizers, logs, output
-from sparkbeam.worker.blocks import AnyBlock
-from sparkbeam.worker.environment import Environment
-from sparkbeam.worker.failure import Reports
-from sparkbeam.worker.output import OutputSpec
-from sparkbeam.worker.rows import Row
-from sparkbeam.worker.sparkrows import RowReader
-from sparkbeam.worker.stage import partition_id, settle
-from sparkbeam.worker.streaming.chance import batch_number, draw_alike
-from sparkbeam.worker.streaming.kinds import stage_run
-from sparkbeam.worker.streaming.pages import ShardState
-from sparkbeam.worker.streaming.reading import READ_ELEMENTS
-from sparkbeam.worker.streaming.router import Router
-from sparkbeam.worker.streaming.rows import (
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.messages import (
     FINALIZERS_TAG,
     REPORT_TAG,
     SEEN_TAG,
@@ -45,8 +34,19 @@ from sparkbeam.worker.streaming.rows import (
     load,
     unpack,
 )
+from sparkbeam.wire.rows import Row
+from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker import finalizers, logs, output
+from sparkbeam.worker.batch.stage import partition_id, settle
+from sparkbeam.worker.blocks import AnyBlock
+from sparkbeam.worker.connectors.sparkrows import RowReader
+from sparkbeam.worker.output import OutputSpec
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.streaming.chance import batch_number, draw_alike
+from sparkbeam.worker.streaming.kinds import stage_run
+from sparkbeam.worker.streaming.reading import READ_ELEMENTS
+from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.stages import StageRun
-from sparkbeam.worker.streaming.times import MAX_MICROS, MIN_MICROS
 
 _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20
@@ -173,7 +173,7 @@ class Turn(ABC):
         """Takes all rows in, processes the rounds, gives the output.
 
         Raises:
-            RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
+            RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
         with output.caught(self._task.output, self._task.reports.redaction):
             yield from self._run(rows)
@@ -299,11 +299,11 @@ class SourceTurn(Turn):
             label: of the transform that reads it.
             spec: of the source.
             tag: of the port that the rows belong to.
-            batches: see :meth:`~sparkbeam.worker.sparkrows.RowReader.blocks`.
+            batches: see :meth:`~sparkbeam.worker.connectors.sparkrows.RowReader.blocks`.
             time: tells the timestamp of all rows of a micro-batch; None if they have their own.
 
         Raises:
-            RuntimeError: a step failed; see :mod:`sparkbeam.worker.failure`.
+            RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
         with output.caught(self._task.output, self._task.reports.redaction):
             yield from self._read(label, spec, tag, batches, time)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sparkbeam.worker.streaming.rows import SCHEMA, Message, messages
-from sparkbeam.worker.streaming.store import spark_map
+from sparkbeam.wire.messages import SCHEMA, Message, messages
+from sparkbeam.worker.state.store import spark_map
 
 if TYPE_CHECKING:
     from sparkbeam.plan.sparkio import ReadSpec
@@ -86,8 +86,8 @@ class ShardLayer(StatefulProcessor):
         self._state = handle.getMapState("state", "key binary", "value binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        from sparkbeam.worker.state.pages import ShardState
         from sparkbeam.worker.streaming.layer import ShardTurn
-        from sparkbeam.worker.streaming.pages import ShardState
 
         (shard,) = key
         state = ShardState(spark_map(self._state))

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.worker import sources
+from sparkbeam.wire.rows import Row
+from sparkbeam.wire.times import MIN_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.processor import Residual
-from sparkbeam.worker.rows import Row
+from sparkbeam.worker.layouts import sources
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.streaming.draining import truncation
-from sparkbeam.worker.streaming.pages import ShardState
 from sparkbeam.worker.streaming.stages import StageRun
-from sparkbeam.worker.streaming.times import MIN_MICROS
 
 Deferred = tuple[int, int, bytes]
 """When the clock lets it go on, the watermark that it lets through, the element."""

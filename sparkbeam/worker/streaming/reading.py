@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.wire.rows import Row
+from sparkbeam.wire.times import MIN_MICROS
 from sparkbeam.worker import metrics
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.processor import Residual, StageProcessor
-from sparkbeam.worker.rows import Row
-from sparkbeam.worker.streaming.pages import ShardState
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.steps.processor import Residual, StageProcessor
 from sparkbeam.worker.streaming.plain import Deferred, PlainRun
 from sparkbeam.worker.streaming.router import Router
-from sparkbeam.worker.streaming.times import MIN_MICROS
 
 READ_SECONDS = 1.0
 """A micro-batch reads for about this long at most."""

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from sparkbeam.plan.layers import Hop, Way
-from sparkbeam.worker.rows import CELL_BYTES, Row
-from sparkbeam.worker.streaming.rows import pack
+from sparkbeam.wire.messages import pack
+from sparkbeam.wire.rows import CELL_BYTES, Row
 
 Deliver = Callable[[int, list[Row]], None]
 """Hands rows of a port to the stages of the same layer and shard."""

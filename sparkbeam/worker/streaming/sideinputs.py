@@ -12,12 +12,12 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
+from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.rows import Row
+from sparkbeam.worker.layouts.sinks import window_key, window_part
+from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.sideinputs import SideInputs
-from sparkbeam.worker.sinks import window_key, window_part
-from sparkbeam.worker.streaming.pages import KeyedState
-from sparkbeam.worker.values import RunCoder
+from sparkbeam.worker.state.pages import KeyedState
 
 Waiting = tuple[int, bytes, bytes]
 """A run of elements that wait: their timestamp, their key, and the run."""

@@ -13,21 +13,22 @@ from typing import Any
 from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 
+from sparkbeam import depth
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker import depth, metrics
+from sparkbeam.wire.messages import StageStatus
+from sparkbeam.wire.rows import PLAIN_CELL, Row
+from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker import metrics
 from sparkbeam.worker.blocks import AnyBlock, Block
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.processor import KEPT, Residual, StageProcessor
-from sparkbeam.worker.rows import PLAIN_CELL, Row
-from sparkbeam.worker.sinks import sink_for
-from sparkbeam.worker.streaming.moment import Moment
-from sparkbeam.worker.streaming.pages import KeyedState, ShardState
+from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.keyed.stateful import LayerState, StoredTimers
+from sparkbeam.worker.layouts.sinks import sink_for
+from sparkbeam.worker.layouts.values import RunCoder
+from sparkbeam.worker.state.pages import KeyedState, ShardState
+from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.streaming.router import Router
-from sparkbeam.worker.streaming.rows import StageStatus
 from sparkbeam.worker.streaming.sideinputs import Gate, StreamSideInputs
-from sparkbeam.worker.streaming.stateful import LayerState, StoredTimers
-from sparkbeam.worker.streaming.times import MAX_MICROS
-from sparkbeam.worker.values import RunCoder
 
 _IMPULSE: Row = (b"", 0, PLAIN_CELL + common.ENCODED_IMPULSE_VALUE)
 

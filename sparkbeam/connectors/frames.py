@@ -1,0 +1,87 @@
+"""The DataFrames of Spark's sources, as batch and streaming read them."""
+
+import json
+from typing import Any
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.storage import from_here
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.plan.sparkio import PARTITION_SEPARATOR, ReadSpec
+from sparkbeam.wire.times import MIN_MICROS
+
+_TIME = "sparkbeam_time"
+_PARTITION = "sparkbeam_partition"
+_GENERATED = frozenset(["rate", "rate-micro-batch"])
+
+
+def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
+    """The source with all of its columns."""
+    reader = (session.readStream if streaming else session.read).format(spec.format)
+    if partitions is not None and spec.format in _GENERATED:
+        # A micro-batch that runs again is to have the same partitions on a cluster that has
+        # another number of cores then.
+        reader = reader.option("numPartitions", partitions)
+    for name, value in spec.options:
+        is_path = name.lower() == "path"
+        reader = reader.option(name, from_here(value, spec.format, session) if is_path else value)
+    if spec.schema is not None:
+        reader = reader.schema(StructType.fromJson(json.loads(spec.schema)))
+    return reader.load()
+
+
+def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:
+    """The selected columns, and behind them the timestamp of each row in microseconds.
+
+    In streaming, the partition of each row follows where its source has any.
+
+    Args:
+        session: to read with.
+        spec: what to read.
+        label: of the transform that reads.
+        partitions: of a stream, where the source does not know that itself; None in batch.
+
+    Raises:
+        PipelineFailed: Spark cannot read that.
+    """
+    streaming = partitions is not None
+    columns = [_column(name) for name in spec.columns]
+    columns.append(_time(spec, streaming=streaming).alias(_TIME))
+    if streaming and spec.is_partitioned:
+        columns.append(_partition(spec).alias(_PARTITION))
+    try:
+        frame = loaded(session, spec, streaming=streaming, partitions=partitions)
+        return frame.select(*columns)
+    except Exception as error:
+        # Spark's own text may have the options in it.
+        raise PipelineFailed(
+            f"Step '{label}' failed: Spark cannot read '{spec.format}': "
+            f"{problem(error, spec.format, spec.options)}",
+            label,
+        ) from None
+
+
+def _partition(spec: ReadSpec) -> Any:
+    if spec.by_files:
+        # A path in each row would cost more than most rows.
+        return sf.xxhash64(sf.col("_metadata.file_path")).cast("string")
+    parts = [
+        sf.coalesce(_column(name).cast("string"), sf.lit("")) for name in spec.partition_columns
+    ]
+    return sf.concat_ws(PARTITION_SEPARATOR, *parts)
+
+
+def _time(spec: ReadSpec, *, streaming: bool) -> Any:
+    if spec.timestamp_column is not None:
+        return sf.unix_micros(_column(spec.timestamp_column).cast("timestamp"))
+    if streaming:
+        # Spark keeps the time of a micro-batch, so it is the same if the batch runs again.
+        return sf.unix_micros(sf.current_timestamp())
+    return sf.lit(MIN_MICROS)
+
+
+def _column(name: str) -> Any:
+    quoted = name.replace("`", "``")
+    return sf.col(f"`{quoted}`")

@@ -1,0 +1,124 @@
+"""Spark's sinks behind a streaming query: each micro-batch once, as far as the sink allows.
+
+A micro-batch that failed, or whose end Spark did not get to note, runs again with its number.
+So files are moved into their folder as :class:`.file_sink.FileSink` has it, a Delta table skips a
+transaction that it has, and for all others a note under the checkpoint says what has been written.
+"""
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+from sparkbeam.connectors.delivery import Delivery, Place
+from sparkbeam.connectors.file_sink import FileSink
+from sparkbeam.connectors.storage import FILE_FORMATS
+from sparkbeam.plan.model import Sink
+from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.streaming.files import Files, checkpoint_id, damaged
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.messages import unpack
+
+
+class SparkSinks:
+    """The sinks of a plan.
+
+    Args:
+        sinks: those of the plan.
+        files: the files under the query's checkpoint.
+        reports: those of the run, of its failures.
+    """
+
+    def __init__(self, sinks: tuple[Sink, ...], files: Files, reports: Reports) -> None:
+        self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
+        self._files = files
+        self._file_sinks: dict[str, FileSink] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._deliveries)
+
+    @cached_property
+    def _id(self) -> str:
+        """What tells the checkpoint from all others."""
+        return checkpoint_id(self._files)
+
+    def deliver(self, batch: Any, present: set[int], batch_id: int) -> None:
+        """Writes a micro-batch.
+
+        Args:
+            batch: the DataFrame of the query's last layer; it is read once for each sink.
+            present: the tags of its rows.
+            batch_id: its number.
+
+        Raises:
+            WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
+        """
+        for delivery in self._deliveries:
+            place = Place(delivery.spec)
+            if _is_folder(place, delivery.spec):
+                self._resume(delivery, place)
+            tags = [tag for tag in delivery.tags if tag in present]
+            if not tags:
+                continue
+            values = batch.where(f"tag IN ({', '.join(map(str, tags))})").select("value")
+            if delivery.spec.format is None:
+                delivery(values, batch_id)
+            else:
+                self._write(delivery, values, batch_id)
+
+    def _write(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+        place = Place(delivery.spec)
+        if (delivery.spec.format or "").lower() == "delta":
+            place.options |= {
+                "txnAppId": f"{self._id}/{delivery.name}",
+                "txnVersion": str(batch_id),
+            }
+            delivery(values, batch_id, place)
+        elif _is_folder(place, delivery.spec):
+            self._write_files(delivery, values, batch_id)
+        else:
+            self._write_noted(delivery, values, batch_id)
+
+    def _resume(self, delivery: Delivery, place: Place) -> None:
+        """Ends at the start of a run what an earlier one has begun."""
+        if delivery.name in self._file_sinks:
+            return
+        writer = f"{self._id}-{_short_hash(delivery.name, 8)}"
+        with delivery.reporting():
+            sink = FileSink(place.path, writer)
+            sink.resume()
+        self._file_sinks[delivery.name] = sink
+
+    def _write_files(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+        def write(folder: str) -> None:
+            place = Place(delivery.spec)
+            place.path = folder
+            # By this file it is seen whether Python finds what Spark has written.
+            place.options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "true"
+            delivery(values, batch_id, place)
+
+        with delivery.reporting():
+            self._file_sinks[delivery.name].deliver(batch_id, write)
+
+    def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+        note = f"written/{_short_hash(delivery.name, 16)}"
+        last = self._files.read(note)
+        if last is not None and not last.isdigit():
+            raise damaged(
+                self._files.path(note),
+                f"It has the number of the last micro-batch that '{delivery.name}' has written. "
+                f"If that is {batch_id}, write this number into the file, or else remove it.",
+            )
+        if last is None or int(last) < batch_id:
+            delivery(values, batch_id)
+            self._files.write(note, str(batch_id).encode())
+
+
+def _is_folder(place: Place, spec: WriteSpec) -> bool:
+    """Whether a sink adds files to a folder."""
+    return (
+        (spec.format or "").lower() in FILE_FORMATS and place.mode == "append" and bool(place.path)
+    )
+
+
+def _short_hash(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

@@ -1,0 +1,60 @@
+"""Spark's sources in a streaming query, and their watermarks.
+
+The first layer runs where the rows of a micro-batch are read. What was seen of them gets to
+the sink, and by the feedback to the next tick.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sparkbeam.connectors import frames
+from sparkbeam.plan.model import Source
+from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.files import files
+from sparkbeam.wire.messages import DDL
+from sparkbeam.worker.streaming.layer import LayerTask
+from sparkbeam.worker.streaming.operators import RowsLayer
+
+
+@dataclass(frozen=True)
+class TickTime:
+    """Tells the time of the tick of a micro-batch, which Spark keeps with its offsets.
+
+    That is the timestamp of rows that have none. Spark's own time of a micro-batch goes back with
+    the machine's clock, and rows behind the watermark would be late.
+
+    Attributes:
+        checkpoint: the checkpoint location.
+    """
+
+    checkpoint: str
+
+    def __call__(self, batch: int) -> int | None:
+        """In microseconds; None where the files of the checkpoint cannot be read from here."""
+        try:
+            ticks, *_ = FeedbackFiles(files(self.checkpoint)).offsets(batch + 1) or [""]
+            time: int = json.loads(ticks)["time"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return time
+
+
+def source_rows(
+    session: Any, source: Source, first: LayerTask, partitions: int, checkpoint: str
+) -> Any:
+    """What the first layer makes of the rows of a source.
+
+    Args:
+        session: that of the query.
+        source: what to read.
+        first: the task of the layer.
+        partitions: of a source that does not know itself how many it has.
+        checkpoint: of the query.
+    """
+    spec = ReadSpec.unpack(source.payload)
+    ((_, tag),) = source.outputs
+    time = TickTime(checkpoint) if spec.timestamp_column is None else None
+    layer = RowsLayer(first, source.label, spec, tag, time)
+    return frames.timed(session, spec, source.label, partitions).mapInArrow(layer, DDL)

@@ -1,0 +1,1 @@
+"""What a pipeline becomes on Spark, in words and as a picture."""

@@ -1,0 +1,1 @@
+"""A stage of a batch pipeline as a task of Spark."""

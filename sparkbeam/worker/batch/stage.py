@@ -1,0 +1,271 @@
+"""A stage as the function that Spark calls: Arrow batches in, Arrow batches out.
+
+The bundle runs in a thread of its own and hands its output over a bounded
+queue, so rows leave while it runs: one element may emit far more than fits
+into memory.
+"""
+
+import contextlib
+import functools
+import gc
+import heapq
+import itertools
+import os
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
+
+from sparkbeam import depth
+from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
+from sparkbeam.worker import finalizers, logs, metrics, output
+from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.connection import Connection
+from sparkbeam.worker.keyed.memory import BundleState
+from sparkbeam.worker.layouts import sources
+from sparkbeam.worker.layouts.sinks import sink_for
+from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.worker.output import OutputSpec
+from sparkbeam.worker.sideinputs import CollectedSideInputs, SideInputData
+from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
+
+_QUEUED_BATCHES = 3
+_KEYS_PER_BUNDLE = 1000
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """What a Spark task needs to run a stage; it is pickled into the plan.
+
+    Attributes:
+        run_id: unique for each run of a pipeline.
+        stage: what to run.
+        side_inputs: by transform id and local name.
+        reporter: where live progress goes, or None.
+        tasks: in how many tasks the stage runs if it reads nothing.
+        repeatable: two attempts of a task are to put out the same report.
+        output: what becomes of what steps print and log.
+        environment: what user code finds around it.
+        reports: those of the run, of its failures.
+    """
+
+    run_id: str
+    stage: Stage
+    side_inputs: dict[tuple[str, str], SideInputData]
+    reporter: metrics.Reporter | None = None
+    tasks: int = 1
+    repeatable: bool = False
+    output: OutputSpec = field(default_factory=OutputSpec)
+    environment: Environment = field(default_factory=Environment)
+    reports: Reports = field(default_factory=Reports)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs the stage over a partition; the function for ``mapInArrow``."""
+        with output.caught(self.output, self.reports.redaction):
+            self.environment.enter()
+            yield from _Run(self, batches).output()
+
+
+class _Abandoned(BaseException):
+    """Spark no longer wants the output: the task was cancelled or is done."""
+
+
+class _Run:
+    """One task: the input batches, the bundle thread and the output queue."""
+
+    def __init__(self, task: StageTask, batches: Iterator[pa.RecordBatch]) -> None:
+        self._task = task
+        self._batches = batches
+        self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(
+            _QUEUED_BATCHES
+        )
+        self._abandoned = threading.Event()
+        self._connection = Connection()
+        self._processor: StageProcessor | None = None
+        self._partition = partition_id()
+        self._rows = RowBuffer(self._put)
+        self._finalizers: list[finalizers.Callback] = []
+        self._tally = metrics.Tally(
+            task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
+        )
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
+        depth.start(self._task.stage.steps, thread)
+        try:
+            while (item := self._next()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+            finalizers.call(self._finalizers)
+        finally:
+            self._abandoned.set()
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._queue.get_nowait()
+            thread.join()
+
+    def _next(self) -> pa.RecordBatch | BaseException | None:
+        # The bundle may take long over one element, so the reports are sent from here.
+        while True:
+            self._tally.tick()
+            if self._processor is not None:
+                OUTLET.at(logs.step_in(self._task.stage, self._processor.sampler))
+            with contextlib.suppress(queue.Empty):
+                return self._queue.get(timeout=metrics.REPORT_SECONDS)
+            if self._connection.is_closed():
+                # The user's code has no other end. Spark kills a worker itself if it can.
+                os._exit(1)
+
+    def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
+        while not self._abandoned.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put(batch, timeout=0.5)
+                return
+        raise _Abandoned
+
+    def _work(self) -> None:
+        label = logs.at(self._task.stage)
+        outcome: BaseException | None = None
+        try:
+            self._run_stage()
+        except _Abandoned:
+            return
+        except BaseException as error:
+            self._tally.failed()
+            outcome = self._task.reports.report(error, label)
+        with contextlib.suppress(_Abandoned):
+            self._put(outcome)
+
+    def _run_stage(self) -> None:
+        stage = self._task.stage
+        key = (self._task.run_id, stage.id)
+        processor = KEPT.take(key, lambda: StageProcessor(stage, BundleState()))
+        settle()
+        state: BundleState = processor.state
+        state.side_inputs = CollectedSideInputs(self._task.side_inputs)
+        for sink in processor.sinks:
+            sink.sink = sink_for(
+                sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
+            )
+        self._processor = processor
+        with warnings.catch_warnings(record=True) as caught:
+            self._process(processor)
+        self._processor = None
+        self._rows.append(METRICS_TAG, None, 0, self._tally.finished(caught))
+        self._rows.flush()
+        KEPT.give_back(key, processor)
+
+    def _process(self, processor: StageProcessor) -> None:
+        source = processor.source
+        coder = source.windowed_coder
+        if self._task.stage.exchange is Exchange.IMPULSE:
+            # Spark reuses a worker only if it has read its input to the end.
+            (number,) = [
+                number for batch in self._batches for number in batch.column(0).to_pylist()
+            ]
+            for create in processor.creates:
+                create.share = slice(number, None, self._task.tasks)
+            rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
+        else:
+            rows = self._data_rows()
+        if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
+            keys = (elements for _, elements in sources.KeyedSource(coder).keys(rows))
+            for first in keys:
+                bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
+                followed = self._tally.followed(processor, bundle)
+                residuals = processor.run_keyed(followed)
+                processor.state.forget_user_state()
+                self._finish_bundle(processor, residuals)
+            return
+        elements: Iterator[Block]
+        match source.layout:
+            case Layout.GROUPS:
+                elements = sources.groups(rows, source.grouped_coder, source.grouped_windowing)
+            case Layout.SESSIONS:
+                elements = in_blocks(
+                    sources.sessions(rows, source.grouped_coder, source.grouped_windowing)
+                )
+            case Layout.TRIGGERED:
+                elements = in_blocks(
+                    sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
+                )
+            case _:
+                elements = sources.chunks(rows, source.grouped_coder or coder)
+        self._finish_bundle(processor, processor.run(self._tally.followed(processor, elements)))
+
+    def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
+        """Ends a bundle and processes what it deferred, until nothing is left."""
+        self._commit(processor)
+        waiting: list[tuple[float, int, bytes]] = []
+        order = itertools.count()
+        decode_all = processor.source.windowed_coder_impl.decode_all
+        while True:
+            now = time.monotonic()
+            for residual in residuals:
+                delay = residual.requested_time_delay
+                due = now + delay.seconds + delay.nanos / 1e9
+                heapq.heappush(waiting, (due, next(order), residual.application.element))
+            if not waiting:
+                return
+            time.sleep(max(0.0, waiting[0][0] - now))
+            due_now = [heapq.heappop(waiting)[2]]
+            while waiting and waiting[0][0] <= time.monotonic():
+                due_now.append(heapq.heappop(waiting)[2])
+            deferred = in_blocks(element for encoded in due_now for element in decode_all(encoded))
+            residuals = processor.run(self._tally.followed(processor, deferred, resumed=True))
+            self._commit(processor)
+
+    def _commit(self, processor: StageProcessor) -> None:
+        self._rows.flush()
+        self._tally.add(processor.monitoring_infos())
+        self._finalizers += processor.taken_finalizers()
+
+    def _data_rows(self) -> Iterator[Row]:
+        """The rows of data; reports of earlier stages go straight to the output."""
+        for batch in self._batches:
+            if self._abandoned.is_set():
+                raise _Abandoned
+            reports = pc.equal(batch.column(0), METRICS_TAG)
+            if pc.any(reports).as_py():
+                for report in batch.column(3).filter(reports).to_pylist():
+                    self._rows.append(METRICS_TAG, None, 0, report)
+                batch = batch.filter(pc.invert(reports))
+            yield from _tuples(batch)
+
+
+@functools.cache
+def settle() -> None:
+    """Spares the garbage collector what it would look through in vain.
+
+    What is loaded by now stays loaded: to look through all of Beam, as Spark
+    makes it do after each task, takes longer than a small task. And a table of
+    a million lists is no reason to look for cycles each 700 of them.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:
+    """Key, order and value of each row; a few megabytes of them at a time."""
+    step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        part = batch.slice(start, step)
+        yield from zip(*(column.to_pylist() for column in part.columns[1:]), strict=True)
+
+
+def partition_id() -> int:
+    """The number of the Spark task's partition; 0 outside of Spark."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

@@ -1,0 +1,1 @@
+"""Columns of Spark's sources and sinks in a worker."""

@@ -1,0 +1,203 @@
+"""From elements to the cells that go to Spark's sinks, and back.
+
+A cell holds many elements: as a record batch for what takes a DataFrame, or pickled for a
+user's own writer. So a sink costs a DoFn in the pipeline and a pass over cells behind it.
+"""
+
+import pickle
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import cloudpickle
+import pyarrow as pa
+from apache_beam.coders import coders
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from pyspark import TaskContext
+
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.rows import Row
+from sparkbeam.worker.layouts import sources
+
+_CELL_ROWS = 5000
+_CELLS = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder())
+
+
+class PackElements(beam.DoFn):
+    """Gathers the elements of a bundle into cells."""
+
+    def start_bundle(self) -> None:
+        """Starts with no element."""
+        self._elements: list[Any] = []
+
+    def process(self, element: Any) -> Iterable[WindowedValue] | None:
+        """Keeps an element; puts out a cell when there are many."""
+        self._elements.append(element)
+        return self._cell() if len(self._elements) >= _CELL_ROWS else None
+
+    def finish_bundle(self) -> Iterable[WindowedValue] | None:
+        """Puts out the rest."""
+        return self._cell() if self._elements else None
+
+    def _cell(self) -> list[WindowedValue]:
+        elements, self._elements = self._elements, []
+        return [WindowedValue(self._packed(elements), MIN_TIMESTAMP, (GlobalWindow(),))]
+
+    @abstractmethod
+    def _packed(self, elements: list[Any]) -> bytes:
+        """The elements as one cell."""
+
+
+class PackPickled(PackElements):
+    """Elements of any kind."""
+
+    def _packed(self, elements: list[Any]) -> bytes:
+        return bytes(cloudpickle.dumps(elements))
+
+
+class PackArrow(PackElements):
+    """Elements with named fields, as rows of a DataFrame.
+
+    Args:
+        schema: of the rows.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def _packed(self, elements: list[Any]) -> bytes:
+        batch = pa.record_batch(
+            [_column(elements, field) for field in self._schema], schema=self._schema
+        )
+        return bytes(batch.serialize().to_pybytes())
+
+
+def _column(elements: list[Any], field: pa.Field) -> pa.Array:
+    values = [_field(element, field.name) for element in elements]
+    convert = _converter(field.type)
+    if convert is not None:
+        values = [None if value is None else convert(value) for value in values]
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"the column '{field.name}' of the schema is of type {field.type}: {error}"
+        ) from None
+
+
+def _field(element: Any, name: str) -> Any:
+    """A field of a dictionary, where it may be missing, or of a row."""
+    if isinstance(element, dict):
+        return element.get(name)
+    try:
+        return getattr(element, name)
+    except AttributeError:
+        raise ValueError(
+            f"the schema has a column '{name}', and an element of type "
+            f"{type(element).__name__} has no such field"
+        ) from None
+
+
+def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes of a field something that Arrow takes; None for nothing."""
+    if pa.types.is_timestamp(kind):
+        return lambda value: (
+            value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
+        )
+    if pa.types.is_list(kind):
+        inner = _converter(kind.value_type)
+        return None if inner is None else lambda values: [_optional(inner, v) for v in values]
+    if pa.types.is_map(kind):
+        of_key, of_item = _converter(kind.key_type), _converter(kind.item_type)
+        return lambda value: [
+            (_optional(of_key, key), _optional(of_item, item)) for key, item in value.items()
+        ]
+    if pa.types.is_struct(kind):
+        parts = [(part.name, _converter(part.type)) for part in kind]
+        return lambda value: {
+            name: _optional(convert, _field(value, name)) for name, convert in parts
+        }
+    return None
+
+
+def _optional(convert: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)
+
+
+@dataclass(frozen=True)
+class CellsAsRows:
+    """The function for ``mapInArrow`` that gives a sink its rows.
+
+    Attributes:
+        schema: of the rows.
+        unpack: gives the rows of ports that a value of the query's DataFrame holds.
+    """
+
+    schema: pa.Schema
+    unpack: Callable[[bytes], list[Row]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for cell in _cells(batches, self.unpack):
+            yield pa.ipc.read_record_batch(pa.py_buffer(cell), self.schema)
+
+
+@dataclass(frozen=True)
+class CellsToWriter:
+    """The function for ``mapInArrow`` that hands elements to a user's writer; gives no rows.
+
+    Attributes:
+        label: of the transform.
+        writer: pickled; see :class:`sparkbeam.io.Foreach`.
+        epoch: the number of the micro-batch.
+        unpack: as that of :class:`CellsAsRows`.
+        reports: those of the run, of its failures.
+    """
+
+    label: str
+    writer: bytes
+    epoch: int
+    unpack: Callable[[bytes], list[Row]]
+    reports: Reports
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            self._write(e for c in _cells(batches, self.unpack) for e in pickle.loads(c))
+        except Exception as error:
+            raise self.reports.report(error, self.label) from None
+        yield from ()
+
+    def _write(self, elements: Iterator[Any]) -> None:
+        writer = pickle.loads(self.writer)
+        close = getattr(writer, "close", lambda error: None)
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        wanted = not hasattr(writer, "open") or writer.open(partition, self.epoch)
+        try:
+            if wanted:
+                for element in elements:
+                    writer.process(element)
+        except Exception as error:
+            # What failed first is what the user has to hear of.
+            with suppress(Exception):
+                close(error)
+            raise
+        close(None)
+
+
+def _cells(
+    batches: Iterator[pa.RecordBatch], unpack: Callable[[bytes], list[Row]]
+) -> Iterator[bytes]:
+    values = (value for batch in batches for value in batch.column(0).to_pylist())
+    rows = (row for value in values for row in unpack(value))
+    for _, cells in sources.chunks(rows, _CELLS):
+        yield from cells
+
+
+def plain_row(value: bytes) -> list[Row]:
+    """The row of a port in batch, where each value is one cell."""
+    return [(b"", 0, value)]

@@ -1,0 +1,1 @@
+"""How the elements of a key become groups."""

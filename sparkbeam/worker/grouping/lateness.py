@@ -1,0 +1,72 @@
+"""Which elements are too late, for groupings and stateful DoFns alike."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.blocks import AnyBlock
+
+
+def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
+    """Tells at which watermark what is kept for a window is forgotten: its *expiry*."""
+    lateness = windowing.allowed_lateness.micros
+
+    def expiry(window: BoundedWindow) -> int:
+        if isinstance(window, GlobalWindow):
+            return MAX_MICROS + 1
+        return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
+
+    return expiry
+
+
+def latest_over(watermark: int) -> int:
+    """The latest expiry of the windows for which elements are too late at a watermark.
+
+    The watermark need only be at a window's end and the allowed lateness, not past it.
+    """
+    return watermark + 1
+
+
+class Lateness:
+    """Drops what is too late.
+
+    Args:
+        windowing: of the elements.
+
+    Attributes:
+        dropped: how many elements there were, in how many windows each.
+    """
+
+    def __init__(self, windowing: Windowing) -> None:
+        self._expires = expiry_of(windowing)
+        self.dropped = 0
+
+    def in_time(self, blocks: Iterable[AnyBlock], watermark: int) -> Iterator[AnyBlock]:
+        """Elements without the windows for which they are too late."""
+        over = latest_over(watermark)
+        before: WindowedValue | None = None
+        kept: WindowedValue | None = None
+        for template, *parts in blocks:
+            if template is not before:
+                before, kept = template, self._kept(template, over)
+            if kept is not template:
+                left = len(kept.windows) if kept is not None else 0
+                self.dropped += (len(template.windows) - left) * len(parts[0])
+            if kept is not None:
+                yield kept, *parts
+
+    def count(self, template: WindowedValue, number: int, watermark: int) -> None:
+        """Takes in how many elements stand behind accumulators, beyond one for each."""
+        if self._kept(template, latest_over(watermark)) is None:
+            self.dropped += number
+
+    def _kept(self, template: WindowedValue, over: int) -> WindowedValue | None:
+        windows = tuple(window for window in template.windows if self._expires(window) > over)
+        if len(windows) == len(template.windows):
+            return template
+        if not windows:
+            return None
+        return WindowedValue(template.value, template.timestamp, windows, template.pane_info)

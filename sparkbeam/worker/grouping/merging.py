@@ -1,0 +1,76 @@
+"""Groups of merging windows that fire once: one call of the WindowFn for each key.
+
+Beam's trigger driver merges with each batch of elements that it is given and
+keeps state for panes to come. In batch, with the default trigger, all elements
+of a key are there and there is one pane.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, TimestampCombiner, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+
+from sparkbeam.wire.rounding import coded
+
+ON_TIME = PaneInfo(
+    is_first=True,
+    is_last=False,
+    timing=PaneInfoTiming.ON_TIME,
+    index=0,
+    nonspeculative_index=0,
+)
+"""The pane of a window that fires once, as Beam's trigger driver marks it."""
+
+
+class _Merges(WindowFn.MergeContext):
+    """Notes which windows become one."""
+
+    def __init__(self, windows: list[BoundedWindow]) -> None:
+        super().__init__(windows)
+        self._into: dict[BoundedWindow, BoundedWindow] = {}
+
+    def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:
+        for window in to_be_merged:
+            if window != merge_result:
+                self._into[window] = merge_result
+
+    def result(self, window: BoundedWindow) -> BoundedWindow:
+        """What the window has become in the end."""
+        while window in self._into:
+            window = self._into[window]
+        return window
+
+
+class MergingGroups:
+    """Makes the groups of a key.
+
+    Args:
+        windowing: with the default trigger.
+    """
+
+    def __init__(self, windowing: Windowing) -> None:
+        self._window_fn = windowing.windowfn
+        self._stamps = TimestampCombiner.get_impl(windowing.timestamp_combiner, windowing.windowfn)
+
+    def of(self, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
+        """For each window that is left after merging, the list of its values."""
+        by_window: dict[BoundedWindow, list[WindowedValue]] = defaultdict(list)
+        for element in elements:
+            for window in element.windows:
+                by_window[window].append(element)
+        merges = _Merges(list(by_window))
+        self._window_fn.merge(merges)
+        groups: dict[BoundedWindow, list[WindowedValue]] = defaultdict(list)
+        for window, members in by_window.items():
+            groups[merges.result(window)] += members
+        for window, members in groups.items():
+            values = [member.value for member in members]
+            yield WindowedValue(values, self._stamp(window, members), (window,), ON_TIME)
+
+    def _stamp(self, window: BoundedWindow, members: list[WindowedValue]) -> Timestamp:
+        assigned = (self._stamps.assign_output_time(window, member.timestamp) for member in members)
+        return coded(self._stamps.merge(window, assigned))

@@ -1,0 +1,122 @@
+"""The panes of a key where the trigger is not the default one.
+
+Beam's trigger driver decides which there are, element by element, at some 20 µs each.
+In batch all elements of a key are there. Those of a window therefore go to the driver as
+one element, whose value is the list of their values and which counts for as many.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import chain
+from typing import Any
+
+from apache_beam.transforms import trigger
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.worker.layouts.sinks import combine_stamps
+
+_ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
+_COUNT = trigger.AfterCount.COUNT_TAG.tag
+"""How the name of the state ends that counts elements; no other trigger asks how many there are."""
+
+
+class Panes:
+    """Makes the panes of a key that there are when both times go to their end.
+
+    Args:
+        windowing: with a trigger that is not the default one.
+    """
+
+    def __init__(self, windowing: Windowing) -> None:
+        self._driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
+        self._combine = combine_stamps(windowing) or max
+
+    def of(self, elements: Iterable[WindowedValue]) -> Iterator[WindowedValue]:
+        """Panes whose values are lists."""
+        for pane in self._fired(self._gathered(elements)):
+            yield pane.with_value(list(chain.from_iterable(pane.value)))
+
+    def _gathered(self, elements: Iterable[WindowedValue]) -> list[WindowedValue]:
+        """One element for all that are in the same windows, with the timestamp that decides."""
+        gathered: dict[Any, tuple[list[Any], list[int]]] = {}
+        windows: Any = None
+        values: list[Any] = []
+        stamps: list[int] = []
+        for element in elements:
+            if windows is None or element.windows != windows:
+                windows = element.windows
+                values, stamps = gathered.setdefault(windows, ([], []))
+            values.append(element.value)
+            stamps.append(element.timestamp_micros)
+        return [
+            WindowedValue(values, Timestamp(micros=reduce(self._combine, stamps)), windows)
+            for windows, (values, stamps) in gathered.items()
+        ]
+
+    def _fired(self, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
+        """As the driver's ``process_entire_key``, with two things that it has not.
+
+        It cannot fire in processing time, and loses what no trigger lets out.
+        """
+        state = _State()
+        put_out = set()
+        for pane in self._asked_for(state, elements):
+            put_out.update(pane.windows)
+            yield pane
+        for window in trigger.MergeableStateAdapter(state).known_windows():
+            # All elements of a window are there before its first pane.
+            if window not in put_out:
+                yield last_pane(self._driver, state, window, MAX_TIMESTAMP)
+
+    def _asked_for(self, state: "_State", elements: list[WindowedValue]) -> Iterator[WindowedValue]:
+        """The panes that the trigger asks for."""
+        driver = self._driver
+        yield from driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP)
+        while state.timers:
+            due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
+            for window, (name, domain, fire_time, _) in due:
+                yield from driver.process_timer(window, name, domain, fire_time, state)
+
+
+def last_pane(
+    driver: trigger.GeneralTriggerDriver,
+    state: trigger.UnmergedState,
+    window: BoundedWindow,
+    watermark: Timestamp,
+) -> WindowedValue:
+    """What is kept of a window, as its last pane.
+
+    In Beam's model all that is buffered comes out when a window expires, whatever the trigger.
+    The trigger driver never does that.
+
+    Args:
+        driver: which makes panes.
+        state: all windows that it sees.
+        window: what to close.
+        watermark: at which it expires.
+    """
+    merged = trigger.MergeableStateAdapter(state)
+    pane: WindowedValue = driver._output(window, True, merged, watermark, True)
+    return pane
+
+
+class _State(trigger.InMemoryUnmergedState):
+    """Counts an element that stands for several as so many.
+
+    The driver adds an element to the state before it shows it to the trigger.
+    """
+
+    _weight = 1
+
+    def add_state(self, window: Any, tag: Any, value: Any) -> None:
+        if tag is _ELEMENTS:
+            self._weight = len(value)
+        if tag.tag.endswith(_COUNT):
+            self.state[window][tag.tag].extend([value] * self._weight)
+        else:
+            super().add_state(window, tag, value)

@@ -1,0 +1,218 @@
+"""GroupByKey in streaming: Beam's trigger driver over the records of a shard's state.
+
+Values are kept encoded, in a bag for each key and window. Where the stage starts with
+the merge of a combine, what is kept is one accumulator.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.transforms import trigger
+from apache_beam.transforms.core import CombineFn, Windowing
+from apache_beam.transforms.window import BoundedWindow, Sessions
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.rounding import coded
+from sparkbeam.wire.rows import COUNT_CELL, Row
+from sparkbeam.worker.blocks import Block, unstamped
+from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
+from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.panes import last_pane
+from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, TriggerState
+from sparkbeam.worker.keyed.timers import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
+from sparkbeam.worker.state.pages import KeyedState
+
+
+class Grouping(ABC):
+    """The GroupByKey before a stage, in one shard.
+
+    Args:
+        coder: of the pairs that are grouped.
+        windowing: theirs.
+        combine_fn: merges the values, which are its accumulators; None keeps them all.
+        state: the records of the shard's keys.
+        moment: what time it is, kept up by the caller.
+    """
+
+    def __init__(
+        self,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+        combine_fn: CombineFn | None,
+        state: KeyedState,
+        moment: Moment,
+    ) -> None:
+        pair = coder.wrapped_value_coder
+        self._decode_key = pair.key_coder().get_impl().decode_nested
+        stored = coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder)
+        self._cells = KeyCells(stored)
+        self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
+        self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
+        self._expires = expiry_of(windowing)
+        self._lateness = Lateness(windowing)
+        self._combine_fn = combine_fn
+        self._keyed = state
+        self._moment = moment
+        self._prepare(coder, windowing)
+        if combine_fn is not None:
+            combine_fn.setup()
+
+    @abstractmethod
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        """Sets up what only this kind of grouping needs."""
+
+    @property
+    def dropped(self) -> int:
+        """How many elements came too late."""
+        return self._lateness.dropped
+
+    def close(self) -> None:
+        """Ends the use of the CombineFn."""
+        if self._combine_fn is not None:
+            self._combine_fn.teardown()
+
+    @abstractmethod
+    def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
+        """Takes elements in; gives the panes that they trigger."""
+
+    @abstractmethod
+    def fire(self) -> Iterator[WindowedValue]:
+        """Fires what is due by the watermark, or by the clock; forgets expired windows."""
+
+    def _arrived(self, rows: list[Row]) -> Iterator[tuple[bytes, list[Block]]]:
+        """The elements of each key that are not too late, if there are any."""
+        watermark = self._moment.input_watermark
+        rows = self._without_counts(rows, watermark)
+        rows.sort(key=itemgetter(0))
+        self._keyed.prefetch({key for key, _, _ in rows})
+        blocks, in_time = self._cells.blocks, self._lateness.in_time
+        for key, group in groupby(rows, itemgetter(0)):
+            arrived = (block for _, _, cell in group for block in blocks(cell))
+            kept = list(unstamped(in_time(arrived, watermark)))
+            if kept:
+                yield key, kept
+
+    def _without_counts(self, rows: list[Row], watermark: int) -> list[Row]:
+        kept = []
+        for row in rows:
+            if row[2][:1] == COUNT_CELL:
+                self._lateness.count(*self._cells.counted(row[2]), watermark)
+            else:
+                kept.append(row)
+        return kept
+
+    def _values(self, stored: Iterable[list[bytes]]) -> Any:
+        """The values of a pane, decoded when they are asked for if they are many."""
+        builder = ValuesBuilder(self._value_runs)
+        for items in stored:
+            builder.append(self._stored_runs.encode(items))
+        return builder.values()
+
+
+class TriggerGrouping(Grouping):
+    """A grouping with whatever windows and trigger."""
+
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
+        self._is_merging = windowing.windowfn.is_merging()
+        self._are_sessions = type(windowing.windowfn) is Sessions
+        self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
+        self._parts = Parts(
+            coder.wrapped_value_coder.value_coder().get_impl(),
+            coder.window_coder.get_impl(),
+            self._combine_fn,
+        )
+
+    def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
+        for key, blocks in self._arrived(rows):
+            elements = [template.with_value(v) for template, values in blocks for v in values]
+            yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
+
+    def fire(self) -> Iterator[WindowedValue]:
+        for domain, limit in (
+            (EVENT_TIME, self._moment.input_watermark),
+            (PROCESSING_TIME, self._moment.processing_limit()),
+        ):
+            for key in self._keyed.due_keys(domain, limit):
+                yield from self._with_key(
+                    key,
+                    lambda state, d=domain, until=limit: self._fired(state, d, until),  # type: ignore
+                )
+
+    def _with_key(
+        self,
+        encoded_key: bytes,
+        work: Callable[[TriggerState], Iterator[WindowedValue]],
+    ) -> Iterator[WindowedValue]:
+        state = TriggerState(self._keyed.record(encoded_key), self._parts)
+        key: Any = None
+        decoded = False
+        for pane in work(state):
+            if not decoded:
+                key, decoded = self._decode_key(encoded_key), True
+            yield WindowedValue(
+                (key, self._values(pane.value)),
+                coded(pane.timestamp),
+                pane.windows,
+                pane.pane_info,
+            )
+        state.save(self._expires)
+
+    def _added(self, state: TriggerState, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
+        moment = self._moment
+        windows = {window for element in elements for window in element.windows}
+        with state.seeing(self._reached(state, windows)):
+            panes = self._driver.process_elements(
+                state,
+                elements,
+                Timestamp(micros=moment.output_watermark),
+                Timestamp(micros=moment.input_watermark),
+            )
+            yield from self._noted(state, panes)
+
+    def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
+        """The windows of a key that those of new elements may merge with."""
+        if not self._is_merging:
+            return windows
+        return state.overlapping(windows) if self._are_sessions else state.windows()
+
+    def _fired(self, state: TriggerState, domain: int, limit: int) -> Iterator[WindowedValue]:
+        while (due := state.record.pop_due(domain, limit)) is not None:
+            fire, timer_id, payload = due
+            if timer_id == EXPIRY:
+                yield from self._closed(state, fire)
+            elif (window := state.window_of(payload[0])) is not None:
+                window_id, name, _ = payload
+                with state.seeing([window]):
+                    panes = self._driver.process_timer(
+                        window_id,
+                        name,
+                        DOMAIN_NAMES[domain],
+                        Timestamp(micros=fire),
+                        state,
+                        Timestamp(micros=self._moment.input_watermark),
+                    )
+                    yield from self._noted(state, panes)
+
+    def _noted(
+        self, state: TriggerState, panes: Iterable[WindowedValue]
+    ) -> Iterator[WindowedValue]:
+        """Notes what is kept although it has come out."""
+        for pane in panes:
+            if self._accumulates:
+                state.has_put_out(pane.windows[0])
+            yield pane
+
+    def _closed(self, state: TriggerState, watermark: int) -> Iterator[WindowedValue]:
+        """Last panes: what no trigger has let out of a window comes out when that expires."""
+        for window in state.expired(self._expires, watermark):
+            if state.is_waiting(window):
+                with state.seeing([window]):
+                    yield last_pane(self._driver, state, window, Timestamp(micros=watermark))

@@ -1,0 +1,295 @@
+"""One key's state for Beam's trigger driver.
+
+The driver looks through all windows that it is shown, for each element and for each timer. So
+it is shown those that matter: the window of the timer, or those that new elements may get into.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any
+
+from apache_beam.transforms import trigger
+from apache_beam.transforms.core import CombineFn
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.wire.rounding import coded_hold
+from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.keyed.timers import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.state.records import Record
+
+EXPIRY = b"expiry"
+"""The timer that tells that the time of a window is over."""
+
+_STATE = b"state"
+_PUT_OUT = "sparkbeam/put out"
+"""Marks values that are kept for the next pane and have been in the one before."""
+
+_DOMAINS = {TimeDomain.WATERMARK: EVENT_TIME, TimeDomain.REAL_TIME: PROCESSING_TIME}
+
+DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
+"""Beam's names of the domains of timers."""
+
+
+class Parts:
+    """How the content of a record is encoded."""
+
+    def __init__(self, values: Any, windows: Any, combine_fn: CombineFn | None) -> None:
+        self.encode = values.encode
+        self.decode = values.decode
+        self.encode_window = windows.encode_nested
+        self.decode_window = windows.decode_nested
+        self.combine_fn = combine_fn
+
+
+class _Seen(dict[BoundedWindow, list[int]]):
+    """The windows that the driver sees, by which it also finds the next number of a window.
+
+    Attributes:
+        last_id: the greatest number of any window.
+    """
+
+    last_id = 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def values(self) -> Any:
+        return [*super().values(), [self.last_id]]
+
+
+class TriggerState(trigger.UnmergedState):
+    """One key's state for Beam's trigger driver, over a record.
+
+    Args:
+        record: the key's.
+        parts: how its content is encoded.
+    """
+
+    def __init__(self, record: Record, parts: Parts) -> None:
+        self.record = record
+        self._parts = parts
+        windows, values = record.get(_STATE) or ((), ())
+        self._window_ids: dict[BoundedWindow, list[int]] = {}
+        self._encoded: dict[BoundedWindow, bytes] = {}
+        for encoded, ids in windows:
+            window = parts.decode_window(encoded)
+            self._window_ids[window] = list(ids)
+            self._encoded[window] = encoded
+        self._by_id = {id: window for window, ids in self._window_ids.items() for id in ids}
+        self._values: dict[int, dict[str, Any]] = {}
+        for (window_id, tag), value in values:
+            self._values.setdefault(window_id, {})[tag] = value
+        self._seen = _Seen()
+        self._expiries: list[tuple[int, int]] | None = None
+        self._changed = False
+
+    def save(self, expires: Callable[[BoundedWindow], int]) -> None:
+        """Writes what has changed into the record; sets the timer of the next expiry."""
+        if not self._changed:
+            return
+        if not self._values and not self._window_ids:
+            self.record.pop(_STATE)
+            self.record.clear_timer(EXPIRY)
+            return
+        windows = tuple((self._encode(w), tuple(ids)) for w, ids in self._window_ids.items())
+        values = tuple(
+            ((window_id, tag), value)
+            for window_id, by_tag in self._values.items()
+            for tag, value in by_tag.items()
+        )
+        self.record.set(_STATE, (windows, values))
+        if self._window_ids:
+            self._set_expiry(min(map(expires, self._window_ids)))
+
+    def _encode(self, window: BoundedWindow) -> bytes:
+        return self._encoded.get(window) or self._parts.encode_window(window)
+
+    def _set_expiry(self, expiry: int) -> None:
+        # A window that never expires closes with the end of time.
+        fire = min(expiry, MAX_MICROS)
+        current = self.record.timer(EXPIRY)
+        if current is None or current[0] != fire:
+            self.record.set_timer(EXPIRY, EVENT_TIME, fire, None, None)
+
+    def windows(self) -> list[BoundedWindow]:
+        """All windows that there are."""
+        return list(self._window_ids)
+
+    def window_of(self, window_id: int) -> BoundedWindow | None:
+        """The window of a timer, if it is still there."""
+        return self._by_id.get(window_id)
+
+    def overlapping(self, windows: Iterable[BoundedWindow]) -> set[BoundedWindow]:
+        """The sessions that have time in common with some windows; no two of them overlap."""
+        sessions = sorted(
+            ((window.start.micros, window.end.micros, window) for window in self._window_ids),
+            key=itemgetter(0),
+        )
+        starts = [start for start, _, _ in sessions]
+        found = set()
+        for window in windows:
+            first, until = window.start.micros, window.end.micros
+            for at in range(bisect_left(starts, until) - 1, -1, -1):
+                _, end, session = sessions[at]
+                if end <= first:
+                    break
+                found.add(session)
+        return found
+
+    @contextmanager
+    def seeing(self, windows: Iterable[BoundedWindow]) -> Iterator[None]:
+        """Shows the driver only some windows, as it looks through all that it sees."""
+        seen = {
+            window: self._window_ids[window] for window in windows if window in self._window_ids
+        }
+        self._seen = _Seen(seen)
+        self._seen.last_id = max(self._by_id, default=0)
+        yield
+        for window in seen:
+            if window not in self._seen:
+                self._drop(window)
+        for window, ids in self._seen.items():
+            self._window_ids[window] = ids
+            self._by_id.update(dict.fromkeys(ids, window))
+
+    def _drop(self, window: BoundedWindow) -> list[int]:
+        ids = self._window_ids.pop(window)
+        for window_id in ids:
+            self._by_id.pop(window_id, None)
+        return ids
+
+    def expired(
+        self, expires: Callable[[BoundedWindow], int], watermark: int
+    ) -> Iterator[BoundedWindow]:
+        """The windows whose time is over: each is given, and then forgotten.
+
+        Sets the timer of the next ones.
+        """
+        if self._expiries is None:
+            # Timers make no windows, and an event-time timer is all that comes here.
+            self._expiries = sorted(
+                (min(expires(w), MAX_MICROS), ids[0]) for w, ids in self._window_ids.items()
+            )[::-1]
+        while self._expiries and self._expiries[-1][0] <= watermark:
+            window = self._by_id.get(self._expiries.pop()[1])
+            if window is not None:
+                yield window
+                for window_id in self._drop(window):
+                    self.clear_state(window_id, None)
+        if self._expiries:
+            self._set_expiry(self._expiries[-1][0])
+        self._changed = True
+
+    def is_waiting(self, window: BoundedWindow) -> bool:
+        """Whether there are values of a window that have been in no pane."""
+        return any(
+            len(self.record.bag(_cell(id))) and _PUT_OUT not in self._values.get(id, ())
+            for id in self._window_ids[window]
+        )
+
+    def has_put_out(self, window: BoundedWindow) -> None:
+        """Notes that all values there are of a window have been in a pane."""
+        for id in self._seen[window]:
+            if len(self.record.bag(_cell(id))):
+                self._values.setdefault(id, {})[_PUT_OUT] = True
+
+    # What the trigger driver asks for.
+
+    def set_global_state(self, tag: Any, value: Any) -> None:
+        self._changed = True
+
+    def get_global_state(self, tag: Any, default: Any = None) -> Any:
+        return self._seen
+
+    def get_window(self, window_id: int) -> int:
+        return window_id
+
+    def set_timer(
+        self, window: int, name: str, time_domain: str, timestamp: Any, dynamic_timer_tag: str = ""
+    ) -> None:
+        fire = min(Timestamp.of(timestamp).micros, MAX_MICROS)
+        self.record.set_timer(
+            _timer_id(window, name, time_domain, dynamic_timer_tag),
+            _DOMAINS[time_domain],
+            fire,
+            None,
+            (window, name, dynamic_timer_tag),
+        )
+        self._changed = True
+
+    def clear_timer(
+        self, window: int, name: str, time_domain: str, dynamic_timer_tag: str = ""
+    ) -> None:
+        self.record.clear_timer(_timer_id(window, name, time_domain, dynamic_timer_tag))
+
+    def add_state(self, window: int, tag: Any, value: Any) -> None:
+        self._changed = True
+        if isinstance(tag, trigger._ListStateTag):
+            self._values.get(window, {}).pop(_PUT_OUT, None)
+            self._add_value(window, value)
+            return
+        values = self._values.setdefault(window, {})
+        name = tag.tag
+        match tag:
+            case trigger._CombiningValueStateTag():
+                if name not in values:
+                    values[name] = tag.combine_fn.create_accumulator()
+                values[name] = tag.combine_fn.add_input(values[name], value)
+            case trigger._WatermarkHoldStateTag():
+                held = values.get(name)
+                if held is not None:
+                    value = tag.timestamp_combiner_impl.combine(Timestamp(micros=held), value)
+                values[name] = value.micros
+                self.record.set_hold(_cell(window), coded_hold(value.micros))
+            case _:
+                values[name] = [*values.get(name, ()), value]
+
+    def get_state(self, window: int, tag: Any) -> Any:
+        values = self._values.get(window, {})
+        match tag:
+            case trigger._ListStateTag():
+                # One item: what the driver joins for a pane are the bags of its windows.
+                return [list(self.record.bag(_cell(window)))]
+            case trigger._CombiningValueStateTag():
+                if tag.tag not in values:
+                    return tag.combine_fn.extract_output(tag.combine_fn.create_accumulator())
+                return tag.combine_fn.extract_output(values[tag.tag])
+            case trigger._WatermarkHoldStateTag():
+                held = values.get(tag.tag)
+                return None if held is None else Timestamp(micros=held)
+            case _:
+                return values.get(tag.tag, [])
+
+    def clear_state(self, window: int, tag: Any) -> None:
+        """Clears a tag of a window; None stands for all."""
+        self._changed = True
+        if tag is None or isinstance(tag, trigger._ListStateTag):
+            self.record.bag(_cell(window)).clear()
+        if tag is None or isinstance(tag, trigger._WatermarkHoldStateTag):
+            self.record.set_hold(_cell(window), None)
+        if tag is None:
+            self._values.pop(window, None)
+        elif window in self._values:
+            self._values[window].pop(tag.tag, None)
+
+    def _add_value(self, window: int, value: bytes) -> None:
+        bag = self.record.bag(_cell(window))
+        combine_fn = self._parts.combine_fn
+        if combine_fn is None:
+            bag.append([value])
+            return
+        accumulators = [self._parts.decode(item) for item in (*bag, value)]
+        merged = combine_fn.compact(combine_fn.merge_accumulators(accumulators))
+        bag.replace([self._parts.encode(merged)])
+
+
+def _cell(window_id: int) -> bytes:
+    return b"values" + window_id.to_bytes(8, "big")
+
+
+def _timer_id(window: int, name: str, time_domain: str, dynamic_tag: str) -> bytes:
+    return repr((window, name, time_domain, dynamic_tag)).encode()

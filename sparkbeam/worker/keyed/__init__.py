@@ -1,0 +1,1 @@
+"""User state and timers, and the DoFns that ask for them."""

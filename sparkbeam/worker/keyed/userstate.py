@@ -1,0 +1,272 @@
+"""The states of stateful DoFns in streaming, over the records of a shard's state.
+
+A value, or an accumulator, is one value of the record; bags and sets are Beam's own over a
+bag of the record. What a bundle changes is written when it ends.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl, coders
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.transforms import userstate
+from apache_beam.transforms.core import CombineFn
+from apache_beam.transforms.window import BoundedWindow
+
+from sparkbeam.plan.identity import steady
+from sparkbeam.worker.keyed.memory import DONE, Done, commit_each
+from sparkbeam.worker.layouts.sinks import window_key
+from sparkbeam.worker.layouts.tables import immutable_size
+from sparkbeam.worker.state.records import Record
+
+_USER = b"user"
+_NAME_BYTES = 8
+_NOTHING = object()
+
+Remember = Callable[[Record, bytes], None]
+"""Sees to it that what a record holds for an encoded window is forgotten in time."""
+
+
+class UserState(bundle_processor.FnApiUserStateContext):
+    """Gives a stateful DoFn its states; timers as Beam does.
+
+    Args:
+        handler: answers requests for ordered lists.
+        transform_id: of the DoFn.
+        key_coder, window_coder: of its input.
+        record: finds the record of an encoded key.
+        remember: see :data:`Remember`.
+        label: of the step.
+    """
+
+    def __init__(
+        self,
+        handler: Any,
+        transform_id: str,
+        key_coder: coders.Coder,
+        window_coder: coders.Coder,
+        record: Callable[[bytes], Record],
+        remember: Remember,
+        label: str,
+    ) -> None:
+        super().__init__(handler, transform_id, key_coder, window_coder)
+        self._encode_key = key_coder.get_impl().encode_nested
+        self._encode_window = window_coder.get_impl().encode
+        self._record = record
+        self._remember = remember
+        self._label = label
+        self._key: Any = _NOTHING
+        self._encoded = b""
+        self._windows: dict[BoundedWindow, _Window] = {}
+        self._last: _Window | None = None
+        self._combine_fns: dict[str, CombineFn] = {}
+
+    def get_state(self, spec: userstate.StateSpec, key: Any, window: BoundedWindow) -> Any:
+        if key is not self._key:
+            self._key, self._encoded = key, self._encode_key(key)
+        known = self._last
+        if known is None or known.window is not window:
+            known = self._last = self._known(window)
+        at = (self._encoded, spec.name)
+        state = known.states.get(at)
+        if state is None:
+            state = known.states[at] = self._new(spec, key, known)
+        return state
+
+    def _known(self, window: BoundedWindow) -> "_Window":
+        known = self._windows.get(window)
+        if known is None:
+            known = self._windows[window] = _Window(window, self._encode_window(window))
+        return known
+
+    def _new(self, spec: userstate.StateSpec, key: Any, window: "_Window") -> Any:
+        if isinstance(spec, userstate.OrderedListStateSpec):
+            return self._create_state(spec, key, window.window)
+        name = window.cells.get(spec.name)
+        if name is None:
+            name = user_cell(self._transform_id, spec.name, window.encoded)
+            window.cells[spec.name] = name
+        cell = Cell(self._record(self._encoded), name, window.encoded, self._remember)
+        match spec:
+            case userstate.ReadModifyWriteStateSpec():
+                return ValueState(cell, spec.coder.get_impl())
+            case userstate.CombiningValueStateSpec():
+                return CombiningState(cell, spec.coder.get_impl(), self._combine_fn(spec))
+            case userstate.BagStateSpec():
+                return bundle_processor.SynchronousBagRuntimeState(cell, cell, spec.coder)
+            case userstate.SetStateSpec():
+                return bundle_processor.SynchronousSetRuntimeState(cell, cell, spec.coder)
+            case _:
+                raise NotImplementedError(spec)
+
+    def _combine_fn(self, spec: userstate.CombiningValueStateSpec) -> CombineFn:
+        fn = self._combine_fns.get(spec.name)
+        if fn is None:
+            fn = self._combine_fns[spec.name] = copy.deepcopy(spec.combine_fn)
+            fn.setup()
+        return fn
+
+    def commit(self) -> None:
+        for window in self._windows.values():
+            commit_each(self._label, ((at[1], state) for at, state in window.states.items()))
+        self._forget()
+
+    def reset(self) -> None:
+        for fn in self._combine_fns.values():
+            fn.teardown()
+        self._combine_fns = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Lets go of the records, which stay in memory as long as a state has them."""
+        self._key, self._last, self._windows = _NOTHING, None, {}
+
+
+class _Window:
+    """The states of a window that a bundle has asked for.
+
+    Attributes:
+        window, encoded: which one.
+        cells: the names of cells, by the name of the state.
+        states: by encoded key and name.
+    """
+
+    def __init__(self, window: BoundedWindow, encoded: bytes) -> None:
+        self.window = window
+        self.encoded = encoded
+        self.cells: dict[str, bytes] = {}
+        self.states: dict[tuple[bytes, str], Any] = {}
+
+
+def user_cell(transform_id: str, name: str, window: bytes) -> bytes:
+    """The name of the cell that has a state.
+
+    A state is known by a hash: the name of a transform is longer than most values, and would
+    be there once for each. In a record there are few, so that two of them never meet.
+    """
+    named = f"{steady(transform_id)}\0{name}".encode()
+    digest = hashlib.blake2b(named, digest_size=_NAME_BYTES).digest()
+    return _USER + window_key(window, digest)
+
+
+def forget_user_state(record: Record, window: bytes) -> None:
+    """Empties all states of a record that belong to a window."""
+    prefix = _USER + window_key(window)
+    for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
+        record.pop(cell)
+
+
+class Cell:
+    """The place of a state in a record.
+
+    Beam's own states take it for the one who answers requests, and for the key of what is
+    asked for.
+    """
+
+    __slots__ = ("_name", "_record", "_remember", "_window")
+
+    def __init__(self, record: Record, name: bytes, window: bytes, remember: Remember) -> None:
+        self._record = record
+        self._name = name
+        self._window = window
+        self._remember = remember
+
+    def get(self) -> bytes | None:
+        """The value, if there is one."""
+        value: bytes | None = self._record.get(self._name)
+        return value
+
+    def set(self, value: bytes | None) -> None:
+        """Sets the value, or removes it."""
+        if value is None:
+            self._record.pop(self._name)
+        else:
+            self._record.set(self._name, value)
+            self._remember(self._record, self._window)
+
+    def blocking_get(self, _: "Cell", coder: coder_impl.CoderImpl) -> Iterator[Any]:
+        """The items of a bag."""
+        return map(coder.decode_nested, self._record.bag(self._name))
+
+    def extend(self, _: "Cell", coder: coder_impl.CoderImpl, items: Iterable[Any]) -> Done:
+        """Adds items to a bag."""
+        self._record.bag(self._name).append([coder.encode_nested(item) for item in items])
+        self._remember(self._record, self._window)
+        return DONE
+
+    def clear(self, _: "Cell") -> Done:
+        """Empties a bag."""
+        self._record.bag(self._name).clear()
+        return DONE
+
+
+class CellState(userstate.RuntimeState):
+    """A state that is one value of the record; it is written at the end of a bundle."""
+
+    def __init__(self, cell: Cell, coder: coder_impl.CoderImpl) -> None:
+        self._cell = cell
+        self._coder = coder
+        self._changed = False
+        self._stored = cell.get()
+        self._value: Any = _NOTHING
+
+    def clear(self) -> None:
+        """Removes what is there."""
+        self._stored, self._value = None, _NOTHING
+        self._changed = True
+
+    def commit(self) -> None:
+        """Writes the value, if it has changed."""
+        if self._changed:
+            value = self._value
+            self._cell.set(None if value is _NOTHING else self._coder.encode(value))
+            self._changed = False
+
+
+class ValueState(CellState, userstate.ReadModifyWriteRuntimeState):
+    """The state of a ``ReadModifyWriteStateSpec``."""
+
+    def read(self) -> Any:
+        """The value; one that was not written in this bundle is a new object each time."""
+        if self._value is not _NOTHING:
+            return self._value
+        if self._stored is None:
+            return None
+        value = self._coder.decode(self._stored)
+        if immutable_size(value):
+            self._value = value
+        return value
+
+    def write(self, value: Any) -> None:
+        """Puts a value in the place of the one that is there."""
+        self._value = value
+        self._changed = True
+
+
+class CombiningState(CellState, userstate.CombiningValueRuntimeState):
+    """The state of a ``CombiningValueStateSpec``."""
+
+    def __init__(self, cell: Cell, coder: coder_impl.CoderImpl, fn: CombineFn) -> None:
+        super().__init__(cell, coder)
+        self._fn = fn
+
+    def read(self) -> Any:
+        """What the accumulator stands for."""
+        accumulator = self._accumulator()
+        result = self._fn.extract_output(accumulator)
+        if not immutable_size(result) and self._value is not _NOTHING:
+            # The result may be the accumulator, or a part of it, which later inputs change.
+            self._value = self._coder.decode(self._coder.encode(accumulator))
+        return result
+
+    def add(self, value: Any) -> None:
+        """Adds an input to the accumulator."""
+        self._value = self._fn.add_input(self._accumulator(), value)
+        self._changed = True
+
+    def _accumulator(self) -> Any:
+        if self._value is _NOTHING and self._stored is not None:
+            self._value = self._coder.decode(self._stored)
+        return self._fn.create_accumulator() if self._value is _NOTHING else self._value

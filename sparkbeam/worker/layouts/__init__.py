@@ -1,0 +1,1 @@
+"""How elements become cells of rows, and rows become elements."""

@@ -1,0 +1,111 @@
+"""What a cell of a row holds: windowed elements one after the other, or a block of values."""
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from apache_beam.coders import coder_impl, coders
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.rows import BLOCK_CELL, COUNT_CELL, PLAIN_CELL
+from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks
+from sparkbeam.worker.layouts.values import RunCoder
+
+_LENGTH = struct.Struct(">I")
+_NUMBER = struct.Struct(">Q")
+_KEPT_TEMPLATES = 1000
+
+
+def windowing_coder(coder: coders.WindowedValueCoder) -> coder_impl.CoderImpl:
+    """Encodes what the elements of a block have in common, as an element that is empty."""
+    return coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder).get_impl()
+
+
+def stripped_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
+    """The coder of the windowed values of a PCollection of pairs, without their keys."""
+    return coders.WindowedValueCoder(coder.wrapped_value_coder.value_coder(), coder.window_coder)
+
+
+def stored_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
+    """As :func:`stripped_coder`, with the length of each value before it.
+
+    Who reads with a coder of bytes in its place gets the values without decoding them.
+    """
+    value = coder.wrapped_value_coder.value_coder()
+    return coders.WindowedValueCoder(coders.LengthPrefixCoder(value), coder.window_coder)
+
+
+class BlockCoder:
+    """Encodes a block: the windowing once, then a run of values."""
+
+    def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        self._windowing = windowing_coder(coder)
+        self._values = coder_impl.IterableCoderImpl(coder.wrapped_value_coder.get_impl())
+
+    def encode(self, template: WindowedValue, values: list[Any]) -> bytes:
+        """The block as a cell."""
+        stream = coder_impl.create_OutputStream()
+        stream.write(BLOCK_CELL)
+        self._windowing.encode_to_stream(template.with_value(b""), stream, True)
+        self._values.encode_to_stream(values, stream, True)
+        return stream.get()
+
+    def decode(self, cell: bytes) -> Block:
+        """The block of a cell."""
+        stream = coder_impl.create_InputStream(cell)
+        stream.read(1)
+        template = self._windowing.decode_from_stream(stream, True)
+        return template, self._values.decode_from_stream(stream, True)
+
+
+class KeyCells:
+    """The cells of a key: runs of windowed elements, or of values with the same windowing.
+
+    Args:
+        coder: of the elements, without the key.
+
+    Attributes:
+        elements, values, stamped: encode the runs; the last one, of timestamps and values.
+    """
+
+    def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        value = coder.wrapped_value_coder.get_impl()
+        self.elements = RunCoder(coder.get_impl())
+        self.values = RunCoder(value)
+        self.stamped = RunCoder(coder_impl.TupleCoderImpl([coder_impl.VarIntCoderImpl(), value]))
+        self._windowing = windowing_coder(coder)
+        self._templates: dict[bytes, WindowedValue] = {}
+
+    def head(self, kind: bytes, template: WindowedValue) -> bytes:
+        """What comes before a run of values, with or without timestamps of their own."""
+        windowing = self._windowing.encode(template.with_value(b""))
+        return kind + _LENGTH.pack(len(windowing)) + windowing
+
+    def blocks(self, cell: bytes) -> Iterable[AnyBlock]:
+        """The content of a cell; blocks with the same windowing have the same template."""
+        kind = cell[:1]
+        if kind == PLAIN_CELL:
+            return in_blocks(self.elements.decode(cell[1:]))
+        end = 1 + _LENGTH.size + _LENGTH.unpack_from(cell, 1)[0]
+        template = self._template(cell[1 + _LENGTH.size : end])
+        if kind == BLOCK_CELL:
+            return ((template, self.values.decode(cell[end:])),)
+        stamps, values = zip(*self.stamped.decode(cell[end:]), strict=True)
+        return ((template, list(values), list(stamps)),)
+
+    def count(self, template: WindowedValue, number: int) -> bytes:
+        """A cell that tells a number of the windows of a template."""
+        return self.head(COUNT_CELL, template) + _NUMBER.pack(number)
+
+    def counted(self, cell: bytes) -> tuple[WindowedValue, int]:
+        """The inverse of :meth:`count`."""
+        (number,) = _NUMBER.unpack_from(cell, len(cell) - _NUMBER.size)
+        return self._template(cell[1 + _LENGTH.size : len(cell) - _NUMBER.size]), number
+
+    def _template(self, windowing: bytes) -> WindowedValue:
+        template = self._templates.get(windowing)
+        if template is None:
+            if len(self._templates) >= _KEPT_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[windowing] = self._windowing.decode(windowing)
+        return template

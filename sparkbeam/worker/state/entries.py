@@ -1,0 +1,281 @@
+"""Entries of a byte map as objects, in a cache that writes them back when it is full."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sparkbeam.wire import plaindata
+from sparkbeam.worker.state.store import ByteMap
+
+CACHE_BYTES = 64 << 20
+"""Entries kept in memory take about this many bytes as they are stored."""
+
+_PUT_BYTES = 8 << 20
+
+
+class Entry:
+    """One entry of the map.
+
+    Attributes:
+        name: its key in the map.
+        content: what is stored there; not used by derived classes that pack something else.
+        size: the bytes that it takes, as stored or by estimate.
+        dirty: the map has to hear of what is here.
+        stored: the map has an entry of this name.
+        used: when it was last asked for, in the cache's own time.
+    """
+
+    __slots__ = ("content", "dirty", "name", "size", "stored", "used")
+
+    def __init__(self, name: bytes, content: Any, size: int, stored: bool) -> None:
+        self.name = name
+        self.content = content
+        self.size = size
+        self.dirty = False
+        self.stored = stored
+        self.used = 0
+
+    def pack(self) -> bytes | None:
+        """The bytes to store, None if there is to be no entry."""
+        return plaindata.dumps(self.content)
+
+    def written(self) -> dict[bytes, bytes | None]:
+        """What to put into the map, and with None what to remove; it counts as stored then.
+
+        Sets ``size`` and ``stored``.
+        """
+        data = self.pack()
+        was_stored, self.stored = self.stored, data is not None
+        self.size = len(data) if data is not None else 0
+        return {self.name: data} if data is not None or was_stored else {}
+
+    def names(self) -> list[bytes]:
+        """All that the map has of it."""
+        return [self.name]
+
+    def follow(self, gone: "Entry") -> None:
+        """Takes the place of an entry that the map still has."""
+        self.stored = True
+
+    def in_use(self) -> bool:
+        """Somebody holds a part of it that may change yet."""
+        return False
+
+    def release(self) -> None:
+        """Called when it has been written and leaves the cache."""
+
+
+class EntryCache:
+    """The entries of a map that have been asked for, changed or made.
+
+    Nothing is written before :meth:`trim` or :meth:`flush` is called: until then, an entry
+    that was asked for stays the one that counts.
+
+    Attributes:
+        size: the bytes of the entries here, by estimate; whoever lets one grow adds to it.
+        clock: its own time, which tells what was used for longest.
+    """
+
+    def __init__(self, entries: ByteMap, limit: int = CACHE_BYTES) -> None:
+        self._map = entries
+        self._limit = limit
+        self._entries: dict[bytes, Entry] = {}
+        self.clock = 0
+        self.size = 0
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be loaded before something has to go."""
+        return max(0, self._limit - self.size)
+
+    @property
+    def full(self) -> bool:
+        """It is time for :meth:`trim`."""
+        return self.size > self._limit
+
+    def fetch(self, names: Sequence[bytes]) -> list[bytes | None]:
+        """What the map has for names that are not in memory, in one access."""
+        return self._map.get(names)
+
+    def load(self, names: Sequence[bytes]) -> list[Entry]:
+        """Entries that exist, all that are not in memory read in one access."""
+        self.tick()
+        missing = [name for name in names if name not in self._entries]
+        if missing:
+            for name, data in zip(missing, self._map.get(missing), strict=True):
+                if data is None:
+                    raise KeyError(f"The state has lost its entry {name.hex()}")
+                self.add(Entry(name, plaindata.loads(data), len(data), stored=True))
+        found = [self._entries[name] for name in names]
+        for entry in found:
+            entry.used = self.clock
+        return found
+
+    def tick(self) -> None:
+        """Lets the cache's time go on."""
+        self.clock += 1
+
+    def peek(self, names: Sequence[bytes]) -> list[Any]:
+        """The contents of entries, to be read only; what is read for this is not kept."""
+        contents = {name: self._entries[name].content for name in names if name in self._entries}
+        missing = [name for name in names if name not in contents]
+        for name, data in zip(missing, self._map.get(missing), strict=True):
+            if data is None:
+                raise KeyError(f"The state has lost its entry {name.hex()}")
+            contents[name] = plaindata.loads(data)
+        return [contents[name] for name in names]
+
+    def create(self, name: bytes, content: Any, size: int) -> Entry:
+        """A new entry of about so many bytes."""
+        entry = Entry(name, content, size, stored=False)
+        entry.dirty = True
+        self.add(entry)
+        return entry
+
+    def add(self, entry: Entry) -> None:
+        """Takes up an entry made elsewhere."""
+        entry.used = self.clock
+        before = self._entries.get(entry.name)
+        if type(before) is _Gone:
+            entry.follow(before.entry)
+        self._entries[entry.name] = entry
+        self.size += entry.size
+
+    def resize(self, entry: Entry, size: int) -> None:
+        """Notes that an entry has changed and takes about so many bytes."""
+        self.size += size - entry.size
+        entry.size = size
+        entry.dirty = True
+
+    def delete(self, names: Iterable[bytes]) -> None:
+        """Removes stored entries, be they in memory or not, with the next :meth:`flush`."""
+        for name in names:
+            entry = self._entries.get(name)
+            if entry is None:
+                entry = Entry(name, None, 0, stored=True)
+                self.add(entry)
+            self.drop(entry)
+
+    def drop(self, entry: Entry) -> None:
+        """Removes an entry with the next :meth:`flush`."""
+        self.size -= entry.size
+        if entry.stored:
+            self._entries[entry.name] = _Gone(entry)
+        else:
+            del self._entries[entry.name]
+
+    def trim(self) -> None:
+        """Writes back and forgets what was not used for longest, if there is too much."""
+        if self.size <= self._limit:
+            return
+        idle = [entry for entry in self._entries.values() if not entry.in_use()]
+        idle.sort(key=_used)
+        going = []
+        size = self.size
+        for entry in idle:
+            if size <= self._limit // 2:
+                break
+            size -= entry.size
+            going.append(entry)
+        self._write(going)
+        for entry in going:
+            self.size -= entry.size
+            del self._entries[entry.name]
+            entry.release()
+
+    def flush(self) -> None:
+        """Writes all that has changed."""
+        self._write(list(self._entries.values()))
+        for name in [name for name, entry in self._entries.items() if type(entry) is _Gone]:
+            del self._entries[name]
+
+    def _write(self, entries: list[Entry]) -> None:
+        items: dict[bytes, bytes] = {}
+        deleted: list[bytes] = []
+        size = 0
+        for entry in entries:
+            if not entry.dirty:
+                continue
+            before = entry.size
+            for name, data in entry.written().items():
+                if data is None:
+                    deleted.append(name)
+                else:
+                    items[name] = data
+                    size += len(data)
+            self.size += entry.size - before
+            entry.dirty = False
+            if size > _PUT_BYTES:
+                self._map.put(items)
+                items, size = {}, 0
+        if items:
+            self._map.put(items)
+        if deleted:
+            self._map.delete(deleted)
+
+
+class _Gone(Entry):
+    """Stands for an entry that the map still has.
+
+    Args:
+        entry: that one.
+    """
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, None, 0, stored=True)
+        self.entry = entry
+        self.dirty = True
+
+    def written(self) -> dict[bytes, bytes | None]:
+        return dict.fromkeys(self.entry.names())
+
+
+def _used(entry: Entry) -> int:
+    return entry.used
+
+
+class Overflow:
+    """What has become too large for the records of a stage: entries with running numbers.
+
+    Args:
+        cache: where the entries are.
+        prefix: of their names.
+        next_number: of the next entry; a number is never used twice.
+        size: bytes of all entries.
+    """
+
+    def __init__(self, cache: EntryCache, prefix: bytes, next_number: int, size: int) -> None:
+        self.cache = cache
+        self.next_number = next_number
+        self.size = size
+        self._prefix = prefix
+
+    def create(self, content: Any, size: int) -> int:
+        """The number of a new entry."""
+        number = self.next_number
+        self.next_number += 1
+        self.size += size
+        self.cache.create(self._name(number), content, size)
+        return number
+
+    def load(self, numbers: Iterable[int]) -> list[Entry]:
+        """Entries, to be changed or read more than once."""
+        return self.cache.load([self._name(number) for number in numbers])
+
+    def peek(self, numbers: Iterable[int]) -> list[Any]:
+        """The contents of entries, to be read once."""
+        return self.cache.peek([self._name(number) for number in numbers])
+
+    def resize(self, entry: Entry, before: int, after: int) -> None:
+        """Notes that an entry has changed, and its estimated bytes before and after."""
+        self.size += after - before
+        self.cache.resize(entry, after)
+
+    def delete(self, numbers: Iterable[int], size: int) -> None:
+        """Removes entries that take so many bytes together."""
+        self.size -= size
+        self.cache.delete([self._name(number) for number in numbers])
+
+    def _name(self, number: int) -> bytes:
+        return self._prefix + number.to_bytes(8, "big")

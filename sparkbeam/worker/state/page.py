@@ -1,0 +1,325 @@
+"""A page: the records of some keys of a stage, as one entry of the state store or as two.
+
+Where a micro-batch changes few records of a page, they are written into a second, small entry,
+the delta of the page. It grows until it has a third of the page's bytes; then the page is
+written as a whole. So what a change writes grows with the square root of a page, not with the
+page.
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from sparkbeam.wire import plaindata
+from sparkbeam.worker.keyed.timers import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.state.directory import EVENT, HOLD, NEVER, PROCESSING, Directory
+from sparkbeam.worker.state.entries import Entry, EntryCache, Overflow
+from sparkbeam.worker.state.records import Record, schedule
+
+PAGE_BYTES = 8 << 10
+"""The mean size of the pages of a stage, while it is not large."""
+
+COLUMNS = {EVENT_TIME: EVENT, PROCESSING_TIME: PROCESSING}
+"""Where a directory keeps the first timers of a domain."""
+
+_LARGE_BYTES = 8 << 20
+_SMALLEST_BYTES = 1 << 10
+_RECORDS = 16
+_DELTA_PART = 3
+_DELTA = b"+"
+
+
+def pages_for(size: int, records: int) -> int:
+    """How many pages a stage is to have.
+
+    Beyond 8 MiB a micro-batch rarely touches all of a stage's keys, so pages get smaller until
+    they have 16 records each, or 1 KiB.
+
+    Args:
+        size: of all records, in bytes.
+        records: how many there are.
+    """
+    page = PAGE_BYTES
+    if size > _LARGE_BYTES:
+        least = min(PAGE_BYTES, max(_SMALLEST_BYTES, _RECORDS * size // max(1, records)))
+        page = max(least, PAGE_BYTES * _LARGE_BYTES // size)
+    return min(-(-size // page), records)
+
+
+class PageOwner(Protocol):
+    """The stage that a page belongs to."""
+
+    cache: EntryCache
+    directory: Directory
+    overflow: Overflow
+
+    def page_rescheduled(self, page: "Page") -> None:
+        """What the directory knows of the page's times is not up to date."""
+
+    def page_released(self, page: "Page") -> None:
+        """The page has been written and leaves the memory."""
+
+
+class Page(Entry):
+    """Records, as they are stored until somebody asks for them.
+
+    Args:
+        owner: the stage.
+        name: of the entry.
+        number: of the page.
+        stored: the entry and its delta, None for a new page.
+
+    Attributes:
+        records: by key, as :class:`Record` or as the content of one.
+        live: those that are a :class:`Record`, as somebody has asked for them; no other one has
+            changed, or is empty.
+        count: how many are not empty, as the directory has it.
+        has_delta: the map has an entry for the delta, which may be empty.
+        packed: what is going to be written, if that is up to date.
+        stale: the directory does not know the times in the page.
+    """
+
+    __slots__ = (
+        "_base_bytes",
+        "_before",
+        "_bytes",
+        "_changed",
+        "_delta",
+        "_next",
+        "_scattered",
+        "count",
+        "has_delta",
+        "live",
+        "number",
+        "owner",
+        "packed",
+        "records",
+        "stale",
+    )
+
+    def __init__(
+        self,
+        owner: PageOwner,
+        name: bytes,
+        number: int,
+        stored: tuple[bytes, bytes | None] | None = None,
+    ) -> None:
+        base, delta = stored or (b"", None)
+        self._bytes = len(base) + len(delta or b"")
+        super().__init__(name, None, self._bytes, stored=stored is not None)
+        self.owner = owner
+        self.number = number
+        self.records: dict[bytes, Any] = plaindata.loads(base) if base else {}
+        self.live: dict[bytes, Record] = {}
+        self._delta: dict[bytes, None] = {}
+        if delta:
+            self._apply(plaindata.loads(delta))
+        self.count = len(self.records)
+        self.has_delta = delta is not None
+        self.packed: dict[bytes, bytes | None] | None = None
+        self.stale = False
+        self._before = [NEVER, NEVER, NEVER]
+        self._scattered = False
+        self._base_bytes = len(base)
+        self._next = (self._base_bytes, self._delta, self.has_delta)
+        self._changed: dict[bytes, None] = {}
+
+    def _apply(self, delta: dict[bytes, Any]) -> None:
+        for key, content in delta.items():
+            self._delta[key] = None
+            if content is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = content
+
+    def open(self, key: bytes, content: Any) -> Record:
+        """Makes the content of a record, None if there is none yet, live."""
+        record = self.records[key] = self.live[key] = Record(key, self, content)
+        if type(content) is tuple:
+            self._before = list(map(min, self._before, _firsts([record])))
+        return record
+
+    def keep(self, records: dict[bytes, Any]) -> None:
+        """Lets go of all but some of the records."""
+        self.records = records
+        self.live = {key: record for key, record in self.live.items() if key in records}
+
+    def take(self, records: dict[bytes, Any]) -> None:
+        """Takes over records from another page."""
+        self.records.update(records)
+        for key, record in records.items():
+            if type(record) is Record:
+                record.page = self
+                self.live[key] = record
+
+    @property
+    def overflow(self) -> Overflow:
+        """Where the large collections of the records go."""
+        return self.owner.overflow
+
+    def changed(self, key: bytes, growth: int) -> None:
+        """The record of a key has changed, and takes about so many bytes more."""
+        self._changed[key] = None
+        self.dirty = True
+        self.packed = None
+        self.size += growth
+        self.owner.cache.size += growth
+
+    def rewrite(self, size: int) -> None:
+        """Records have come or gone; the page takes about so many bytes now."""
+        self.owner.cache.resize(self, size)
+        self.packed = None
+        self._base_bytes = 0
+        self._scattered = True
+
+    def rescheduled(self) -> None:
+        """Timers or holds of a record have changed."""
+        if not self.stale:
+            self.stale = True
+            self.owner.page_rescheduled(self)
+
+    def prepare(self) -> None:
+        """Finds what is going to be written, and tells the directory."""
+        empty = [record for record in self.live.values() if not record.content()]
+        count = len(self.records) - len(empty)
+        self.packed = self._packed_delta() or self._packed_whole()
+        base_bytes, _, has_delta = self._next
+        size = base_bytes + len(self.packed.get(self._delta_name) or b"")
+        directory = self.owner.directory
+        directory.records += count - self.count
+        directory.size += size - self._bytes
+        directory.note(self.number, size, delta=has_delta)
+        self.count, self._bytes = count, size
+
+    def _packed_delta(self) -> dict[bytes, bytes | None] | None:
+        """What has changed since the page was written as a whole, if that is not too much."""
+        changed = {**self._delta, **self._changed}
+        if not self._base_bytes or len(changed) * _DELTA_PART > len(self.records):
+            return None
+        get = self.records.get
+        delta = plaindata.dumps({key: content_of(get(key)) for key in changed})
+        if len(delta) * _DELTA_PART > self._base_bytes:
+            return None
+        self._next = (self._base_bytes, changed, True)
+        return {self._delta_name: delta}
+
+    def _packed_whole(self) -> dict[bytes, bytes | None]:
+        contents = {key: content_of(record) for key, record in self.records.items()}
+        contents = {key: content for key, content in contents.items() if content}
+        data = plaindata.dumps(contents) if contents else None
+        self._next = (len(data or b""), {}, self.has_delta and data is not None)
+        packed: dict[bytes, bytes | None] = {}
+        if data is not None or self.stored:
+            packed[self.name] = data
+        if self.has_delta:
+            # An empty delta costs what its removal does, and the directory stays as it is.
+            packed[self._delta_name] = None if data is None else b""
+        return packed
+
+    def written(self) -> dict[bytes, bytes | None]:
+        if self.packed is None:
+            self.prepare()
+        packed, self.packed = self.packed, None
+        assert packed is not None
+        self._base_bytes, self._delta, self.has_delta = self._next
+        self._changed = {}
+        self.stored = self._base_bytes > 0
+        self.size = self._bytes
+        return packed
+
+    def names(self) -> list[bytes]:
+        return [self.name, self._delta_name] if self.has_delta else [self.name]
+
+    def follow(self, gone: Entry) -> None:
+        super().follow(gone)
+        assert isinstance(gone, Page)
+        self.has_delta = gone.has_delta
+
+    def leave(self) -> None:
+        """Takes the page out of the directory; its records go elsewhere."""
+        directory = self.owner.directory
+        directory.records -= self.count
+        directory.size -= self._bytes
+        directory.note(self.number, 0, delta=False)
+        directory.set_times(self.number, (NEVER, NEVER, NEVER))
+
+    @property
+    def _delta_name(self) -> bytes:
+        return delta_name(self.name)
+
+    def due(self, domain: int, limit: int) -> list[bytes]:
+        """The keys with a timer that is due."""
+        keys = []
+        for key, record in self.records.items():
+            found = schedule(record)
+            if found and any(
+                timer[0] <= limit and timer[1] == domain for timer in found[0].values()
+            ):
+                keys.append(key)
+        return keys
+
+    def note_times(self) -> None:
+        """Tells the directory of the first timers and the oldest hold."""
+        self.stale = False
+        directory = self.owner.directory
+        known, live = directory.times(self.number), _firsts(self.live.values())
+        # The others have no time before those that are known. To tell the first of all they have
+        # to be looked at only where a live record had that, and has a later one now.
+        if self._scattered or any(
+            before <= first < now
+            for before, first, now in zip(self._before, known, live, strict=True)
+        ):
+            directory.set_times(self.number, _firsts(self.records.values()))
+        else:
+            directory.set_times(self.number, list(map(min, known, live)))
+        self._before, self._scattered = live, False
+
+    def in_use(self) -> bool:
+        return _references(self.live) > _UNHELD
+
+    def release(self) -> None:
+        self.owner.page_released(self)
+
+
+def delta_name(page: bytes) -> bytes:
+    """The name of the entry beside a page."""
+    return page + _DELTA
+
+
+def _firsts(records: Iterable[Any]) -> list[int]:
+    """The first timers and the oldest hold, in the order of a directory's columns."""
+    firsts = [NEVER, NEVER, NEVER]
+    for record in records:
+        found = schedule(record)
+        if found is None:
+            continue
+        timers, holds = found
+        for fire, domain, hold, _ in timers.values():
+            column = COLUMNS[domain]
+            if fire < firsts[column]:
+                firsts[column] = fire
+            if hold is not None and hold < firsts[HOLD]:
+                firsts[HOLD] = hold
+        for hold in holds.values():
+            if hold < firsts[HOLD]:
+                firsts[HOLD] = hold
+    return firsts
+
+
+def content_of(record: Any) -> Any:
+    """What is stored of a record; None if there is nothing."""
+    return record.content() if type(record) is Record else record
+
+
+def _references(live: dict[bytes, Record]) -> int:
+    return max(map(sys.getrefcount, live.values()), default=0)
+
+
+def _unheld() -> int:
+    live = {b"": Record(b"", None)}  # type: ignore[arg-type]
+    records = dict(live)
+    return _references(live) if records else 0
+
+
+_UNHELD = _unheld()
+"""What refers to a record of which nobody beside its page has hold."""

@@ -1,0 +1,331 @@
+"""The state of a shard: the records of many keys in few entries of the state store.
+
+Keys are hashed into pages of 1 to 8 KiB. A micro-batch that touches many keys reads and writes
+their pages, a hundred or so in one access. See ``directory.py`` for which page a key is in,
+``page.py`` for what is written of it, ``records.py`` for what a record has.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from sparkbeam.wire import plaindata
+from sparkbeam.worker.state.directory import HOLD, Directory, address, hash_key
+from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
+from sparkbeam.worker.state.page import COLUMNS, Page, content_of, delta_name, pages_for
+from sparkbeam.worker.state.records import Record
+from sparkbeam.worker.state.store import ByteMap
+
+_ROOT = b"root"
+_PAGES, _DIRECTORY, _OVERFLOW = b"p", b"d", b"o"
+_GROUP = 64
+_STEP = 256
+_STEPS = 16
+_FIRST_LOOK = 1000
+
+
+class ShardState:
+    """All state of a shard, for one micro-batch.
+
+    Nothing is certain to be written before :meth:`save`; some of it may be. Whoever drops the
+    object without that has to drop what was written, too, as a failed micro-batch does.
+
+    Args:
+        entries: the map that has the state, the shard's own.
+        cache_bytes: about how much of it is kept in memory, as stored.
+    """
+
+    def __init__(self, entries: ByteMap, cache_bytes: int = CACHE_BYTES) -> None:
+        self._entries = entries
+        self.cache = EntryCache(entries, cache_bytes)
+        self._stored = entries.get([_ROOT])[0]
+        self._values: dict[str, Any]
+        self._roots: dict[str, Any]
+        self._values, self._roots = plaindata.loads(self._stored) if self._stored else ({}, {})
+        self._stages: dict[str, KeyedState] = {}
+
+    def value(self, name: str) -> Any:
+        """A small value, None if it was never set."""
+        return self._values.get(name)
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Sets a small value: plain data; None removes it."""
+        if value is None:
+            self._values.pop(name, None)
+        else:
+            self._values[name] = value
+
+    def stage(self, name: str) -> "KeyedState":
+        """The records of a stage."""
+        found = self._stages.get(name)
+        if found is None:
+            number, root = self._roots.get(name) or (len(self._roots), None)
+            found = self._stages[name] = KeyedState(self.cache, number, root)
+            self._roots[name] = (number, root)
+        return found
+
+    def save(self) -> None:
+        """Writes all that has changed. Records may be used afterwards, and saved again."""
+        for name, stage in self._stages.items():
+            self._roots[name] = (self._roots[name][0], stage.settle())
+        self.cache.flush()
+        root = plaindata.dumps((self._values, self._roots))
+        if root != self._stored:
+            self._entries.put({_ROOT: root})
+            self._stored = root
+
+
+class KeyedState:
+    """The records of a stage's keys in one shard; made by :meth:`ShardState.stage`."""
+
+    def __init__(self, cache: EntryCache, number: int, root: Any) -> None:
+        name = number.to_bytes(2, "big")
+        directory, next_number, size = root or (None, 0, 0)
+        self.overflow = Overflow(cache, name + _OVERFLOW, next_number, size)
+        self.cache = cache
+        self._name = name + _PAGES
+        self.directory = Directory(cache, name + _DIRECTORY, directory)
+        self._pages: dict[int, Page] = {}
+        self._ahead: list[int] = []
+        self._rescheduled: dict[int, Page] = {}
+        self._created = 0
+        self._look_at = max(_FIRST_LOOK, self.directory.records)
+        self._walks = 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Records and bytes, as of the last :meth:`ShardState.save`."""
+        return self.directory.records, self.directory.size + self.overflow.size
+
+    def prefetch(self, keys: Collection[bytes]) -> None:
+        """Loads the pages of many keys at once.
+
+        Where they are more than fit into memory, the rest follows as :meth:`record` comes to
+        it: keys should be in the order in which they are going to be used.
+        """
+        self.cache.trim()
+        pages = self.directory.pages
+        numbers = dict.fromkeys(address(hash_key(key), pages) for key in keys)
+        self.directory.load(numbers)
+        wanted = [number for number in numbers if number not in self._pages]
+        fitting, room = 0, self.cache.room // 2
+        for number in wanted:
+            room -= self.directory.page_size(number)
+            if room < 0:
+                break
+            fitting += 1
+        self._load(wanted[:fitting])
+        self._ahead = wanted[fitting:][::-1]
+
+    def record(self, key: bytes) -> Record:
+        """The record of a key, made if there is none; an empty one is not stored.
+
+        It is the same object as long as somebody has it.
+        """
+        if self.cache.full:
+            self.cache.trim()
+        number = address(hash_key(key), self.directory.pages)
+        page = self._pages.get(number)
+        if page is None:
+            self._load(self._next(number))
+            page = self._pages[number]
+        page.used = self.cache.clock
+        live = page.live.get(key)
+        if live is not None:
+            return live
+        content = page.records.get(key)
+        if content is None:
+            self._created += 1
+            if self._created > self._look_at and not self._walks:
+                self._look()
+                return self.record(key)
+        return page.open(key, content)
+
+    def due_keys(self, domain: int, limit: int) -> Iterator[bytes]:
+        """The keys with a timer in a domain that is due at a time, each once, page by page.
+
+        The caller takes them by :meth:`Record.pop_due`, and may set others for the same key.
+        A key that has none now may be left out, whatever happens to it meanwhile.
+        """
+        self._refresh()
+        column = COLUMNS[domain]
+        for page in self._walk(list(self.directory.until(column, limit))):
+            yield from page.due(domain, limit)
+
+    def keys(self) -> Iterator[bytes]:
+        """The keys of all records that are not empty, page by page."""
+        for page in self._walk(range(self.directory.pages)):
+            yield from [key for key, record in page.records.items() if content_of(record)]
+
+    def next_due(self, domain: int) -> int | None:
+        """When the first timer in a domain fires, in microseconds; None if there is none."""
+        self._refresh()
+        return self.directory.minimum(COLUMNS[domain])
+
+    def hold(self) -> int | None:
+        """The oldest hold of the watermark, in microseconds; None if there is none."""
+        self._refresh()
+        return self.directory.minimum(HOLD)
+
+    def settle(self) -> Any:
+        """Brings pages to their size before they are written; what to keep of this object."""
+        self._prepare()
+        directory = self.directory
+        wanted = pages_for(directory.size, directory.records)
+        if wanted > directory.pages:
+            self._grow(wanted)
+        elif 4 * wanted < directory.pages:
+            self._shrink(max(1, 2 * wanted))
+        self._prepare()
+        self._refresh()
+        return directory.root(), self.overflow.next_number, self.overflow.size
+
+    def page_rescheduled(self, page: Page) -> None:
+        """What the directory knows of the page's times is not up to date."""
+        self._rescheduled[page.number] = page
+
+    def page_released(self, page: Page) -> None:
+        """The page has been written and leaves the memory."""
+        if page.stale:
+            page.note_times()
+            del self._rescheduled[page.number]
+        del self._pages[page.number]
+
+    def _prepare(self) -> None:
+        """Finds what is going to be written of the pages that have changed."""
+        for page in self._pages.values():
+            if page.dirty and page.packed is None:
+                page.prepare()
+
+    def _next(self, number: int) -> list[int]:
+        """A page that is needed, and some of those that were announced."""
+        numbers = {number: None}
+        while self._ahead and len(numbers) < _STEP:
+            numbers[self._ahead.pop()] = None
+        return list(numbers)
+
+    def _load(self, numbers: Sequence[int]) -> None:
+        """Brings pages into memory."""
+        pages, cache = self._pages, self.cache
+        cache.tick()
+        missing = []
+        for number in numbers:
+            if number in pages:
+                pages[number].used = cache.clock
+            else:
+                missing.append(number)
+        stored = dict(self.directory.stored(missing))
+        names = []
+        for number, has_delta in stored.items():
+            name = self._page_name(number)
+            names += [name, delta_name(name)] if has_delta else [name]
+        parts = zip(names, cache.fetch(names) if names else (), strict=True)
+        for number in missing:
+            if number not in stored:
+                self._add(number, self._page_name(number))
+                continue
+            name, base = next(parts)
+            delta = next(parts)[1] if stored[number] else None
+            if base is None or (stored[number] and delta is None):
+                raise KeyError(f"The state has lost page {number} of a stage")
+            self._add(number, name, (base, delta))
+
+    def _add(
+        self, number: int, name: bytes, stored: tuple[bytes, bytes | None] | None = None
+    ) -> None:
+        page = self._pages[number] = Page(self, name, number, stored)
+        self.cache.add(page)
+
+    def _walk(self, numbers: Sequence[int]) -> Iterator[Page]:
+        """Pages that are stored or changed, one by one; their number stays the same meanwhile."""
+        self._walks += 1
+        try:
+            for low in range(0, len(numbers), _GROUP):
+                self.cache.trim()
+                group = numbers[low : low + _GROUP]
+                self.directory.load(group)
+                known = [n for n in group if n in self._pages or self.directory.page_size(n)]
+                self._load(known)
+                for number in known:
+                    if number not in self._pages:
+                        self._load([number])
+                    yield self._pages[number]
+        finally:
+            self._walks -= 1
+
+    def _look(self) -> None:
+        """Makes more pages within a micro-batch, if many keys are new."""
+        self._prepare()
+        self._created = 0
+        self._look_at = max(_FIRST_LOOK, self.directory.records)
+        wanted = pages_for(self.directory.size, self.directory.records)
+        if wanted > self.directory.pages:
+            self._grow(wanted)
+
+    def _grow(self, pages: int) -> None:
+        """Splits pages, in their turn, until there are so many."""
+        while self.directory.pages < pages:
+            before = self.directory.pages
+            after = min(pages, before + _STEP)
+            parents = sorted({address(number, before) for number in range(before, after)})
+            self._load(parents)
+            self.directory.resize(after)
+            for parent in parents:
+                self._spread(self._pages[parent])
+            self.cache.trim()
+
+    def _shrink(self, pages: int) -> None:
+        """Merges the last pages with those that they came from, a number of them at a time."""
+        before = self.directory.pages
+        pages = max(pages, before - max(_STEP, before // _STEPS))
+        leaving = range(pages, before)
+        self.directory.load(leaving)
+        leaving_pages = [
+            number
+            for number in leaving
+            if number in self._pages or self.directory.page_size(number)
+        ]
+        self._load(leaving_pages)
+        self._load(sorted({address(number, pages) for number in leaving_pages}))
+        for number in leaving_pages:
+            page = self._pages.pop(number)
+            page.stale = False
+            self._rescheduled.pop(number, None)
+            page.leave()
+            self._move(page, page.records, self._pages[address(number, pages)])
+            self.cache.drop(page)
+        self.directory.resize(pages)
+
+    def _spread(self, page: Page) -> None:
+        """Moves those records of a page that belong into others now."""
+        pages, own = self.directory.pages, page.number
+        moving: dict[int, dict[bytes, Any]] = {}
+        staying: dict[bytes, Any] = {}
+        for key, record in page.records.items():
+            number = address(hash_key(key), pages)
+            part = staying if number == own else moving.setdefault(number, {})
+            part[key] = record
+        if not moving:
+            return
+        records = len(page.records)
+        page.keep(staying)
+        for number, part in moving.items():
+            if number not in self._pages:
+                self._add(number, self._page_name(number))
+            self._move(page, part, self._pages[number])
+        page.rewrite(page.size * len(staying) // records)
+        page.rescheduled()
+
+    def _move(self, source: Page, records: dict[bytes, Any], target: Page) -> None:
+        growth = source.size * len(records) // (len(source.records) + len(records) or 1)
+        target.take(records)
+        target.rewrite(target.size + growth)
+        target.rescheduled()
+
+    def _refresh(self) -> None:
+        """Brings what the directory knows of timers and holds up to date."""
+        for page in self._rescheduled.values():
+            page.note_times()
+        self._rescheduled.clear()
+
+    def _page_name(self, number: int) -> bytes:
+        return self._name + number.to_bytes(4, "big")

@@ -1,0 +1,202 @@
+"""The record of a key: cells with values, timers, holds of the watermark, and collections."""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol
+
+from sparkbeam.worker.state.bags import BAG, Bag, drop_bag
+from sparkbeam.worker.state.entries import Overflow
+from sparkbeam.worker.state.ordered import OrderedBag, drop_ordered
+
+Timer = tuple[int, int, int | None, Any]
+"""When it fires, its domain, the hold it has on the watermark, payload. Times in microseconds."""
+
+_OTHER_BYTES = 64
+_TIMER_BYTES = 48
+
+
+class RecordOwner(Protocol):
+    """The page that a record is in."""
+
+    @property
+    def overflow(self) -> Overflow:
+        """Where the large collections of the page's stage go."""
+
+    def changed(self, key: bytes, growth: int) -> None:
+        """The record of a key has changed, and takes about so many bytes more."""
+
+    def rescheduled(self) -> None:
+        """Timers or holds of a record have changed."""
+
+
+class Record:
+    """The state of one key in a stage.
+
+    A cell has a value, a bag or an ordered bag. A value has to be plain data, without parts that
+    contain themselves; what it contains must not be changed after it has been set.
+
+    Attributes:
+        key: whose state it is.
+        page: where it is stored; moves with it.
+    """
+
+    __slots__ = ("_cells", "_collections", "_count", "_heaps", "_holds", "_timers", "key", "page")
+
+    def __init__(self, key: bytes, page: RecordOwner, content: Any = None) -> None:
+        self.key = key
+        self.page = page
+        self._cells: dict[bytes, Any]
+        self._timers: dict[bytes, Timer]
+        self._holds: dict[bytes, int]
+        self._collections: dict[bytes, list[Any]]
+        if type(content) is tuple:
+            self._cells, self._timers, self._holds, self._collections = content
+        else:
+            self._cells = {} if content is None else content
+            self._timers, self._holds, self._collections = {}, {}, {}
+        self._heaps: dict[int, list[tuple[int, int, bytes, Timer]]] = {}
+        self._count = 0
+
+    def content(self) -> Any:
+        """What is stored of it: None if there is nothing."""
+        if self._timers or self._holds or self._collections:
+            return self._cells, self._timers, self._holds, self._collections
+        return self._cells or None
+
+    def get(self, cell: bytes, default: Any = None) -> Any:
+        """The value of a cell."""
+        return self._cells.get(cell, default)
+
+    def set(self, cell: bytes, value: Any) -> None:
+        """Sets the value of a cell that has no collection."""
+        self._cells[cell] = value
+        self.page.changed(self.key, len(value) if type(value) is bytes else _OTHER_BYTES)
+
+    def pop(self, cell: bytes) -> Any:
+        """Empties a cell, whatever it has; the value, if it was one, else None."""
+        state = self._collections.get(cell)
+        if state is not None:
+            self._drop(state)
+            self.set_collection(cell, None, 0)
+        if cell not in self._cells:
+            return None
+        self.page.changed(self.key, 0)
+        return self._cells.pop(cell)
+
+    def cells(self) -> list[bytes]:
+        """The names of all cells that are not empty."""
+        return [*self._cells, *self._collections]
+
+    def bag(self, cell: bytes) -> Bag:
+        """The bag in a cell; an empty one takes no space."""
+        return Bag(self, cell)
+
+    def ordered(self, cell: bytes) -> OrderedBag:
+        """The ordered bag in a cell; an empty one takes no space."""
+        return OrderedBag(self, cell)
+
+    def set_timer(self, id: bytes, domain: int, fire: int, hold: int | None, payload: Any) -> None:
+        """Sets a timer, in the place of one with the same id.
+
+        Args:
+            id: of the timer, in whatever domain.
+            domain: EVENT_TIME or PROCESSING_TIME, see :mod:`sparkbeam.worker.keyed.timers`.
+            fire: when it is due, in microseconds.
+            hold: keeps the watermark from passing this time until it has fired.
+            payload: plain data, see :mod:`~sparkbeam.wire.plaindata`.
+        """
+        timer = (fire, domain, hold, payload)
+        self._timers.pop(id, None)
+        self._timers[id] = timer
+        heap = self._heaps.get(domain)
+        if heap is not None:
+            self._count += 1
+            heappush(heap, (fire, self._count, id, timer))
+        self.page.changed(self.key, _TIMER_BYTES)
+        self.page.rescheduled()
+
+    def clear_timer(self, id: bytes) -> None:
+        """Removes a timer, if it is there."""
+        if self._timers.pop(id, None) is not None:
+            self.page.changed(self.key, 0)
+            self.page.rescheduled()
+
+    def timer(self, id: bytes) -> Timer | None:
+        """A timer that is set."""
+        return self._timers.get(id)
+
+    def timers(self) -> Iterator[tuple[bytes, Timer]]:
+        """All timers, in the order in which they were set."""
+        return iter(self._timers.items())
+
+    def pop_due(self, domain: int, limit: int) -> tuple[int, bytes, Any] | None:
+        """Removes the first timer that is due at a time: when it fires, id, payload.
+
+        Of timers for the same time, the one that was set first comes first.
+        """
+        heap = self._heaps.get(domain)
+        if heap is None:
+            heap = self._heaps[domain] = []
+            for id, timer in self._timers.items():
+                if timer[1] == domain:
+                    self._count += 1
+                    heap.append((timer[0], self._count, id, timer))
+            heapify(heap)
+        while heap and heap[0][0] <= limit:
+            fire, _, id, timer = heappop(heap)
+            if self._timers.get(id) is timer:
+                self.clear_timer(id)
+                return fire, id, timer[3]
+        return None
+
+    def set_hold(self, cell: bytes, micros: int | None) -> None:
+        """Keeps the watermark from passing a time, until another one or None is set."""
+        if self._holds.get(cell) == micros:
+            return
+        if micros is None:
+            del self._holds[cell]
+        else:
+            self._holds[cell] = micros
+        self.page.changed(self.key, _TIMER_BYTES)
+        self.page.rescheduled()
+
+    def hold(self, cell: bytes) -> int | None:
+        """The hold of a cell."""
+        return self._holds.get(cell)
+
+    def clear(self) -> None:
+        """Removes all that there is."""
+        if self._timers or self._holds:
+            self.page.rescheduled()
+        for state in self._collections.values():
+            self._drop(state)
+        for part in (self._cells, self._timers, self._holds, self._collections, self._heaps):
+            part.clear()
+        self.page.changed(self.key, 0)
+
+    @property
+    def overflow(self) -> Overflow:
+        """Where large collections go."""
+        return self.page.overflow
+
+    def collection(self, cell: bytes) -> list[Any] | None:
+        """For the collections: the state of one."""
+        return self._collections.get(cell)
+
+    def set_collection(self, cell: bytes, state: list[Any] | None, growth: int) -> None:
+        """For the collections: the state of one has changed."""
+        if state is None:
+            self._collections.pop(cell, None)
+        else:
+            self._collections[cell] = state
+        self.page.changed(self.key, growth)
+
+    def _drop(self, state: list[Any]) -> None:
+        (drop_bag if state[0] == BAG else drop_ordered)(state, self.page.overflow)
+
+
+def schedule(content: Any) -> tuple[dict[bytes, Timer], dict[bytes, int]] | None:
+    """The timers and holds of a record, or of the content of one; None if it can have none."""
+    if type(content) is Record:
+        return content._timers, content._holds
+    return content[1:3] if type(content) is tuple else None

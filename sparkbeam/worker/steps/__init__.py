@@ -1,0 +1,1 @@
+"""The operations of a bundle."""

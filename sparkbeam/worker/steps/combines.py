@@ -1,0 +1,323 @@
+"""Operations on blocks: the map side of a combine."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import coders
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners import common
+from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import PRECOMBINE_URN, Layout
+from sparkbeam.wire.failure import StepFailed, UserCodeFailed
+from sparkbeam.wire.rounding import coded_end, coded_span
+from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter
+from sparkbeam.worker.layouts.keys import KeyNames
+from sparkbeam.worker.layouts.sinks import combine_stamps, in_session
+from sparkbeam.worker.layouts.tables import all_immutable
+from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.steps.edges import SinkOperation, windowing_of
+
+_MAX_KEYS = 100_000
+_MAX_BUFFERED = 200_000
+_MAX_BUFFERED_BYTES = 32 << 20
+_MAX_BYTES = 64 << 20
+_MEASURED_BYTES = 4 << 20
+
+
+class _Table:
+    """What there is of one window, by the names of the keys.
+
+    Attributes:
+        gathered: values that are in no accumulator yet.
+        accumulators: of the others.
+        stamps: the combined timestamps in microseconds, where somebody asks for them.
+        count: of all values.
+    """
+
+    __slots__ = ("accumulators", "count", "gathered", "stamps")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.gathered: dict[Hashable, list[Any]] = {}
+        self.accumulators: dict[Hashable, Any] = {}
+        self.stamps: dict[Hashable, int] = {}
+
+    def gather(self, names: Sequence[Hashable], values: Sequence[Any]) -> None:
+        """Takes values in."""
+        self.count += len(values)
+        gathered = self.gathered
+        for name, value in zip(names, values, strict=True):
+            run = gathered.get(name)
+            if run is None:
+                gathered[name] = [value]
+            else:
+                run.append(value)
+
+    def combine_times(
+        self, names: Sequence[Hashable], stamps: list[int], combine: Callable[[int, int], int]
+    ) -> None:
+        """Takes the timestamps of values in."""
+        known = self.stamps
+        for name, micros in zip(names, stamps, strict=True):
+            known[name] = combine(known.get(name, micros), micros)
+
+    def add_up(self, combine_fn: beam.CombineFn) -> None:
+        """Adds what is gathered to the accumulators."""
+        accumulators = self.accumulators
+        for name, values in self.gathered.items():
+            if name not in accumulators:
+                accumulators[name] = combine_fn.create_accumulator()
+            accumulators[name] = combine_fn.add_inputs(accumulators[name], values)
+        self.gathered.clear()
+
+
+_WindowTable = tuple[BoundedWindow | None, _Table]
+
+
+def _merged_sessions(
+    tables: list[_WindowTable],
+    combine_fn: beam.CombineFn,
+    combine_stamps: Callable[[int, int], int] | None,
+) -> list[_WindowTable]:
+    """The tables of the sessions that there are when those of each key have merged.
+
+    Only for where nothing comes late, as it may get into a session with something in time.
+    """
+    by_key: defaultdict[Hashable, list[tuple[int, int, _Table]]] = defaultdict(list)
+    for window, table in tables:
+        assert window is not None
+        start, end = coded_span(window)
+        for name in table.accumulators:
+            by_key[name].append((start, end, table))
+    merged: defaultdict[tuple[int, int], _Table] = defaultdict(_Table)
+    for name, sessions in by_key.items():
+        sessions.sort(key=itemgetter(0))
+        for start, end, some in _overlapping(sessions):
+            into = merged[start, end]
+            accumulators = [table.accumulators[name] for table in some]
+            into.accumulators[name] = (
+                accumulators[0]
+                if len(accumulators) == 1
+                else combine_fn.merge_accumulators(accumulators)
+            )
+            if combine_stamps is not None:
+                into.stamps[name] = reduce(combine_stamps, (table.stamps[name] for table in some))
+    return [
+        (IntervalWindow(Timestamp(micros=start), Timestamp(micros=end)), table)
+        for (start, end), table in merged.items()
+    ]
+
+
+def _overlapping(
+    sessions: list[tuple[int, int, _Table]],
+) -> Iterator[tuple[int, int, list[_Table]]]:
+    """Start, end and tables of sessions that become one; they come by start."""
+    first, last = sessions[0][:2]
+    some: list[_Table] = []
+    for start, end, table in sessions:
+        if not in_session(start, first, last):
+            yield first, last, some
+            first, last, some = start, end, []
+        last = max(last, end)
+        some.append(table)
+    yield first, last, some
+
+
+class PrecombineOperation(operations.PGBKCVOperation):
+    """The map side of a combine: gathers values by key, adds them to accumulators in runs.
+
+    Values that may change wait no longer than the call that brings them.
+
+    Attributes:
+        readers: the operations that take the accumulators.
+        key_coder: of the keys, which are told apart by their encodings.
+        windowing: of the elements.
+    """
+
+    readers: list[operations.Operation]
+    key_coder: coders.Coder
+    windowing: Windowing
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
+        self._names = KeyNames(self.key_coder)
+        self._is_global = self.windowing.is_default()
+        self._combine_stamps = combine_stamps(self.windowing)
+        self._tables: defaultdict[BoundedWindow | None, _Table] = defaultdict(_Table)
+        self._waiting: dict[BoundedWindow | None, _Table] = {}
+        self._count = 0
+        self._bytes = 0
+        self._keys = 0
+        self._unmeasured = 0
+        self._merges_sessions = type(self.windowing.windowfn) is Sessions and all(
+            isinstance(reader, SinkOperation) and reader.layout is Layout.SESSIONS
+            for reader in self.readers
+        )
+
+    def process(self, o: WindowedValue) -> None:
+        """Takes in a pair of key and value."""
+        self.process_block(o, [o.value])
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Takes in pairs of key and value."""
+        with self.scoped_process_state:
+            stamps = None
+            if self._combine_stamps is not None:
+                stamps = [template.timestamp_micros] * len(values)
+            self._take(template.windows, values, stamps)
+
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
+    ) -> None:
+        """Likewise, each with its timestamp."""
+        with self.scoped_process_state:
+            self._take(template.windows, values, stamps if self._combine_stamps else None)
+
+    def _take(
+        self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
+    ) -> None:
+        keys, values = zip(*pairs, strict=True)
+        names = self._named(keys)
+        size = size_of(values[-1])
+        if len(values) > 1:
+            size = len(values) * max(size, size_of(values[0]))
+        for window in (None,) if self._is_global else windows:
+            table = self._waiting[window] = self._tables[window]
+            table.gather(names, values)
+            if stamps is not None:
+                assert self._combine_stamps is not None
+                table.combine_times(names, stamps, self._combine_stamps)
+            self._count += len(values)
+            self._bytes += size
+        if (
+            self._count >= _MAX_BUFFERED
+            or self._bytes >= _MAX_BUFFERED_BYTES
+            or not all_immutable(values)
+        ):
+            self._add_up()
+
+    def _named(self, keys: Sequence[Any]) -> Sequence[Hashable]:
+        try:
+            return self._names.of(keys)
+        except Exception as error:
+            raise StepFailed(
+                self.name_context.step_name, f"the coder {self.key_coder} cannot encode a key"
+            ) from error
+
+    def _add_up(self) -> None:
+        with self._users_code():
+            for table in self._waiting.values():
+                before = len(table.accumulators)
+                table.add_up(self.combine_fn)
+                self._keys += len(table.accumulators) - before
+        self._waiting.clear()
+        self._unmeasured += self._bytes
+        self._count = self._bytes = 0
+        if self._keys > _MAX_KEYS or self._are_large():
+            self._put_out()
+
+    def _are_large(self) -> bool:
+        """Whether the accumulators take much memory; looked at where they may."""
+        if self._unmeasured < _MEASURED_BYTES:
+            return False
+        self._unmeasured = 0
+        return size_of([table.accumulators for table in self._tables.values()]) > _MAX_BYTES
+
+    @contextmanager
+    def _users_code(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+
+    def _put_out(self) -> None:
+        tables = list(self._tables.items())
+        self._tables.clear()
+        self._keys = self._unmeasured = 0
+        if self._merges_sessions:
+            with self._users_code():
+                tables = _merged_sessions(tables, self.combine_fn, self._combine_stamps)
+        for window, table in tables:
+            template = GLOBAL
+            if window is not None:
+                template = WindowedValue(None, coded_end(window), (window,))
+            for names, block in self._blocks(table.accumulators):
+                if table.stamps:
+                    stamps = [table.stamps[name] for name in names]
+                    self._emitter.stamped(template, block, stamps)
+                else:
+                    self._emitter.block(template, block)
+            if window is not None and table.count > len(table.accumulators):
+                self._tell(template, table.count - len(table.accumulators))
+
+    def _tell(self, template: WindowedValue, number: int) -> None:
+        """Tells how many more elements there were than accumulators of them."""
+        for reader in self.readers:
+            if isinstance(reader, SinkOperation):
+                reader.process_count(template, number)
+
+    def _blocks(
+        self, accumulators: dict[Hashable, Any]
+    ) -> Iterator[tuple[list[Hashable], list[Any]]]:
+        """Names of keys, and the keys with their accumulators, compacted."""
+        compact = self.combine_fn_compact or (lambda accumulator: accumulator)
+        key = self._names.key
+        limit = BlockLimit()
+        remaining = iter(accumulators.items())
+        while part := list(islice(remaining, limit.values)):
+            block = [(key(name), compact(accumulator)) for name, accumulator in part]
+            limit.learn(block)
+            yield [name for name, _ in part], block
+
+    def finish(self) -> None:
+        with self.scoped_finish_state:
+            self._add_up()
+            self._put_out()
+        super().finish()
+
+
+@bundle_processor.BeamTransformFactory.register_urn(
+    PRECOMBINE_URN, beam_runner_api_pb2.CombinePayload
+)
+def _create_precombine(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.CombinePayload,
+    consumers: Any,
+) -> PrecombineOperation:
+    combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
+    coder = factory.get_only_output_coder(transform)
+    operation = factory.augment_oldstyle_op(
+        PrecombineOperation(
+            common.NameContext(transform.unique_name, transform_id),
+            operation_specs.WorkerPartialGroupByKey(
+                pickler.dumps((combine_fn, [], {})),
+                None,
+                [coder],
+            ),
+            factory.counter_factory,
+            factory.state_sampler,
+            factory.get_input_windowing(transform),
+        ),
+        transform.unique_name,
+        consumers,
+    )
+    (operation.readers,) = consumers.values()
+    operation.key_coder = coder.wrapped_value_coder.key_coder()
+    (source,) = transform.inputs.values()
+    operation.windowing = windowing_of(factory, source)
+    return operation

@@ -1,0 +1,321 @@
+"""Operations on blocks: DoFns.
+
+Beam's own operation looks up what ``process`` asks for with each element: time and window,
+states and timers. Here that is done once for the elements that share them, and what is left
+is a call of the user's ``process``.
+"""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.userstate import UserStateContext
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.worker.blocks import elements, pardo_operation
+from sparkbeam.worker.keyed.memory import StageState
+from sparkbeam.worker.steps.edges import windowing_of
+from sparkbeam.worker.steps.functions import FunctionOperation, Output, StampedOutput
+
+_NOTHING = object()
+
+Argument = Callable[[Any], Any]
+"""Gives the argument for a parameter of ``process``, for what an operation has at hand."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of ``process``.
+
+    Attributes:
+        argument: gives what it asks for.
+        timed: that depends on the timestamp or the pane.
+        windowed: that depends on the window.
+    """
+
+    argument: Argument
+    timed: bool = False
+    windowed: bool = False
+
+
+class Signature(NamedTuple):
+    """What ``process`` asks for after the element.
+
+    Attributes:
+        arguments: one for each parameter.
+        timed: some of them depend on the timestamp or the pane.
+        windowed: some of them depend on the window.
+    """
+
+    arguments: list[Argument]
+    timed: bool
+    windowed: bool
+
+
+class DoFnOperation(FunctionOperation):
+    """A DoFn that asks for nothing but its element, time, window and pane.
+
+    Attributes:
+        signature: what it asks for.
+        element: one that has the windowing of the element at hand.
+    """
+
+    signature: Signature
+    element: WindowedValue
+    one_to_one = None
+
+    def prepare(self, fn: beam.DoFn, shared: int, signature: Signature) -> None:
+        """Tells what to run.
+
+        Args:
+            fn: the instance that the bundles set up and start.
+            shared: its number until then.
+            signature: see the attributes.
+        """
+        self._shared = shared
+        self._process = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
+        self.function = self._call if signature.arguments else self._process
+        self.signature = signature
+        self._bound: list[Any] = []
+
+    def setup(self, data_sampler: Any = None) -> None:
+        try:
+            super().setup(data_sampler)
+        finally:
+            del _SHARED[self._shared]
+
+    def process(self, o: WindowedValue) -> None:
+        """Processes an element."""
+        self.process_block(o, [o.value])
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Processes elements with the same windowing."""
+        with self.scoped_process_state:
+            for single in self._apart(template):
+                self._bind(single)
+                self._flat_map(values, Output(self, single))
+
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
+    ) -> None:
+        """Processes elements with timestamps of their own."""
+        if self.signature.timed:
+            for element in elements(template, values, stamps):
+                self.process_block(element, [element.value])
+            return
+        with self.scoped_process_state:
+            for single in self._apart(template):
+                self._bind(single)
+                self._flat_map(values, StampedOutput(self, single, stamps))
+
+    def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
+        """A template for each window, where the DoFn is to see them one by one."""
+        if not self.signature.windowed or _is_only_window(template.windows):
+            return iter((template,))
+        time, pane = template.timestamp, template.pane_info
+        return (WindowedValue(None, time, (window,), pane) for window in template.windows)
+
+    def _bind(self, element: WindowedValue) -> None:
+        """Turns to elements with another windowing."""
+        self.element = element
+        self._look_up()
+
+    def _look_up(self) -> None:
+        self._bound = [argument(self) for argument in self.signature.arguments]
+
+    def _call(self, value: Any) -> Any:
+        return self._process(value, *self._bound)
+
+
+class StatefulOperation(DoFnOperation):
+    """Likewise, with key, states and timers.
+
+    Attributes:
+        context: gives states and timers.
+        key: of the element at hand.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.context: UserStateContext = args[-1]
+        self.key: Any = _NOTHING
+        self._windows: Any = None
+
+    def start(self) -> None:
+        self.key = _NOTHING
+        super().start()
+
+    def _bind(self, element: WindowedValue) -> None:
+        if self.signature.timed or self._windows != element.windows:
+            self.key = _NOTHING
+        self.element, self._windows = element, element.windows
+
+    def _call(self, value: Any) -> Any:
+        key = value[0]
+        if key is not self.key:
+            self.key = key
+            self._look_up()
+        return self._process(value, *self._bound)
+
+
+def _is_only_window(windows: Any) -> bool:
+    return len(windows) == 1 and isinstance(windows, tuple | list)
+
+
+def _checked(fn: beam.DoFn) -> Callable[..., Any]:
+    """``process`` with the check of Beam that what it returns is meant to be iterated."""
+    process = fn.process
+
+    def checked(*args: Any) -> Any:
+        results = process(*args)
+        if isinstance(results, str | bytes | dict):
+            raise TypeError(
+                f"Returning a {type(results).__name__} from a ParDo or FlatMap is not allowed. "
+                "Please use list instead."
+            )
+        return results
+
+    return checked
+
+
+def _signature(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
+    """What a DoFn asks for; None for one that asks for more, or in a way of its own."""
+    if hasattr(fn, "_inspect_process") or fn._process_batch_defined or fn._process_yields_batches:
+        return None
+    try:
+        element, *parameters = inspect.signature(fn.process).parameters.values()
+    except ValueError:
+        return None
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in (element, *parameters)):
+        return None
+    found: list[Parameter] = []
+    for parameter in parameters:
+        asked = _asked(parameter.default, stateful=stateful)
+        if asked is None:
+            return None
+        found.append(asked)
+    return Signature(
+        [one.argument for one in found],
+        any(one.timed for one in found),
+        any(one.windowed for one in found),
+    )
+
+
+def _asked(default: Any, *, stateful: bool) -> Parameter | None:
+    """What a parameter with a default asks for; None for something else."""
+    if isinstance(default, core.DoFn.StateParam):
+        return Parameter(_state(default.state_spec), windowed=True)
+    if isinstance(default, core.DoFn.TimerParam):
+        return Parameter(_timer(default.timer_spec), timed=True, windowed=True)
+    if core.DoFn.KeyParam == default and not stateful:
+        return None
+    return next((asked for kind, asked in _PLAIN if kind == default), None)
+
+
+def _state(spec: Any) -> Argument:
+    def state(at: StatefulOperation) -> Any:
+        return at.context.get_state(spec, at.key, at.element.windows[0])
+
+    return state
+
+
+def _timer(spec: Any) -> Argument:
+    def timer(at: StatefulOperation) -> Any:
+        windows, time, pane = at.element.windows, at.element.timestamp, at.element.pane_info
+        return at.context.get_timer(spec, at.key, windows[0], time, pane)
+
+    return timer
+
+
+_PLAIN: tuple[tuple[Any, Parameter], ...] = (
+    (core.DoFn.KeyParam, Parameter(lambda at: at.key)),
+    (core.DoFn.WindowParam, Parameter(lambda at: at.element.windows[0], windowed=True)),
+    (core.DoFn.TimestampParam, Parameter(lambda at: at.element.timestamp, timed=True)),
+    (core.DoFn.PaneInfoParam, Parameter(lambda at: at.element.pane_info, timed=True)),
+)
+
+
+def _loaded(number: int) -> Any:
+    return _SHARED[number]
+
+
+class _Shared:
+    """Stands for an object in a pickle, each load of which gives that very object."""
+
+    def __init__(self, shared: Any) -> None:
+        self.number = next(_NUMBERS)
+        _SHARED[self.number] = shared
+
+    def __reduce__(self) -> tuple[Callable[[int], Any], tuple[int]]:
+        return _loaded, (self.number,)
+
+
+_SHARED: dict[int, Any] = {}
+_NUMBERS = itertools.count()
+
+
+@bundle_processor.BeamTransformFactory.register_urn(
+    common_urns.primitives.PAR_DO.urn, beam_runner_api_pb2.ParDoPayload
+)
+def _par_do(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Any,
+) -> operations.DoOperation:
+    """Makes the operation of a ParDo; those of other runners in this process are Beam's own."""
+    state = factory.state_handler
+    if not isinstance(state, StageState) or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return bundle_processor.create_par_do(factory, transform_id, transform, payload, consumers)
+    data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
+    fn, args, kwargs, *rest = pickler.loads(data)
+    stateful = bool(payload.state_specs or payload.timer_family_specs)
+    signature = None
+    if _is_simple(payload) and len(consumers) == 1 and not (args or kwargs):
+        signature = _signature(fn, stateful=stateful)
+    kind = operations.DoOperation
+    if signature is not None:
+        kind = StatefulOperation if stateful else DoFnOperation
+
+    def state_for(context: Any) -> UserStateContext:
+        return state.user_state(context, transform.unique_name)
+
+    def operation(*parts: Any) -> operations.DoOperation:
+        *others, context = parts
+        return kind(*others, state_for(context) if stateful else context)
+
+    if signature is None:
+        return bundle_processor._create_pardo_operation(
+            factory, transform_id, transform, consumers, data, payload, operation_cls=operation
+        )
+    # The operation loads the DoFn itself, and has to set up the instance that runs here.
+    shared = _Shared(fn)
+    (main,) = [p for tag, p in transform.inputs.items() if tag not in payload.timer_family_specs]
+    windowing = rest[-1] or windowing_of(factory, main)
+    data = pickler.dumps((shared, args, kwargs, *rest[:-1], windowing))
+    made = pardo_operation(
+        operation,
+        factory,
+        transform_id,
+        transform,
+        consumers,
+        data,
+        windowing.windowfn,
+        payload,
+    )
+    made.prepare(fn, shared.number, signature)
+    return made
+
+
+def _is_simple(payload: beam_runner_api_pb2.ParDoPayload) -> bool:
+    """Whether a ParDo needs nothing of the runner but state and timers."""
+    return not (
+        payload.side_inputs or payload.restriction_coder_id or payload.requests_finalization
+    )

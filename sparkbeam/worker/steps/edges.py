@@ -1,0 +1,202 @@
+"""The data operations of a bundle: Beam's bundle processor on one side, rows on the other.
+
+They take the place of the gRPC data operations. Registering them is all that
+this module needs of Beam's operation factory.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.runners import common
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms.core import Windowing
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
+from sparkbeam.wire.failure import StepFailed
+from sparkbeam.worker.blocks import AnyBlock, Emitter
+from sparkbeam.worker.layouts.sinks import Sink
+
+
+class SourceOperation(bundle_processor.DataInputOperation):
+    """Feeds a bundle from an iterator of blocks.
+
+    Attributes:
+        layout: what the stage's input rows hold.
+        input_coder: the coder of the elements that this operation puts out.
+        grouped_coder: the coder of what went into the GroupByKey or Reshuffle
+            that the stage reads; None where it reads none.
+        grouped_windowing: the windowing of the same.
+        windowing: the windowing of the elements that this operation puts out.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        layout: Layout,
+        grouped_coder: coders.WindowedValueCoder | None,
+        grouped_windowing: Windowing | None,
+        windowing: Windowing,
+        label: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._label = label
+        self.layout = layout
+        self.grouped_coder = grouped_coder
+        self.grouped_windowing = grouped_windowing
+        self.windowing = windowing
+        self.elements: Iterator[AnyBlock] = iter(())
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.consumer, self.receivers[0])
+
+    def process_encoded(self, encoded_windowed_values: bytes) -> None:
+        """Puts out all of ``elements``; the argument only says that they are there."""
+        emitter = self._emitter
+        while True:
+            try:
+                block = next(self.elements, None)
+            except Exception as error:
+                raise StepFailed(
+                    self._label,
+                    f"the coder {self.windowed_coder.wrapped_value_coder} cannot decode its input",
+                ) from error
+            if block is None:
+                return
+            if len(block) == 3:
+                emitter.stamped(*block)
+            else:
+                emitter.block(*block)
+
+
+class SinkOperation(operations.Operation):
+    """Writes the elements of one PCollection into a sink of the current task.
+
+    Attributes:
+        layout, tag: what the sink is made for.
+        coder: the coder of the elements.
+        windowing: the windowing of their PCollection.
+        sink: set before each bundle.
+    """
+
+    sink: Sink
+
+    def __init__(
+        self,
+        name_context: common.NameContext,
+        factory: bundle_processor.BeamTransformFactory,
+        *,
+        layout: Layout,
+        tag: int,
+        producer: str,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+    ) -> None:
+        super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
+        self.layout = layout
+        self.tag = tag
+        self._producer = producer
+        self.coder = coder
+        self.windowing = windowing
+
+    def process(self, windowed_value: WindowedValue) -> None:
+        try:
+            self.sink.write(windowed_value)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Writes values with the windowing of ``template``."""
+        try:
+            self.sink.write_block(template, values)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
+    ) -> None:
+        """Writes values with the windows of ``template``."""
+        try:
+            self.sink.write_stamped(template, values, stamps)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_count(self, template: WindowedValue, number: int) -> None:
+        """Tells the sink how many elements the accumulators of a window are for; see there."""
+        self.sink.write_count(template, number)
+
+    def finish(self) -> None:
+        super().finish()
+        try:
+            self.sink.flush()
+        except Exception as error:
+            raise self._failed() from error
+
+    def _failed(self) -> StepFailed:
+        coder = self.coder.wrapped_value_coder
+        return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
+
+
+@bundle_processor.BeamTransformFactory.register_urn(SOURCE_URN, bytes)
+def _create_source(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: Any,
+    payload: bytes,
+    consumers: Any,
+) -> SourceOperation:
+    spec = json.loads(payload)
+    (output,) = transform.outputs.values()
+    grouped = spec["grouped"]
+    return SourceOperation(
+        # Not the label: counters of equal names are one, and the first step has that name.
+        common.NameContext(transform_id, transform_id),
+        transform_id,
+        consumers,
+        factory.counter_factory,
+        factory.state_sampler,
+        factory.get_windowed_coder(output),
+        transform_id=transform_id,
+        data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(None),
+        layout=Layout(spec["layout"]),
+        label=transform.unique_name,
+        grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
+        grouped_windowing=windowing_of(factory, grouped) if grouped else None,
+        windowing=windowing_of(factory, output),
+    )
+
+
+@bundle_processor.BeamTransformFactory.register_urn(SINK_URN, bytes)
+def _create_sink(
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: Any,
+    payload: bytes,
+    consumers: Any,
+) -> SinkOperation:
+    spec = json.loads(payload)
+    (pcollection,) = transform.inputs.values()
+    producer = next(
+        t.unique_name
+        for t in factory.descriptor.transforms.values()
+        if pcollection in t.outputs.values()
+    )
+    return SinkOperation(
+        common.NameContext(transform.unique_name, transform_id),
+        factory,
+        layout=Layout(spec["layout"]),
+        tag=spec["tag"],
+        producer=producer,
+        coder=factory.get_windowed_coder(pcollection),
+        windowing=windowing_of(factory, pcollection),
+    )
+
+
+def windowing_of(factory: bundle_processor.BeamTransformFactory, pcollection: str) -> Windowing:
+    """The windowing of a PCollection of the stage."""
+    strategy = factory.descriptor.pcollections[pcollection].windowing_strategy_id
+    return factory.context.windowing_strategies.get_by_id(strategy)

@@ -1,0 +1,392 @@
+"""Operations on blocks: plain functions, and the values of a Create."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.window import (
+    GlobalWindows,
+    TimestampedValue,
+    WindowFn,
+)
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.worker.blocks import (
+    BLOCK_BYTES,
+    GLOBAL,
+    LOOK,
+    SMALLEST_BLOCK,
+    BlockLimit,
+    Emitter,
+    elements,
+    is_heavy,
+    pardo_operation,
+)
+from sparkbeam.worker.layouts.tables import IMMUTABLE
+from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
+
+_COLLECTIONS = frozenset([list, tuple, set, frozenset])
+_UNCHANGING = frozenset([range, str, bytes])
+_WRAPPERS = (WindowedValue, TimestampedValue, TaggedOutput)
+_TIMESTAMPED = {TimestampedValue}
+_END = object()
+_MEASURED = 8
+
+
+class FunctionOperation(operations.DoOperation):
+    """A plain function over elements; single ones take Beam's own way.
+
+    Attributes:
+        function: from an element to any number of results.
+        one_to_one: from an element to its one result, where it is a ``Map``.
+        window_fn: gives windows to results with a timestamp of their own.
+        readers: the operations that take the results.
+    """
+
+    function: Callable[[Any], Iterable[Any] | None]
+    one_to_one: Callable[[Any], Any] | None
+    window_fn: WindowFn
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
+        self._kinds: dict[type, bool] = {}
+        self._limit = BlockLimit()
+        self._look = 0
+        self._is_global = type(self.window_fn) is GlobalWindows
+
+    def process(self, o: WindowedValue) -> None:
+        """Starts a block where a single element has many results."""
+        if self.one_to_one is not None:
+            super().process(o)
+            return
+        with self.scoped_process_state:
+            self._flat_map([o.value], Output(self, o))
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Applies the function to each of the values."""
+        with self.scoped_process_state:
+            if self.one_to_one is None:
+                self._flat_map(values, Output(self, template))
+            else:
+                for _, block in self._results(self.one_to_one, values):
+                    self.emit(template, block)
+
+    def process_stamped(
+        self, template: WindowedValue, values: list[Any], stamps: list[int]
+    ) -> None:
+        """Applies the function to values with timestamps of their own."""
+        with self.scoped_process_state:
+            if self.one_to_one is None:
+                self._flat_map(values, StampedOutput(self, template, stamps))
+            else:
+                for part, block in self._results(self.one_to_one, values):
+                    self.emit(template, block, stamps[part])
+
+    def _results(
+        self, function: Callable[[Any], Any], values: list[Any]
+    ) -> Iterator[tuple[slice, list[Any]]]:
+        """The results for one part of the values after the other.
+
+        A part ends with a result that the next call may change.
+        """
+        start = 0
+        while start < len(values):
+            block: list[Any] = []
+            end = min(start + self._limit.values, len(values))
+            while (at := start + len(block)) < end:
+                may_go_on = self._apply(function, values[at : min(at + LOOK, end)], block)
+                if not may_go_on or is_heavy(block):
+                    break
+            part = slice(start, start + len(block))
+            yield part, block
+            start = part.stop
+
+    def _apply(self, function: Callable[[Any], Any], values: list[Any], block: list[Any]) -> bool:
+        """Puts results into a block, up to one that may not wait there; False if there is one."""
+        append = block.append
+        try:
+            for value in values:
+                result = function(value)
+                append(result)
+                if type(result) in IMMUTABLE:
+                    continue
+                if type(result) is tuple:
+                    for item in result:
+                        if type(item) not in IMMUTABLE:
+                            break
+                    else:
+                        continue
+                    item = None  # Or else there is one reference more.
+                if not may_wait(result, value, OF_A_RESULT):
+                    return False
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        return True
+
+    def _flat_map(self, values: list[Any], output: "Output") -> None:
+        function = self.function
+        block: list[Any] = []
+        self._look = 0
+        results: Any
+        for value in values:
+            try:
+                results = function(value)
+                is_collection = type(results) in _COLLECTIONS
+                if not is_collection:
+                    iterator = iter(()) if results is None else iter(results)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            if is_collection and not results:
+                pass
+            elif is_collection and len(results) <= self._limit.values:
+                may_stay = all_may_wait(results, value, OF_RESULTS)
+                block += results
+                if may_stay:
+                    block = self._full_emitted(block, output)
+                else:
+                    output.emit(block)
+                    block, self._look = [], 0
+            elif type(results) in _UNCHANGING:
+                while part := list(islice(iterator, self._limit.values)):
+                    block += part
+                    block = self._full_emitted(block, output)
+            else:
+                some = iter(results) if is_collection else iterator
+                block = self._emitted_as_it_comes(some, value, block, output)
+            output.done(block)
+        output.emit(block)
+
+    def _emitted_as_it_comes(
+        self, results: Iterator[Any], element: Any, block: list[Any], output: "Output"
+    ) -> list[Any]:
+        """Emits what is not finished when it is yielded; gives the block that is open then."""
+        while True:
+            try:
+                value = next(results, _END)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            if value is _END:
+                return block
+            block.append(value)
+            if (
+                len(block) >= self._limit.values
+                or not (type(value) in IMMUTABLE or may_wait(value, element, OF_A_RESULT))
+                or not output.has_room_for(value)
+            ):
+                output.emit(block)
+                block, self._look = [], 0
+
+    def _full_emitted(self, block: list[Any], output: "Output") -> list[Any]:
+        if len(block) < self._look:
+            return block
+        if len(block) < self._limit.values and not (block and is_heavy(block)):
+            self._look = min(len(block) + LOOK, self._limit.values)
+            return block
+        output.emit(block)
+        self._look = 0
+        return []
+
+    def emit(
+        self, template: WindowedValue, block: list[Any], stamps: list[int] | None = None
+    ) -> None:
+        """Hands on results.
+
+        Args:
+            template: has their windows, pane, and timestamp.
+            block: the results; some of them may bring another windowing.
+            stamps: the timestamps, in microseconds, where each has its own.
+        """
+        if block and (len(block) >= SMALLEST_BLOCK or self._limit.values < SMALLEST_BLOCK):
+            self._limit.learn(block)
+        if len(block) >= SMALLEST_BLOCK:
+            kinds = set(map(type, block))
+            if kinds == _TIMESTAMPED and self._is_global and len(template.windows) == 1:
+                times = [value.timestamp.micros for value in block]
+                self._emitter.stamped(GLOBAL, [value.value for value in block], times)
+                return
+            if not any(map(self._is_wrapper, kinds)):
+                if stamps is None:
+                    self._emitter.block(template, block)
+                else:
+                    self._emitter.stamped(template, block, stamps)
+                return
+        if stamps is None:
+            for value in block:
+                self._emit_wrapped(template, value)
+        else:
+            for element in elements(template, block, stamps):
+                self._emit_wrapped(element, element.value)
+
+    def _is_wrapper(self, kind: type) -> bool:
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = issubclass(kind, _WRAPPERS)
+        return known
+
+    def _emit_wrapped(self, template: WindowedValue, value: Any) -> None:
+        """Emits a value that may bring its own timestamp or windows."""
+        if isinstance(value, TaggedOutput):
+            return  # Nobody reads the tag, or the operation would have several outputs.
+        if isinstance(value, TimestampedValue):
+            context = WindowFn.AssignContext(value.timestamp, value.value)
+            try:
+                windows = self.window_fn.assign(context)
+            except Exception as error:
+                raise UserCodeFailed(self.name_context.step_name) from error
+            value = WindowedValue(value.value, value.timestamp, windows)
+        elif not isinstance(value, WindowedValue):
+            self._emitter.single(template.with_value(value))
+            return
+        # The function stands for one that is called in each window of its element.
+        windows = tuple(value.windows) * len(template.windows)
+        element = WindowedValue(value.value, value.timestamp, windows, value.pane_info)
+        self._emitter.single(element)
+
+
+class Output:
+    """Takes the results for elements with the same windowing.
+
+    Args:
+        operation: whose results they are.
+        template: has the windowing.
+    """
+
+    __slots__ = ("_each", "_operation", "_room", "_template", "_unmeasured")
+
+    def __init__(self, operation: FunctionOperation, template: WindowedValue) -> None:
+        self._operation = operation
+        self._template = template
+        self._room = BLOCK_BYTES
+        self._each = self._unmeasured = 0
+
+    def has_room_for(self, value: Any) -> bool:
+        """Whether a value that is part of a block may wait there: all take little memory."""
+        if self._unmeasured == 0:
+            self._each, self._unmeasured = size_of(value), _MEASURED
+        self._unmeasured -= 1
+        self._room -= self._each
+        return self._room > 0
+
+    def done(self, block: list[Any]) -> None:
+        """Notes that ``block`` has the results for one more element."""
+
+    def emit(self, block: list[Any]) -> None:
+        """Hands results on; what follows is in another list."""
+        self._room = BLOCK_BYTES
+        self._operation.emit(self._template, block, self._stamps_of(block))
+
+    def _stamps_of(self, block: list[Any]) -> list[int] | None:
+        """The timestamps of the results, where each has its own."""
+        return None
+
+
+class StampedOutput(Output):
+    """Likewise, where each element has a timestamp of its own.
+
+    Args:
+        operation, template: see :class:`Output`.
+        stamps: the timestamps of the elements, in microseconds.
+    """
+
+    __slots__ = ("_micros", "_remaining", "_stamps")
+
+    def __init__(
+        self, operation: FunctionOperation, template: WindowedValue, stamps: list[int]
+    ) -> None:
+        super().__init__(operation, template)
+        self._remaining = iter(stamps)
+        self._micros = next(self._remaining)
+        self._stamps: list[int] = []
+
+    def done(self, block: list[Any]) -> None:
+        self._fill(block)
+        self._micros = next(self._remaining, 0)
+
+    def _stamps_of(self, block: list[Any]) -> list[int]:
+        self._fill(block)
+        stamps, self._stamps = self._stamps, []
+        return stamps
+
+    def _fill(self, block: list[Any]) -> None:
+        """Notes that what is new in the block is of the element at hand."""
+        self._stamps += [self._micros] * (len(block) - len(self._stamps))
+
+
+class CreateOperation(FunctionOperation):
+    """The values of a Create, of which each task puts out its share.
+
+    Attributes:
+        share: which of the values; set before each bundle.
+    """
+
+    share: slice = slice(None)
+
+    def process(self, o: WindowedValue) -> None:
+        """Puts the share out."""
+        self.process_block(o, [o.value])
+
+    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+        """Puts the share out, for each of the impulses in ``values``."""
+        with self.scoped_process_state:
+            for impulse in values:
+                created = list(self.function(impulse) or ())[self.share]
+                remaining = iter(created)
+                while block := list(islice(remaining, self._limit.values)):
+                    self.emit(template, block)
+
+
+def _map_wrapper(function: Callable[[Any], Any]) -> Any:
+    return core.Map(function).dofn.process
+
+
+_MAP_CODE = _map_wrapper(lambda element: element).__code__
+
+
+def _mapped(function: Any) -> Callable[[Any], Any] | None:
+    """The function inside of what ``beam.Map`` makes of it; None for anything else."""
+    if getattr(function, "__code__", None) != _MAP_CODE:
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
+    inner: Callable[[Any], Any] = cells["fn"].cell_contents
+    return inner
+
+
+def _with_none(element: Any) -> tuple[None, Any]:
+    """The one result of Beam's ``_KeyWithNone``."""
+    return None, element
+
+
+def _operation(
+    kind: type[FunctionOperation],
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    transform: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Any,
+) -> operations.DoOperation:
+    data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
+    window_fn = factory.get_input_windowing(transform).windowfn
+    operation = pardo_operation(
+        kind, factory, transform_id, transform, consumers, data, window_fn, payload
+    )
+    fn = pickler.loads(data)[0]
+    operation.function = fn.process
+    operation.one_to_one = _with_none if isinstance(fn, core._KeyWithNone) else _mapped(fn.process)
+    return operation
+
+
+for _urn, _kind in ((FUNCTION_URN, FunctionOperation), (CREATE_URN, CreateOperation)):
+    bundle_processor.BeamTransformFactory.register_urn(_urn, beam_runner_api_pb2.ParDoPayload)(
+        partial(_operation, _kind)
+    )

@@ -1,0 +1,246 @@
+"""Which results of a user's function may wait for others: those that nobody can change.
+
+A function may put out an object and change it afterwards: numpy's ``out=``, a message that is
+filled anew each time, a view of a buffer. Beam processes each result before the next call, so that
+nobody sees it. Results that wait in a block would all look like the last one. Therefore one waits
+only if it cannot be changed, or if no reference to it or to a part of it is left but the block's.
+
+CPython counts references, which is what makes this exact, and cheap. Where more references are
+found than there have to be, or where it is not known what an object is made of, the result does not
+wait: that costs a little time, never a right result.
+"""
+
+import datetime
+import decimal
+import enum
+import uuid
+import weakref
+from collections.abc import Callable, Collection, Iterable
+from itertools import count
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+from apache_beam.pvalue import Row
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from sparkbeam.worker.layouts.tables import IMMUTABLE
+
+_FIXED = (
+    *(complex, range, decimal.Decimal, uuid.UUID, Timestamp, Duration),
+    *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone),
+)
+_SEQUENCES = frozenset([list, tuple, set, frozenset])
+
+
+class _Plain:
+    """Has no more than what each instance of a class in Python has."""
+
+
+def may_wait(result: Any, element: Any, references: int) -> bool:
+    """Whether a result may wait while the function that made it is called again.
+
+    Args:
+        result: the result, or a part of it.
+        element: for which the function was called; who has put that out sees to it that it
+            does not change as long as the call lasts, and its consumers' calls.
+        references: how many there are to a result that the function has let go of, counted
+            from within this function.
+    """
+    kind = type(result)
+    if kind in IMMUTABLE or result is element:
+        return True
+    if kind is tuple and _is_plain(result):
+        return True
+    how = _KINDS.get(kind) or _learn(kind)
+    if how is _Fixed:
+        return True
+    if getrefcount(result) > references:
+        # It may be a part of the element, which is as good.
+        return _is_fixed(result) or (
+            type(element) is tuple and any(result is part for part in element)
+        )
+    return how.is_own(result, element)
+
+
+def all_may_wait(results: Collection[Any], element: Any, references: int) -> bool:
+    """Whether all parts of a result may wait, which is a list, a tuple or a set.
+
+    Args:
+        results: the result.
+        element: see :func:`may_wait`.
+        references: how many there are to ``results`` itself, likewise.
+    """
+    if _is_plain(results):
+        return True
+    if getrefcount(results) > references:
+        return all(_is_fixed(part) or part is element for part in results)
+    return _are_own(results, element, _PART)
+
+
+def _is_plain(parts: Iterable[Any]) -> bool:
+    """Whether there is nothing but immutable values and tuples of them."""
+    for part in parts:
+        if type(part) not in IMMUTABLE and not (type(part) is tuple and _is_plain(part)):
+            return False
+    return True
+
+
+def _are_own(parts: Iterable[Any], element: Any, references: int) -> bool:
+    for part in parts:  # noqa: SIM110 - a generator may count as a reference.
+        if not may_wait(part, element, references):
+            return False
+    return True
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether nobody at all can change a value."""
+    kind = type(value)
+    if kind in IMMUTABLE:
+        return True
+    how = _KINDS.get(kind) or _learn(kind)
+    return how is _Fixed or (
+        how is _Parts and issubclass(kind, tuple) and all(map(_is_fixed, value))
+    )
+
+
+class _Unknown:
+    """Objects of which it is not known what they are made of."""
+
+    @staticmethod
+    def is_own(value: Any, element: Any) -> bool:
+        return False
+
+
+class _Fixed:
+    """Objects that cannot be changed."""
+
+    @staticmethod
+    def is_own(value: Any, element: Any) -> bool:
+        return True
+
+
+class _Parts:
+    """Sequences and sets."""
+
+    @staticmethod
+    def is_own(value: Any, element: Any) -> bool:
+        return _are_own(value, element, _PART)
+
+
+class _Dict:
+    """Dicts, and attributes."""
+
+    @staticmethod
+    def is_own(value: Any, element: Any) -> bool:
+        return _is_plain(value) and (
+            _is_plain(value.values()) or _are_own(value.values(), element, _PART)
+        )
+
+
+class _Bytes:
+    """A ``bytearray``, of which views are references."""
+
+    is_own = _Fixed.is_own
+
+
+class _Array:
+    """Arrays of numpy, which may be views."""
+
+    @staticmethod
+    def is_own(value: Any, element: Any) -> bool:
+        return value.base is None and value.flags.owndata and not value.dtype.hasobject
+
+
+class _Instance:
+    """Instances of a class in Python that have no more than attributes."""
+
+    @staticmethod
+    def is_own(value: Any, element: Any) -> bool:
+        attributes = vars(value)
+        return (
+            getrefcount(attributes) <= _ATTRIBUTES
+            and not weakref.getweakrefcount(value)
+            and _Dict.is_own(attributes, element)
+        )
+
+
+_How = type[_Unknown | _Fixed | _Parts | _Dict | _Bytes | _Array | _Instance]
+
+
+def _learn(kind: type) -> _How:
+    how = _KINDS[kind] = _how(kind)
+    return how
+
+
+def _how(kind: type) -> _How:
+    if kind in _FIXED or issubclass(kind, enum.Enum):
+        return _Fixed
+    if issubclass(kind, np.generic) and not issubclass(kind, np.void):
+        return _Fixed
+    if kind in _SEQUENCES or (issubclass(kind, tuple) and not kind.__dictoffset__):
+        return _Parts
+    if kind is dict:
+        return _Dict
+    if kind is bytearray:
+        return _Bytes
+    if kind is np.ndarray:
+        return _Array
+    return _Instance if kind is Row or _is_simple(kind) else _Unknown
+
+
+def _is_simple(kind: type) -> bool:
+    """Whether the instances of a class are their attributes, and are pickled as such."""
+    return (
+        kind.__basicsize__ == _Plain.__basicsize__
+        and kind.__itemsize__ == _Plain.__itemsize__
+        and kind.__dictoffset__ == _Plain.__dictoffset__
+        and all(getattr(kind, name, None) is getattr(_Plain, name, None) for name in _MEANS)
+        and type(kind) is type
+    )
+
+
+_MEANS = ("__getstate__", "__getattribute__", "__getattr__", "__reduce__", "__reduce_ex__")
+"""The methods by which an object may be more than its attributes."""
+
+_KINDS: dict[type, _How] = {}
+"""What is known of each type that has been seen."""
+
+
+def _fewest(is_own: Callable[[int], bool]) -> int:
+    """The smallest number of references that something with no other owner passes with."""
+    return next(filter(is_own, count()))
+
+
+def _part_is_own(references: int) -> bool:
+    value = [bytearray()]
+    return _are_own(value, None, references)
+
+
+def _attributes_are_own(references: int) -> bool:
+    value = _Plain()
+    attributes = vars(value)
+    return getrefcount(attributes) <= references
+
+
+_PART = _fewest(_part_is_own)
+_ATTRIBUTES = _fewest(_attributes_are_own)
+
+
+def _result_is_own(references: int) -> bool:
+    block: list[Any] = []
+    result = bytearray()
+    block.append(result)
+    return may_wait(result, None, references)
+
+
+def _results_are_own(references: int) -> bool:
+    results = [bytearray()]
+    return all_may_wait(results, None, references)
+
+
+OF_A_RESULT = _fewest(_result_is_own)
+"""As :func:`may_wait` wants it, where a result is in one variable and in one list."""
+
+OF_RESULTS = _fewest(_results_are_own)
+"""As :func:`all_may_wait` wants it, where the results are in one variable."""

@@ -1,0 +1,235 @@
+"""A stage's bundle processor, kept for the life of the Python worker.
+
+Building one costs milliseconds and runs the user's ``setup``, so a worker
+keeps it for the next task of the same stage. Spark gives no sign when a worker
+has had its last task; processors that have idled for a while are torn down.
+"""
+
+import contextlib
+import functools
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker import bundle_processor, operations, sdk_worker, statesampler
+from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
+
+from sparkbeam.plan.model import Stage
+from sparkbeam.worker.blocks import AnyBlock, joined
+from sparkbeam.worker.finalizers import Callback, taken
+from sparkbeam.worker.keyed.timers import KeyTimers, Timers
+from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
+from sparkbeam.worker.steps import combines, dofns, windows  # noqa: F401 - they register operations.
+from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
+from sparkbeam.worker.steps.functions import CreateOperation
+
+IDLE_SECONDS = 20.0
+"""A processor that no task has used for this long is torn down."""
+
+_MAX_KEPT = 32
+_SAMPLE_MS = 10
+
+Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
+
+
+class _Channel:
+    """In place of gRPC: the bundle processor asks it for input and for timer streams."""
+
+    def __init__(self, source_id: str, timers: Timers) -> None:
+        self._source_id = source_id
+        self._timers = timers
+        self.feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]] = lambda _: iter(())
+
+    def input_elements(self, instruction_id: str, expected: Any) -> Iterator[Any]:
+        # The data never goes through the message: it says "go on", and the
+        # source operation takes its elements from an iterator.
+        go_on = beam_fn_api_pb2.Elements.Data(transform_id=self._source_id, data=b"-")
+        return self.feed(go_on)
+
+    def output_timer_stream(self, instruction_id: str, transform_id: str, family: str) -> Any:
+        return self._timers.streams[(transform_id, family)]
+
+
+class _ChannelFactory:
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    def create_data_channel(self, port: Any) -> _Channel:
+        return self._channel
+
+    def create_data_channel_from_url(self, url: str, data_stream_id: Any = None) -> _Channel:
+        return self._channel
+
+
+@contextlib.contextmanager
+def _own_parts() -> Iterator[None]:
+    """Lets a bundle processor that is made meanwhile have parts of ours in place of Beam's.
+
+    Its side inputs know keys by their encodings. Its state samplers look more often: a bundle
+    ends when the thread of its sampler wakes up, after 200 ms at worst.
+    """
+    sampler, side_input = statesampler.StateSampler, bundle_processor.StateBackedSideInputMap
+    statesampler.StateSampler = functools.partial(sampler, sampling_period_ms=_SAMPLE_MS)
+    bundle_processor.StateBackedSideInputMap = SideInputMap
+    try:
+        yield
+    finally:
+        statesampler.StateSampler = sampler
+        bundle_processor.StateBackedSideInputMap = side_input
+
+
+class StageProcessor:
+    """Runs bundles of one stage.
+
+    Args:
+        stage: what the bundles execute.
+        state: answers requests for state and side inputs.
+        timers: makes what holds the timers.
+
+    Attributes:
+        source, sinks, creates: the operations that the task provides for.
+        entry: the one that brings the stage's elements in.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        state: sdk_worker.CachingStateHandler,
+        timers: Callable[[beam_fn_api_pb2.ProcessBundleDescriptor], Timers] = KeyTimers,
+    ) -> None:
+        if stage.row_types:
+            SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
+        parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+        remember_windows(parsed)
+        self.timers = timers(parsed)
+        if self.timers.streams:
+            parsed.timer_api_service_descriptor.url = "in-process"
+        self._channel = _Channel(stage.source_id, self.timers)
+        self.state = state
+        with _own_parts():
+            self._processor = bundle_processor.BundleProcessor(
+                frozenset(), parsed, self.state, _ChannelFactory(self._channel)
+            )
+        self.timers.bind(self._processor)
+        self.source: SourceOperation = self._processor.ops[stage.source_id]
+        self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
+        self.creates = [
+            op for op in self._processor.ops.values() if isinstance(op, CreateOperation)
+        ]
+        self.entry = self.creates[0] if self.creates else self.source
+        self._bundles = 0
+
+    def run(self, elements: Iterator[AnyBlock]) -> list[Residual]:
+        """Processes one bundle; returns what splittable DoFns have deferred."""
+
+        def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
+            self.source.elements = elements
+            yield go_on
+
+        return self.process(feed)
+
+    def run_keyed(self, keys: Iterator[Iterator[AnyBlock]]) -> list[Residual]:
+        """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
+        if not self.timers.streams:
+            return self.run(joined(itertools.chain.from_iterable(keys)))
+
+        def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
+            for elements in keys:
+                self.source.elements = elements
+                yield go_on
+                yield from self.timers.fire()
+
+        return self.process(feed)
+
+    def process(
+        self, feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]]
+    ) -> list[Residual]:
+        """Processes one bundle.
+
+        Args:
+            feed: gives the messages of the bundle: the one that it is called with, once
+                it has set the source's elements, or those of timers.
+
+        Returns:
+            What splittable DoFns have deferred.
+        """
+        if self._bundles:
+            self._processor.reset()
+        self._bundles += 1
+        self._channel.feed = feed
+        residuals, _ = self._processor.process_bundle(f"bundle-{self._bundles}")
+        return residuals
+
+    def split(self) -> list[Residual]:
+        """Ends the restriction that is being processed as soon as can be; from any thread.
+
+        Returns:
+            What is left of it.
+        """
+        residuals: list[Residual] = []
+        for operation in self._processor.ops.values():
+            if isinstance(operation, operations.SdfProcessSizedElements):
+                _, left = operation.try_split(0.0) or ((), ())
+                residuals += [self._processor.delayed_bundle_application(*some) for some in left]
+        return residuals
+
+    @property
+    def sampler(self) -> statesampler.StateSampler:
+        """What knows the step that a bundle is at; from any thread."""
+        return self._processor.state_sampler
+
+    def taken_finalizers(self) -> list[Callback]:
+        """The callbacks of the bundle's finalizers, which somebody else is to call."""
+        if not self._processor.requires_finalization():
+            return []
+        return taken(self._processor.finalize_bundle)
+
+    def monitoring_infos(self) -> list[Any]:
+        """The metrics of the last bundle."""
+        return self._processor.monitoring_infos()
+
+    def shutdown(self) -> None:
+        """Tears the DoFns down."""
+        self._processor.shutdown()
+
+
+class _Kept:
+    """The processors of this worker that no task is using."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[tuple[str, str], StageProcessor] = OrderedDict()
+        self._timer: threading.Timer | None = None
+
+    def take(self, key: tuple[str, str], build: Callable[[], StageProcessor]) -> StageProcessor:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            kept = self._idle.pop(key, None)
+        return kept or build()
+
+    def give_back(self, key: tuple[str, str], processor: StageProcessor) -> None:
+        with self._lock:
+            self._idle[key] = processor
+            surplus = [self._idle.popitem(last=False)[1]] if len(self._idle) > _MAX_KEPT else []
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(IDLE_SECONDS, self._shut_down_all)
+            self._timer.daemon = True
+            self._timer.start()
+        for old in surplus:
+            old.shutdown()
+
+    def _shut_down_all(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, OrderedDict()
+        for processor in idle.values():
+            processor.shutdown()
+
+
+KEPT = _Kept()
