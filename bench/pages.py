@@ -14,10 +14,10 @@ from dataclasses import astuple, dataclass
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.worker.keyed.timers import EVENT_TIME
-from sparkbeam.worker.batch.stage import settle
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
+from sparkbeam.worker.task import settle
+from sparkbeam.worker.timers import EVENT_TIME
 
 VALUE_BYTES = 100
 PORTION = 100_000

@@ -16,7 +16,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
 from sparkbeam.wire.environment import Environment
-from sparkbeam.worker.logs import QUIET, LogLevels
+from sparkbeam.wire.loglevels import QUIET, LogLevels
 
 AVAILABLE_NOW = "available-now"
 """The value of ``--trigger`` with which a query ends when it has done what is there."""

@@ -43,11 +43,11 @@ from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming.execution import StreamingExecution
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
-from sparkbeam.worker.metrics import TaskReport
-from sparkbeam.worker.output import OutputSpec
+from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.reports import TaskReport
 
 
-class SparkRunner(PipelineRunner):
+class SparkRunner(PipelineRunner, sessions.HasSession):
     """Runs a Beam pipeline on Spark.
 
     Args:

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
 
 from sparkbeam import gateway
@@ -36,6 +37,14 @@ _JAVA_REMEDY = (
 _JAVA_SECONDS = 20.0
 _CONNECT_SECONDS = 5.0
 _GRPC_SECONDS = 10.0
+
+
+class HasSession:
+    """A runner whose pipelines run on a Spark session."""
+
+    def session(self, options: PipelineOptions) -> Any:
+        """The session that a pipeline with these options runs on."""
+        raise NotImplementedError
 
 
 def checked(session: Any) -> Any:

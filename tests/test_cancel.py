@@ -15,7 +15,7 @@ from sparkbeam import SparkBeamOptions, SparkPipelineResult, SparkRunner
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.cancellation import Cancellation
 from sparkbeam.plan.model import SideInput
-from sparkbeam.worker.sideinputs import SideInputData
+from sparkbeam.wire.sideinputs import SideInputData
 
 WAIT_SECONDS = 60
 ENDLESS = 50_000

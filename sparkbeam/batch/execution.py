@@ -29,12 +29,12 @@ from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.connectors.packing import plain_row
 from sparkbeam.worker.connectors.sparkrows import BatchRows
-from sparkbeam.worker.metrics import Reporter
-from sparkbeam.worker.output import OutputSpec
 
 
 class BatchExecution:

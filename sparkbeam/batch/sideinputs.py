@@ -14,7 +14,7 @@ from sparkbeam.collecting import collected
 from sparkbeam.plan.model import SideInput
 from sparkbeam.temporary import RunFolder
 from sparkbeam.wire.rows import METRICS_TAG
-from sparkbeam.worker.sideinputs import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
+from sparkbeam.wire.sideinputs import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
 
 SMALL_BYTES = 8 << 20
 """A port of up to this many encoded bytes is handed to the workers in memory."""

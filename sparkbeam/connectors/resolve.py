@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from sparkbeam.arguments import shown, text
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.session import HasSession
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as its own type."""
@@ -18,9 +19,7 @@ Schema: TypeAlias = str | StructType
 
 def require_spark(pipeline: Pipeline, name: str) -> None:
     """Raises :class:`ConfigurationError` unless the pipeline is to run on Spark."""
-    from sparkbeam.runner import SparkRunner
-
-    if not isinstance(pipeline.runner, SparkRunner):
+    if not isinstance(pipeline.runner, HasSession):
         raise ConfigurationError(
             f"{name} runs on sparkbeam.SparkRunner alone, and the pipeline's runner is "
             f"{_full_name(pipeline.runner)}: choose --runner=sparkbeam.SparkRunner, "

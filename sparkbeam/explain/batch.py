@@ -9,7 +9,7 @@ from typing import Any
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.plan.model import SideInput
-from sparkbeam.worker.sideinputs import SideInputData
+from sparkbeam.wire.sideinputs import SideInputData
 
 
 class UnfilledSideInputs(SideInputStore):

@@ -11,7 +11,7 @@
 They run on :class:`sparkbeam.SparkRunner` alone.
 """
 
-from sparkbeam.io.committed import committed_files
+from sparkbeam.connectors.committed import committed_files
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import Foreach, ForeachBatch, Writer, WriteToSpark
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
-from sparkbeam.worker.metrics import Reporter, Signal
+from sparkbeam.wire.reports import Reporter, Signal
 
 _LOOPBACK = "127.0.0.1"
 _MAX_DATAGRAM = 65_536

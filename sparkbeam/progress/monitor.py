@@ -10,11 +10,11 @@ from sparkbeam.progress.listener import Listener, listen, may_reach_loopback
 from sparkbeam.progress.model import Progress
 from sparkbeam.progress.output import OutputListener
 from sparkbeam.progress.streaming import StreamingTracker
+from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.progress.tracker import ProgressTracker
-from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.wire.consolidation import Infos
-from sparkbeam.worker.metrics import Reporter, TaskReport
-from sparkbeam.worker.outlet import Relay
+from sparkbeam.wire.output import Relay
+from sparkbeam.wire.reports import Reporter, TaskReport
 
 
 class Monitor:

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from sparkbeam.worker.metrics import TaskReport
-from sparkbeam.worker.outlet import AT, IDLE, STDERR, STDOUT, Relay, Written
+from sparkbeam.wire.output import AT, IDLE, STDERR, STDOUT, Relay, Written
+from sparkbeam.wire.reports import TaskReport
 
 _LOOPBACK = "127.0.0.1"
 _CLOSE_SECONDS = 10.0

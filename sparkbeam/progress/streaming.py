@@ -9,10 +9,10 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
-from sparkbeam.streaming.summary import MicroBatch, StageSummary
+from sparkbeam.progress.summary import MicroBatch, StageSummary
 from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.times import MIN_MICROS
-from sparkbeam.worker.metrics import TaskReport
 
 _RATE_MICROS = 10_000_000
 """Rates are those of the micro-batches of about this time."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sparkbeam.plan.model import Exchange, Plan
 from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
 from sparkbeam.wire.consolidation import Infos, consolidate
-from sparkbeam.worker.metrics import Counts, Signal, SignalKind, TaskReport
+from sparkbeam.wire.reports import Counts, Signal, SignalKind, TaskReport
 
 _SHUFFLES = (Exchange.BY_KEY, Exchange.REBALANCE)
 

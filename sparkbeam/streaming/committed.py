@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sparkbeam.wire.consolidation import consolidate
-from sparkbeam.worker.metrics import TaskReport
-from sparkbeam.worker.outlet import Written
+from sparkbeam.wire.output import Written
+from sparkbeam.wire.reports import TaskReport
 
 _MOST_WARNINGS = 100
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
-from sparkbeam.connectors.spark_sources import source_rows
 from sparkbeam.errors import ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import (
@@ -19,19 +18,20 @@ from sparkbeam.plan.fingerprint import (
 )
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
+from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import Files, ServerFiles, absolute, checkpoint_id, damaged, files
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
+from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
-from sparkbeam.streaming.summary import MicroBatch
 from sparkbeam.temporary import RunFolder
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL
-from sparkbeam.worker.output import OutputSpec
+from sparkbeam.wire.output import OutputSpec
 from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from sparkbeam.collecting import collected
-from sparkbeam.connectors.spark_sinks import SparkSinks
 from sparkbeam.plan.layers import Topology
+from sparkbeam.progress.summary import summary
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import Files
-from sparkbeam.streaming.summary import summary
+from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import (
     FINALIZERS_TAG,

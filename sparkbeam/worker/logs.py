@@ -3,41 +3,19 @@
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from apache_beam.runners.worker import statesampler
 from pyspark import TaskContext
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker.outlet import OUTLET, STDERR, Line
+from sparkbeam.wire.loglevels import LogLevels
+from sparkbeam.wire.output import STDERR, Line
+from sparkbeam.worker.outlet import OUTLET
 
 _FORMAT = "%(levelname)s:%(step)s:%(name)s:%(message)s"
 _NOWHERE = "-"
-
-
-QUIET = {
-    "apache_beam": logging.WARNING,
-    # What LogElements writes belongs to the user.
-    "apache_beam.transforms.util": logging.INFO,
-    "apache_beam.yaml": logging.INFO,
-}
-"""Beam's own loggers, unless the user sets levels: what they tell at INFO is of no use to users."""
-
-
-@dataclass(frozen=True)
-class LogLevels:
-    """From which level on records are written.
-
-    Attributes:
-        default: of loggers without a level of their own, as a number of :mod:`logging`. It is
-            that of Beam's SDK harness.
-        overrides: of loggers by their name.
-    """
-
-    default: int = logging.INFO
-    overrides: Mapping[str, int] = field(default_factory=lambda: dict(QUIET))
 
 
 class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]

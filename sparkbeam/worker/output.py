@@ -5,26 +5,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
 from pyspark import TaskContext
 
+from sparkbeam.wire.output import STDERR, STDOUT, Line, OutputSpec, Written
 from sparkbeam.worker import logs
-from sparkbeam.worker.outlet import OUTLET, STDERR, STDOUT, Line, Relay, Written
-
-
-@dataclass(frozen=True)
-class OutputSpec:
-    """What becomes of the output of tasks; it travels with them.
-
-    Attributes:
-        levels: what is logged.
-        relay: where a driver on the same machine takes lines; None where there is none.
-    """
-
-    levels: logs.LogLevels = field(default_factory=logs.LogLevels)
-    relay: Relay | None = None
+from sparkbeam.worker.outlet import OUTLET
 
 
 class StepStream(io.TextIOBase):

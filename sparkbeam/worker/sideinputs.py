@@ -1,16 +1,8 @@
-"""Side inputs in the workers: small ones in memory, large ones in a file read by key.
-
-A large side input is an SQLite file with the runs of each window and key. A
-worker reads what a DoFn asks for and keeps no more than a page cache.
-"""
+"""Side inputs in the workers, as DoFns see them."""
 
 import functools
-import os
-import sqlite3
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
@@ -23,20 +15,6 @@ from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.worker.layouts.sinks import window_key
 from sparkbeam.worker.layouts.values import RunCoder
-
-
-@dataclass(frozen=True)
-class SideInputData:
-    """The content of one side input, as the driver hands it to the workers.
-
-    Attributes:
-        runs: by :func:`~sparkbeam.worker.layouts.sinks.window_key`, for a small one.
-        path: of the SQLite file, for a large one; a bare file name is looked
-            up among the files that Spark shipped.
-    """
-
-    runs: dict[bytes, list[bytes]] = field(default_factory=dict)
-    path: str | None = None
 
 
 class RememberedMapping:
@@ -141,40 +119,3 @@ class _Values:
     def __iter__(self) -> Iterator[Any]:
         for run in self._runs():
             yield from self._coder.decode(run)
-
-
-class CollectedSideInputs(SideInputs):
-    """The side inputs of a stage whose content the driver has collected."""
-
-    def __init__(self, data: dict[tuple[str, str], SideInputData]) -> None:
-        self._data = data
-
-    def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        data = self._data[transform_id, name]
-        return data.runs.get(key, ()) if data.path is None else _runs_of_file(data.path, key)
-
-
-CREATE_TABLE = "CREATE TABLE runs (key BLOB, ord INTEGER, run BLOB)"
-CREATE_INDEX = "CREATE INDEX by_key ON runs (key, ord)"
-INSERT = "INSERT INTO runs VALUES (?, ?, ?)"
-
-_connections = threading.local()
-
-
-def _runs_of_file(path: str, key: bytes) -> Iterator[bytes]:
-    for (run,) in _connect(path).execute("SELECT run FROM runs WHERE key = ? ORDER BY ord", (key,)):
-        yield run
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    opened: dict[str, sqlite3.Connection] = _connections.__dict__.setdefault("opened", {})
-    if path not in opened:
-        found = path if os.path.isabs(path) else _shipped(path)
-        opened[path] = sqlite3.connect(f"file:{found}?mode=ro&immutable=1", uri=True)
-    return opened[path]
-
-
-def _shipped(name: str) -> str:
-    from pyspark import SparkFiles
-
-    return SparkFiles.get(name)

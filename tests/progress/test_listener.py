@@ -11,7 +11,7 @@ from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.progress.listener import Listener
 from sparkbeam.progress.model import StageProgress, StageState
 from sparkbeam.progress.tracker import ProgressTracker
-from sparkbeam.worker.metrics import Counts, Reporter, Signal, SignalKind, TaskReport
+from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport
 
 STARTED, RUNNING, FINISHED, FAILED = SignalKind
 

@@ -16,10 +16,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from sparkbeam.connectors import spark_sources
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import clock, source
+from sparkbeam.streaming import clock, source, spark_sources
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 
 SECOND = 1_000_000

@@ -15,8 +15,8 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration
 from in_process import MachineClock, Spark, StreamingRunner
 
-from sparkbeam.connectors.spark_sources import TickTime
 from sparkbeam.streaming.clock import Clock
+from sparkbeam.streaming.spark_sources import TickTime
 
 HOUR = 3600
 

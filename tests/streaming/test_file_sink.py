@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkbeam.connectors.file_sink import FileSink, NotSeen
+from sparkbeam.connectors.committed import file_name
 from sparkbeam.connectors.storage import BeamStorage, LocalStorage, Storage, storage
 from sparkbeam.io import committed_files
-from sparkbeam.io.committed import file_name
+from sparkbeam.streaming.file_sink import FileSink, NotSeen
 
 WRITER = "0123456789ab-01234567"
 BATCHES = 2

@@ -15,9 +15,9 @@ from remembering import Remembering
 
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.streaming import StreamingTracker
+from sparkbeam.progress.summary import MicroBatch, StageSummary
 from sparkbeam.streaming import source
-from sparkbeam.streaming.summary import MicroBatch, StageSummary
-from sparkbeam.worker.metrics import Counts
+from sparkbeam.wire.reports import Counts
 
 SECOND = 1_000_000
 

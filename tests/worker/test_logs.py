@@ -15,8 +15,9 @@ from in_process import StreamingRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options import checked, log_levels
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.wire.loglevels import LogLevels
 from sparkbeam.worker import logs
-from sparkbeam.worker.logs import LogLevels, StepHandler
+from sparkbeam.worker.logs import StepHandler
 
 PROGRAM = """
 import logging

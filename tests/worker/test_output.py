@@ -14,10 +14,10 @@ from in_process import StreamingRunner
 from waiting import until
 
 from sparkbeam.progress.output import OutputListener, tell
+from sparkbeam.wire.output import MOST_LINES, STDERR, STDOUT, Line, OutputSpec, Written
+from sparkbeam.wire.reports import TaskReport
 from sparkbeam.worker import output
-from sparkbeam.worker.metrics import TaskReport
-from sparkbeam.worker.outlet import MOST_LINES, OUTLET, STDERR, STDOUT, Line, Outlet, Written
-from sparkbeam.worker.output import OutputSpec
+from sparkbeam.worker.outlet import OUTLET, Outlet
 
 
 @contextlib.contextmanager

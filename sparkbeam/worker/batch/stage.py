@@ -6,8 +6,6 @@ into memory.
 """
 
 import contextlib
-import functools
-import gc
 import heapq
 import itertools
 import os
@@ -26,17 +24,20 @@ from sparkbeam import depth
 from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
-from sparkbeam.worker import finalizers, logs, metrics, output
+from sparkbeam.wire.sideinputs import SideInputData
+from sparkbeam.worker import finalizers, logs, output, tally
+from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.keyed.memory import BundleState
 from sparkbeam.worker.layouts import sources
 from sparkbeam.worker.layouts.sinks import sink_for
 from sparkbeam.worker.outlet import OUTLET
-from sparkbeam.worker.output import OutputSpec
-from sparkbeam.worker.sideinputs import CollectedSideInputs, SideInputData
 from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
+from sparkbeam.worker.task import partition_id, settle
 
 _QUEUED_BATCHES = 3
 _KEYS_PER_BUNDLE = 1000
@@ -61,7 +62,7 @@ class StageTask:
     run_id: str
     stage: Stage
     side_inputs: dict[tuple[str, str], SideInputData]
-    reporter: metrics.Reporter | None = None
+    reporter: Reporter | None = None
     tasks: int = 1
     repeatable: bool = False
     output: OutputSpec = field(default_factory=OutputSpec)
@@ -94,7 +95,7 @@ class _Run:
         self._partition = partition_id()
         self._rows = RowBuffer(self._put)
         self._finalizers: list[finalizers.Callback] = []
-        self._tally = metrics.Tally(
+        self._tally = tally.Tally(
             task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
         )
 
@@ -121,7 +122,7 @@ class _Run:
             if self._processor is not None:
                 OUTLET.at(logs.step_in(self._task.stage, self._processor.sampler))
             with contextlib.suppress(queue.Empty):
-                return self._queue.get(timeout=metrics.REPORT_SECONDS)
+                return self._queue.get(timeout=tally.REPORT_SECONDS)
             if self._connection.is_closed():
                 # The user's code has no other end. Spark kills a worker itself if it can.
                 os._exit(1)
@@ -243,29 +244,9 @@ class _Run:
             yield from _tuples(batch)
 
 
-@functools.cache
-def settle() -> None:
-    """Spares the garbage collector what it would look through in vain.
-
-    What is loaded by now stays loaded: to look through all of Beam, as Spark
-    makes it do after each task, takes longer than a small task. And a table of
-    a million lists is no reason to look for cycles each 700 of them.
-    """
-    gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
-
-
 def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:
     """Key, order and value of each row; a few megabytes of them at a time."""
     step = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, step):
         part = batch.slice(start, step)
         yield from zip(*(column.to_pylist() for column in part.columns[1:]), strict=True)
-
-
-def partition_id() -> int:
-    """The number of the Spark task's partition; 0 outside of Spark."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.partitionId() if context is not None else 0

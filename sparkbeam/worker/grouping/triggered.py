@@ -24,10 +24,10 @@ from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.panes import last_pane
 from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, TriggerState
-from sparkbeam.worker.keyed.timers import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.layouts.cells import KeyCells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.state.pages import KeyedState
+from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
 
 class Grouping(ABC):

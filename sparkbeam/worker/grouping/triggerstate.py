@@ -18,8 +18,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker.keyed.timers import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.records import Record
+from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
 EXPIRY = b"expiry"
 """The timer that tells that the time of a window is over."""

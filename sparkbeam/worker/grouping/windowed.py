@@ -22,8 +22,8 @@ from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.triggered import Grouping
-from sparkbeam.worker.keyed.timers import EVENT_TIME
 from sparkbeam.worker.state.records import Record
+from sparkbeam.worker.timers import EVENT_TIME
 
 _CELL = b"window:"
 _EXPIRY = b"expiry:"

@@ -20,12 +20,12 @@ from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import DONE, Done, StageState
-from sparkbeam.worker.keyed.timers import EVENT_TIME, PROCESSING_TIME, Family, Timers
 from sparkbeam.worker.keyed.userstate import UserState, forget_user_state, user_cell
 from sparkbeam.worker.layouts.sources import KeyedSource
 from sparkbeam.worker.state.ordered import OrderedBag
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import Record
+from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME, Family, Timers
 
 _EXPIRY = b"expiry"
 _SORTED = b"sorted"

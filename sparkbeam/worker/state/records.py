@@ -100,7 +100,7 @@ class Record:
 
         Args:
             id: of the timer, in whatever domain.
-            domain: EVENT_TIME or PROCESSING_TIME, see :mod:`sparkbeam.worker.keyed.timers`.
+            domain: EVENT_TIME or PROCESSING_TIME, see :mod:`sparkbeam.worker.timers`.
             fire: when it is due, in microseconds.
             hold: keeps the watermark from passing this time until it has fired.
             payload: plain data, see :mod:`~sparkbeam.wire.plaindata`.

@@ -21,11 +21,11 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from sparkbeam.plan.model import Stage
 from sparkbeam.worker.blocks import AnyBlock, joined
 from sparkbeam.worker.finalizers import Callback, taken
-from sparkbeam.worker.keyed.timers import KeyTimers, Timers
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps import combines, dofns, windows  # noqa: F401 - they register operations.
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
+from sparkbeam.worker.timers import KeyTimers, Timers
 
 IDLE_SECONDS = 20.0
 """A processor that no task has used for this long is torn down."""

@@ -17,10 +17,10 @@ from sparkbeam.worker.grouping.lateness import expiry_of
 from sparkbeam.worker.grouping.triggered import TriggerGrouping
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.keyed.stateful import KeyedInput, StoredTimers
-from sparkbeam.worker.keyed.timers import PROCESSING_TIME
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.streaming.stages import StageRun
+from sparkbeam.worker.timers import PROCESSING_TIME
 
 _KEYS_PER_BUNDLE = 1000
 _ROWS_PER_BUNDLE = 4000

@@ -34,19 +34,19 @@ from sparkbeam.wire.messages import (
     load,
     unpack,
 )
+from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker import finalizers, logs, output
-from sparkbeam.worker.batch.stage import partition_id, settle
 from sparkbeam.worker.blocks import AnyBlock
 from sparkbeam.worker.connectors.sparkrows import RowReader
-from sparkbeam.worker.output import OutputSpec
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.streaming.chance import batch_number, draw_alike
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.reading import READ_ELEMENTS
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.stages import StageRun
+from sparkbeam.worker.task import partition_id, settle
 
 _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MIN_MICROS
-from sparkbeam.worker import metrics
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.steps.processor import Residual, StageProcessor
 from sparkbeam.worker.streaming.plain import Deferred, PlainRun
 from sparkbeam.worker.streaming.router import Router
+from sparkbeam.worker.tally import Bundle
 
 READ_SECONDS = 1.0
 """A micro-batch reads for about this long at most."""
@@ -137,7 +137,7 @@ class _Watch:
         waited = 0.0
         while not self._ended.wait(_LOOK_SECONDS):
             waited += _LOOK_SECONDS
-            counts = metrics.Bundle(self._processor.entry, list).counts()
+            counts = Bundle(self._processor.entry, list).counts()
             if waited >= READ_SECONDS or counts.busiest >= self._max_elements:
                 self.is_over = True
                 self.residuals += self._processor.split()

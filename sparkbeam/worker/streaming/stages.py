@@ -16,9 +16,10 @@ from apache_beam.runners import common
 from sparkbeam import depth
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.messages import StageStatus
+from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker import metrics
+from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import AnyBlock, Block
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.moment import Moment
@@ -59,7 +60,7 @@ class StageRun(ABC):
         )
         self._state: LayerState = self._processor.state
         self._shard = shard
-        self._tally = metrics.Tally(stage.id, 0, None)
+        self._tally = tally.Tally(stage.id, 0, None)
         self._warnings: list[warnings.WarningMessage] = []
         self._bundles = 0
         self._marks: Mapping[int, int] = {}
@@ -220,10 +221,3 @@ def _dropped_info(stage: Stage, count: int) -> Any:
     return monitoring_infos.int64_user_counter(
         NAMESPACE, DROPPED_DUE_TO_LATENESS, count, ptransform=stage.labels[0]
     )
-
-
-NAMESPACE = "sparkbeam"
-"""The namespace of the counters that the runner itself adds."""
-
-DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
-"""The counter of elements whose window was past the watermark and the allowed lateness."""

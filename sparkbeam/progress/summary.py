@@ -15,9 +15,8 @@ from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
 from sparkbeam.wire.messages import StageStatus, Status, Tick
+from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
-from sparkbeam.worker.metrics import Counts, TaskReport
-from sparkbeam.worker.streaming.stages import DROPPED_DUE_TO_LATENESS, NAMESPACE
 
 
 @dataclass(frozen=True)

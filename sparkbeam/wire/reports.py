@@ -10,32 +10,24 @@ import contextlib
 import hmac
 import json
 import socket
-import threading
-import time
-import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import operations
 
-from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
-from sparkbeam.worker import output
-from sparkbeam.worker.outlet import Line, Written
+from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.output import Line, Written
 
-if TYPE_CHECKING:
-    from sparkbeam.worker.steps.processor import StageProcessor
+NAMESPACE = "sparkbeam"
+"""The namespace of the counters that the runner itself adds."""
 
-REPORT_SECONDS = 0.3
-"""A running task sends a signal about this often."""
+DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
+"""The counter of elements whose window was past the watermark and the allowed lateness."""
 
 _MAX_DATAGRAM = 60_000
-_MAX_WARNINGS = 20
-
-_T = TypeVar("_T")
 
 
 class Counts(NamedTuple):
@@ -192,129 +184,3 @@ class Reporter:
         ):
             sender.setblocking(False)
             sender.sendto(message, (self.host, self.port))
-
-
-class Tally:
-    """Adds up what the bundles of a task have to report."""
-
-    def __init__(
-        self,
-        stage_id: str,
-        partition: int,
-        reporter: Reporter | None,
-        *,
-        repeatable: bool = False,
-    ) -> None:
-        self._repeatable = repeatable
-        self._stage_id = stage_id
-        self._partition = partition
-        self._reporter = reporter
-        self._infos: Infos = []
-        self._counts = Counts()
-        self._bundle: Bundle | None = None
-        self._lock = threading.Lock()
-        self._reported = time.monotonic()
-        self._send(SignalKind.STARTED)
-
-    def followed(
-        self, processor: "StageProcessor", items: Iterable[_T], *, resumed: bool = False
-    ) -> Iterator[_T]:
-        """The input of a bundle, which is followed from when it asks for the first item.
-
-        Until then the processor may still show the bundle before. It ends with :meth:`add`.
-
-        Args:
-            processor: runs the bundle.
-            items: what goes into it.
-            resumed: see :class:`Bundle`.
-        """
-        with self._lock:
-            self._bundle = Bundle(processor.entry, processor.monitoring_infos, resumed=resumed)
-        yield from items
-
-    def add(self, infos: Infos) -> None:
-        """Takes in the metrics of a bundle, which has ended."""
-        with self._lock:
-            self._counts = self._total()
-            self._bundle = None
-        self._infos = consolidate([*self._infos, *infos]) if self._infos else infos
-
-    def arrived(self, elements: int) -> None:
-        """Counts elements that go into the stage, but into no bundle yet."""
-        with self._lock:
-            self._counts = self._counts.plus(Counts(elements=elements))
-
-    def tick(self) -> None:
-        """Reports how far the task has come, if it is time; from any thread."""
-        now = time.monotonic()
-        if now - self._reported >= REPORT_SECONDS:
-            self._reported = now
-            self._send(SignalKind.RUNNING)
-
-    def finished(self, caught: Iterable[warnings.WarningMessage]) -> bytes:
-        """Reports success; returns the report for the output."""
-        self._send(SignalKind.FINISHED)
-        unique = dict.fromkeys(
-            TaskWarning(_qualified(w.category), str(w.message), w.filename, w.lineno)
-            for w in caught
-        )
-        warned = tuple(unique)[:_MAX_WARNINGS]
-        infos = repeatable(self._infos) if self._repeatable else self._infos
-        written = output.taken()
-        if self._repeatable:
-            written = written.counted()
-        return TaskReport(self._stage_id, infos, warned, self._counts, written).serialize()
-
-    def failed(self) -> None:
-        """Reports a failed attempt with what it had counted, the unfinished bundle too."""
-        infos = self._infos
-        if self._bundle is not None:
-            # What the failure has left behind need not hold together.
-            with contextlib.suppress(Exception):
-                infos = consolidate([*infos, *self._bundle.infos()])
-        report = TaskReport(self._stage_id, infos).serialize().decode()
-        self._send(SignalKind.FAILED, report)
-
-    def _send(self, kind: SignalKind, report: str = "") -> None:
-        if self._reporter is None:
-            return
-        with self._lock:
-            counts = self._total()
-        self._reporter.send(Signal(kind, self._stage_id, self._partition, counts, report))
-
-    def _total(self) -> Counts:
-        return self._counts if self._bundle is None else self._counts.plus(self._bundle.counts())
-
-
-class Bundle:
-    """A bundle while it runs.
-
-    Beam counts the elements of each PCollection anyway, so to follow a bundle
-    costs no more than reading the counters now and then.
-
-    Args:
-        source: the operation that feeds the bundle.
-        infos: gives the metrics of the bundle so far.
-        resumed: the bundle goes on with elements that an earlier one has
-            taken in and deferred.
-    """
-
-    def __init__(
-        self, source: operations.Operation, infos: Callable[[], Infos], *, resumed: bool = False
-    ) -> None:
-        self.infos = infos
-        self._elements = None if resumed else source.receivers[0].opcounter.element_counter
-        self._all = [
-            counter
-            for counter in source.counter_factory.get_counters()
-            if str(counter.name).endswith("-ElementCount")
-        ]
-
-    def counts(self) -> Counts:
-        """The elements so far."""
-        elements = 0 if self._elements is None else self._elements.value()
-        return Counts(elements, max((counter.value() for counter in self._all), default=0))
-
-
-def _qualified(category: type[Warning]) -> str:
-    return f"{category.__module__}:{category.__qualname__}"

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from sparkbeam.connectors.delivery import Delivery, Place
-from sparkbeam.connectors.file_sink import FileSink
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.files import Files, checkpoint_id, damaged
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import unpack

@@ -3,15 +3,22 @@
 A micro-batch is written aside, by Spark. What it has made is then noted, with the names that the
 files are to have: from here on the micro-batch is decided, and one that runs again does not
 write, but moves what is left to move. When all files are in the folder, the micro-batch is marked
-as committed; see :mod:`sparkbeam.io.committed`.
+as committed; see :mod:`sparkbeam.connectors.committed`.
 """
 
 import json
 import uuid
 from collections.abc import Callable
 
+from sparkbeam.connectors.committed import (
+    data_files,
+    file_name,
+    hidden_folder,
+    mark,
+    mark_path,
+    read_mark,
+)
 from sparkbeam.connectors.storage import Storage, absolute, storage
-from sparkbeam.io.committed import data_files, file_name, hidden_folder, mark, mark_path, read_mark
 
 _MOVES = "moves"
 
