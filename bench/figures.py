@@ -40,9 +40,9 @@ def figures(benchmarks: str) -> str:
     lines += [
         "",
         "In streaming, a stateful DoFn counts micro-batches of 200,000 elements with 50,000 keys",
-        f"in {ours:.1f} s, where a program over `transformWithState` takes {with_state:.1f} s and one",
-        f"over `applyInPandasWithState` {in_pandas:.1f} s. A micro-batch with little to do takes",
-        f"{float(small[1]):.1f} s.",
+        f"in {ours:.1f} s, where a program over `transformWithState` takes {with_state:.1f} s",
+        f"and one over `applyInPandasWithState` {in_pandas:.1f} s.",
+        f"A micro-batch with little to do takes {float(small[1]):.1f} s.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -3,7 +3,7 @@
 Beam's operations take one element at a time, and for a ``Map`` of a few
 instructions that call is nearly all of its cost. Most elements share
 their windowing with their neighbours, or all of it but the timestamp, so sparkbeam's
-operations hand on lists of values, as far as the next operation understands them:
+operations hand on blocks, as far as the next operation understands them:
 
 - Plain functions (``Map``, ``FlatMap``, ``Filter`` and the like) and DoFns run over the
   list, as long as they have one output and ask for no side input.
@@ -29,14 +29,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.sizes import size_of
 
-Block = tuple[WindowedValue, list[Any]]
-"""Values, and a windowed value that has the windowing of them all."""
-
-Stamped = tuple[WindowedValue, list[Any], list[int]]
-"""Values with the same windows and pane, and the timestamp of each in microseconds."""
-
-AnyBlock = Block | Stamped
-
 GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
 """The windowing of elements before anybody gives them another."""
 
@@ -53,6 +45,72 @@ LOOK = 64
 """A block that is being filled is measured each time that it has so many values more."""
 
 _MEASURED = 8
+
+
+class Block:
+    """Values with the same windows and pane, and the same timestamp or one for each.
+
+    Args:
+        windowing: a windowed value that has the windows and the pane of them all, and, unless
+            there are ``stamps``, their timestamp.
+        values: the values.
+        stamps: the timestamp of each value in microseconds.
+    """
+
+    __slots__ = ("_values", "stamps", "windowing")
+
+    def __init__(
+        self, windowing: WindowedValue, values: list[Any], stamps: list[int] | None = None
+    ) -> None:
+        self.windowing = windowing
+        self.stamps = stamps
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def values(self) -> list[Any]:
+        """The values; nobody else changes the list."""
+        return self._values
+
+    def elements(self) -> Iterator[WindowedValue]:
+        """The values one by one, with their windowing."""
+        if self.stamps is None:
+            return map(self.windowing.with_value, self.values)
+        return self._stamped(self.values, self.stamps)
+
+    def _stamped(self, values: list[Any], stamps: list[int]) -> Iterator[WindowedValue]:
+        create, windows = windowed_value.create, self.windowing.windows
+        pane = self.windowing.pane_info
+        for value, micros in zip(values, stamps, strict=True):
+            yield create(value, micros, windows, pane)
+
+    def first(self) -> WindowedValue:
+        """The first of the elements."""
+        if self.stamps is None:
+            return self.windowing.with_value(self.values[0])
+        return next(self._stamped(self.values[:1], self.stamps[:1]))
+
+    def times(self) -> list[int]:
+        """The timestamp of each value, in microseconds."""
+        if self.stamps is None:
+            return [self.windowing.timestamp_micros] * len(self)
+        return self.stamps
+
+    def with_values(self, values: list[Any]) -> "Block":
+        """Another value in the place of each of these."""
+        return Block(self.windowing, values, self.stamps)
+
+    def with_windowing(self, windowing: WindowedValue) -> "Block":
+        """The same values and timestamps in other windows, or with another pane."""
+        return Block(windowing, self.values, self.stamps)
+
+    def unstamped(self) -> "Iterator[Block]":
+        """The same values in blocks that share their timestamp."""
+        if self.stamps is None:
+            return iter((self,))
+        return (Block(element, [element.value]) for element in self.elements())
 
 
 def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
@@ -75,25 +133,16 @@ def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
             size += each
             continue
         if template is not None:
-            yield template, values
+            yield Block(template, values)
         each = size_of(element.value)
         template, values, size = element, [element.value], each
     if template is not None:
-        yield template, values
+        yield Block(template, values)
 
 
-def is_heavy(block: list[Any]) -> bool:
-    """Whether a block that is being filled has as many bytes as it may, by its last value."""
-    return len(block) * size_of(block[-1]) >= BLOCK_BYTES
-
-
-def elements(
-    template: WindowedValue, values: list[Any], stamps: list[int]
-) -> Iterator[WindowedValue]:
-    """Values that have timestamps of their own as elements."""
-    create, windows, pane = windowed_value.create, template.windows, template.pane_info
-    for value, micros in zip(values, stamps, strict=True):
-        yield create(value, micros, windows, pane)
+def is_heavy(values: list[Any]) -> bool:
+    """Whether values that are to be a block have as many bytes as it may, by the last of them."""
+    return len(values) * size_of(values[-1]) >= BLOCK_BYTES
 
 
 class BlockLimit:
@@ -106,37 +155,39 @@ class BlockLimit:
     def __init__(self) -> None:
         self.values = 16
 
-    def learn(self, block: list[Any]) -> None:
-        """Takes a block into account."""
-        size = max(size_of(block[0]), size_of(block[-1]))
+    def learn(self, values: list[Any]) -> None:
+        """Takes the values of a block into account."""
+        size = max(size_of(values[0]), size_of(values[-1]))
         self.values = max(1, min(2 * self.values, BLOCK_SIZE, BLOCK_BYTES // size))
 
 
-def joined(blocks: Iterable[AnyBlock]) -> Iterator[AnyBlock]:
-    """Joins neighbours that have the same template."""
+def joined(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Joins neighbours whose windowing is one object."""
     limit = BlockLimit()
-    template: WindowedValue | None = None
-    parts: tuple[list[Any], ...] = ()
-    for common, *some in blocks:
-        if common is not template or len(some) != len(parts) or len(parts[0]) >= limit.values:
-            if template is not None:
-                limit.learn(parts[0])
-                yield template, *parts
-            template, parts = common, tuple([] for _ in some)
-        for part, more in zip(parts, some, strict=True):
-            part += more
-    if template is not None:
-        yield template, *parts
-
-
-def unstamped(blocks: Iterable[AnyBlock]) -> Iterator[Block]:
-    """Blocks of values that all share the timestamp of their template."""
+    windowing: WindowedValue | None = None
+    values: list[Any] = []
+    stamps: list[int] | None = None
     for block in blocks:
-        if len(block) == 2:
-            yield block
-        else:
-            for element in elements(*block):
-                yield element, [element.value]
+        if (
+            block.windowing is not windowing
+            or (block.stamps is None) != (stamps is None)
+            or len(values) >= limit.values
+        ):
+            if windowing is not None:
+                limit.learn(values)
+                yield Block(windowing, values, stamps)
+            windowing, values, stamps = block.windowing, [], None if block.stamps is None else []
+        values += block.values
+        if stamps is not None:
+            stamps += block.times()
+    if windowing is not None:
+        yield Block(windowing, values, stamps)
+
+
+def unstamped(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Blocks of values that all share their timestamp."""
+    for block in blocks:
+        yield from block.unstamped()
 
 
 class Emitter:
@@ -146,40 +197,22 @@ class Emitter:
         self._receiver = receiver
         self._counter = receiver.opcounter
         takers = [getattr(consumer, "process_block", None) for consumer in consumers]
-        self._takers: list[Callable[[WindowedValue, list[Any]], None]] = (
+        self._takers: list[Callable[[Block], None]] = (
             [taker for taker in takers if taker] if all(takers) else []
         )
-        stamped = [getattr(consumer, "process_stamped", None) for consumer in consumers]
-        self._stamped: list[Callable[[WindowedValue, list[Any], list[int]], None]] = (
-            [taker for taker in stamped if taker] if all(stamped) else []
-        )
 
-    def block(self, template: WindowedValue, values: list[Any]) -> None:
-        """Hands on values with the windowing of ``template``."""
-        if not self._takers or len(values) == 1:
+    def block(self, block: Block) -> None:
+        """Hands on many elements."""
+        if not self._takers or len(block) == 1:
             receive = self._receiver.receive
-            for value in values:
-                receive(template.with_value(value))
-            return
-        # Counts as the receiver does: one element through the sampler, the rest by number.
-        self._counter.update_from(template.with_value(values[0]))
-        self._counter.element_counter.update(len(values) - 1)
-        for take in self._takers:
-            take(template, values)
-        self._counter.update_collect()
-
-    def stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
-        """Hands on values with the windows and pane of ``template``."""
-        if not self._stamped or len(values) == 1:
-            receive = self._receiver.receive
-            for element in elements(template, values, stamps):
+            for element in block.elements():
                 receive(element)
             return
-        (first,) = elements(template, values[:1], stamps[:1])
-        self._counter.update_from(first)
-        self._counter.element_counter.update(len(values) - 1)
-        for take in self._stamped:
-            take(template, values, stamps)
+        # Counts as the receiver does: one element through the sampler, the rest by number.
+        self._counter.update_from(block.first())
+        self._counter.element_counter.update(len(block) - 1)
+        for take in self._takers:
+            take(block)
         self._counter.update_collect()
 
     def single(self, element: WindowedValue) -> None:

@@ -10,6 +10,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import Sessions, TimestampCombiner, TimestampedValue
 from in_process_batch import BatchRunner
 
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.sinks import SessionSink
 from sparkbeam.worker.steps import combines
 
@@ -65,9 +66,9 @@ def test_elements_of_different_times_are_one_accumulator(monkeypatch: pytest.Mon
     written: list[int] = []
     write_block, write = SessionSink.write_block, SessionSink.write
 
-    def noted_block(self: SessionSink, template: Any, values: list[Any]) -> None:
-        written.append(len(values))
-        write_block(self, template, values)
+    def noted_block(self: SessionSink, block: Block) -> None:
+        written.append(len(block))
+        write_block(self, block)
 
     def noted(self: SessionSink, element: Any) -> None:
         written.append(1)

@@ -22,7 +22,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 
 from sparkbeam.plan.model import Layout
-from sparkbeam.worker.blocks import unstamped
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.sinks import sink_for
 from sparkbeam.worker.layouts.sources import KeyedSource
 
@@ -161,18 +161,18 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: li
         times = [stamp or n for n in range(MANY)]
         template = WindowedValue(None, Timestamp(times[0]), [GlobalWindow()])
         if stamp:
-            sink.write_block(template, some)
+            sink.write_block(Block(template, some))
         elif stamp == 0:
-            sink.write_stamped(template, some, [1_000_000 * time for time in times])
+            sink.write_block(Block(template, some, [1_000_000 * time for time in times]))
         else:
             for value, time in zip(some, times, strict=True):
                 sink.write(WindowedValue(value, Timestamp(time), (GlobalWindow(),)))
         written += zip(some, times, strict=True)
     sink.flush()
     read = [
-        (value, int(template.timestamp))
-        for template, values in unstamped(KeyedSource(coder).blocks(sorted(rows.rows)))
-        for value in values
+        (element.value, int(element.timestamp))
+        for block in KeyedSource(coder).blocks(sorted(rows.rows))
+        for element in block.elements()
     ]
     for key in range(3):
         assert [e for e in read if e[0][0] == key] == [e for e in written if e[0][0] == key]

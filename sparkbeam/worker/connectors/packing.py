@@ -194,8 +194,8 @@ def _cells(
 ) -> Iterator[bytes]:
     values = (value for batch in batches for value in batch.column(0).to_pylist())
     rows = (row for value in values for row in unpack(value))
-    for _, cells in sources.chunks(rows, _CELLS):
-        yield from cells
+    for block in sources.chunks(rows, _CELLS):
+        yield from block.values
 
 
 def plain_row(value: bytes) -> list[Row]:

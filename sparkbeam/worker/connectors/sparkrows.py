@@ -19,7 +19,7 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.wire.times import MIN_MICROS
-from sparkbeam.worker.blocks import BLOCK_SIZE, AnyBlock, elements
+from sparkbeam.worker.blocks import BLOCK_SIZE, Block
 from sparkbeam.worker.layouts.cells import BlockCoder
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ class RowReader:
         self._windows = (GlobalWindow(),)
         self.newest: dict[str, int] = {}
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[AnyBlock]:
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
         """The elements of a batch, with the timestamp of each if they differ.
 
         Args:
@@ -81,13 +81,13 @@ class RowReader:
         create, windows = windowed_value.create, self._windows
         if span["min"] == span["max"]:
             template = create(None, span["min"], windows)
-            while block := list(islice(values, BLOCK_SIZE)):
-                yield template, block
+            while some := list(islice(values, BLOCK_SIZE)):
+                yield Block(template, some)
         else:
             template = create(None, MIN_MICROS, windows)
             stamps = iter(times.to_pylist())
-            while block := list(islice(values, BLOCK_SIZE)):
-                yield template, block, list(islice(stamps, len(block)))
+            while some := list(islice(values, BLOCK_SIZE)):
+                yield Block(template, some, list(islice(stamps, len(some))))
 
     def _note(self, partitions: pa.Array, times: pa.Array) -> None:
         table = pa.table({"partition": partitions, "time": times})
@@ -97,15 +97,15 @@ class RowReader:
     def _note_one(self, partition: str, micros: int) -> None:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
 
-    def cells(self, blocks: Iterable[AnyBlock]) -> Iterator[bytes]:
+    def cells(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         """Elements as cells of ``Layout.CHUNKS``."""
         encode = self._encode
         stream = coder_impl.create_OutputStream()
         for block in blocks:
-            if len(block) == 2:
-                yield self._encode_block(*block)
+            if block.stamps is None:
+                yield self._encode_block(block)
                 continue
-            for element in elements(*block):
+            for element in block.elements():
                 encode(element, stream, True)
             if stream.size() >= CELL_BYTES:
                 yield PLAIN_CELL + stream.get()

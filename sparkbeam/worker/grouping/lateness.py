@@ -7,7 +7,7 @@ from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker.blocks import AnyBlock
+from sparkbeam.worker.blocks import Block
 
 
 def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
@@ -44,19 +44,22 @@ class Lateness:
         self._expires = expiry_of(windowing)
         self.dropped = 0
 
-    def in_time(self, blocks: Iterable[AnyBlock], watermark: int) -> Iterator[AnyBlock]:
+    def in_time(self, blocks: Iterable[Block], watermark: int) -> Iterator[Block]:
         """Elements without the windows for which they are too late."""
         over = latest_over(watermark)
         before: WindowedValue | None = None
         kept: WindowedValue | None = None
-        for template, *parts in blocks:
+        for block in blocks:
+            template = block.windowing
             if template is not before:
                 before, kept = template, self._kept(template, over)
-            if kept is not template:
-                left = len(kept.windows) if kept is not None else 0
-                self.dropped += (len(template.windows) - left) * len(parts[0])
+            if kept is template:
+                yield block
+                continue
+            left = len(kept.windows) if kept is not None else 0
+            self.dropped += (len(template.windows) - left) * len(block)
             if kept is not None:
-                yield kept, *parts
+                yield block.with_windowing(kept)
 
     def count(self, template: WindowedValue, number: int, watermark: int) -> None:
         """Takes in how many elements stand behind accumulators, beyond one for each."""

@@ -132,7 +132,7 @@ class TriggerGrouping(Grouping):
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         for key, blocks in self._arrived(rows):
-            elements = [template.with_value(v) for template, values in blocks for v in values]
+            elements = [element for block in blocks for element in block.elements()]
             yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
 
     def fire(self) -> Iterator[WindowedValue]:

@@ -59,7 +59,7 @@ class WindowGrouping(Grouping):
         for key, blocks in self._arrived(rows):
             gathered: dict[BoundedWindow, list[Block]] = {}
             for block in blocks:
-                for window in block[0].windows:
+                for window in block.windowing.windows:
                     gathered.setdefault(window, []).append(block)
             record = self._keyed.record(key)
             for window, some in gathered.items():
@@ -87,8 +87,8 @@ class WindowGrouping(Grouping):
             if window.end > self._moment.input_watermark:
                 record.set_timer(window.cell, EVENT_TIME, min(window.end, MAX_MICROS), None, None)
         panes, held, accumulator = cell
-        stamp = self._stamp(window.window, held, [template for template, _ in blocks])
-        values = [value for _, some in blocks for value in some]
+        stamp = self._stamp(window.window, held, [block.windowing for block in blocks])
+        values = [value for block in blocks for value in block.values]
         if self._combine_fn is None:
             record.bag(_VALUES + window.cell).append(values)
         elif accumulator is None and len(values) == 1:

@@ -12,11 +12,12 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.identity import steady
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
-from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks, unstamped
+from sparkbeam.worker.blocks import Block, in_blocks, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import DONE, Done, StageState
@@ -194,7 +195,7 @@ class KeyedInput:
         rows.sort(key=itemgetter(0, 1))
         self._keyed.prefetch({key for key, _, _ in rows})
 
-    def elements(self, rows: list[Row], watermark: int) -> Iterator[AnyBlock]:
+    def elements(self, rows: list[Row], watermark: int) -> Iterator[Block]:
         """The new elements that are not late, where none of them has to wait."""
         return self._lateness.in_time(self._source.blocks(rows), watermark)
 
@@ -221,12 +222,12 @@ class KeyedInput:
 
     def _ready(self, key: bytes, blocks: Iterator[Block], watermark: int) -> Iterator[Block]:
         """Keeps the elements that have to wait to be sorted; gives the others."""
-        waiting = []
-        for template, values in blocks:
-            if template.timestamp.micros < watermark:
-                yield template, values
+        waiting: list[WindowedValue] = []
+        for block in blocks:
+            if block.windowing.timestamp.micros < watermark:
+                yield block
             else:
-                waiting += [template.with_value(value) for value in values]
+                waiting += block.elements()
         if waiting:
             record = self._keyed.record(key)
             encode = self._coder.encode_nested

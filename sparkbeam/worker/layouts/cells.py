@@ -2,13 +2,12 @@
 
 import struct
 from collections.abc import Iterable
-from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rows import BLOCK_CELL, COUNT_CELL, PLAIN_CELL
-from sparkbeam.worker.blocks import AnyBlock, Block, in_blocks
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.layouts.values import RunCoder
 
 _LENGTH = struct.Struct(">I")
@@ -42,12 +41,12 @@ class BlockCoder:
         self._windowing = windowing_coder(coder)
         self._values = coder_impl.IterableCoderImpl(coder.wrapped_value_coder.get_impl())
 
-    def encode(self, template: WindowedValue, values: list[Any]) -> bytes:
-        """The block as a cell."""
+    def encode(self, block: Block) -> bytes:
+        """A block whose values share their timestamp as a cell."""
         stream = coder_impl.create_OutputStream()
         stream.write(BLOCK_CELL)
-        self._windowing.encode_to_stream(template.with_value(b""), stream, True)
-        self._values.encode_to_stream(values, stream, True)
+        self._windowing.encode_to_stream(block.windowing.with_value(b""), stream, True)
+        self._values.encode_to_stream(block.values, stream, True)
         return stream.get()
 
     def decode(self, cell: bytes) -> Block:
@@ -55,7 +54,7 @@ class BlockCoder:
         stream = coder_impl.create_InputStream(cell)
         stream.read(1)
         template = self._windowing.decode_from_stream(stream, True)
-        return template, self._values.decode_from_stream(stream, True)
+        return Block(template, self._values.decode_from_stream(stream, True))
 
 
 class KeyCells:
@@ -81,7 +80,7 @@ class KeyCells:
         windowing = self._windowing.encode(template.with_value(b""))
         return kind + _LENGTH.pack(len(windowing)) + windowing
 
-    def blocks(self, cell: bytes) -> Iterable[AnyBlock]:
+    def blocks(self, cell: bytes) -> Iterable[Block]:
         """The content of a cell; blocks with the same windowing have the same template."""
         kind = cell[:1]
         if kind == PLAIN_CELL:
@@ -89,9 +88,9 @@ class KeyCells:
         end = 1 + _LENGTH.size + _LENGTH.unpack_from(cell, 1)[0]
         template = self._template(cell[1 + _LENGTH.size : end])
         if kind == BLOCK_CELL:
-            return ((template, self.values.decode(cell[end:])),)
+            return (Block(template, self.values.decode(cell[end:])),)
         stamps, values = zip(*self.stamped.decode(cell[end:]), strict=True)
-        return ((template, list(values), list(stamps)),)
+        return (Block(template, list(values), list(stamps)),)
 
     def count(self, template: WindowedValue, number: int) -> bytes:
         """A cell that tells a number of the windows of a template."""

@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Layout
 from sparkbeam.wire.rounding import coded_micros, coded_span
 from sparkbeam.wire.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, STAMPED_CELL, RowWriter
-from sparkbeam.worker.blocks import SMALLEST_BLOCK, elements
+from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block
 from sparkbeam.worker.layouts.cells import BlockCoder, KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.layouts.tables import IMMUTABLE, OBJECT_BYTES, TABLE_BYTES, RunTable
 from sparkbeam.worker.layouts.values import RunCoder
@@ -43,14 +43,9 @@ class Sink(ABC):
     def write(self, windowed_value: WindowedValue) -> None:
         """Writes an element."""
 
-    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        """Writes values with the windowing of ``template``."""
-        for value in values:
-            self.write(template.with_value(value))
-
-    def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
-        """Writes values with the windows and pane of ``template``."""
-        for element in elements(template, values, stamps):
+    def write_block(self, block: Block) -> None:
+        """Writes many elements."""
+        for element in block.elements():
             self.write(element)
 
     def write_count(self, template: WindowedValue, number: int) -> None:  # noqa: B027
@@ -92,11 +87,12 @@ class ChunkSink(Sink):
         if self._stream.size() >= self._limit:
             self.flush()
 
-    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        if self._limit < CELL_BYTES or len(values) < SMALLEST_BLOCK:
-            super().write_block(template, values)
+    def write_block(self, block: Block) -> None:
+        is_small = self._limit < CELL_BYTES or len(block) < SMALLEST_BLOCK
+        if is_small or block.stamps is not None:
+            super().write_block(block)
         else:
-            self._append(self._encode_block(template, values))
+            self._append(self._encode_block(block))
 
     def flush(self) -> None:
         if self._stream.size():
@@ -134,17 +130,15 @@ class GroupSink(Sink):
             if self._add(window, key, value, stamp):
                 self.flush()
 
-    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        stamp = 0 if self._combine is None else coded_micros(template.timestamp_micros)
-        for window in template.windows:
-            if self._table.add_all(window, values, stamp):
+    def write_block(self, block: Block) -> None:
+        if self._combine is not None and block.stamps is not None:
+            super().write_block(block)
+            return
+        micros = block.windowing.timestamp_micros
+        stamp = 0 if self._combine is None else coded_micros(micros)
+        for window in block.windowing.windows:
+            if self._table.add_all(window, block.values, stamp):
                 self.flush()
-
-    def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
-        if self._combine is None:
-            self.write_block(template, values)
-        else:
-            super().write_stamped(template, values, stamps)
 
     def flush(self) -> None:
         for window, keys, runs, stamps in self._table.take():
@@ -204,10 +198,13 @@ class SessionSink(Sink):
         if self._bytes > TABLE_BYTES:
             self.flush()
 
-    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        stamp = coded_micros(template.timestamp_micros)
-        spans = [(*coded_span(window), stamp) for window in template.windows]
-        for key, value in values:
+    def write_block(self, block: Block) -> None:
+        if block.stamps is not None:
+            super().write_block(block)
+            return
+        stamp = coded_micros(block.windowing.timestamp_micros)
+        spans = [(*coded_span(window), stamp) for window in block.windowing.windows]
+        for key, value in block.values:
             gathered = self._elements.setdefault(self._encode_key(key), [])
             encoded = self._encode_value(value)
             for span in spans:
@@ -277,23 +274,22 @@ class KeyedSink(Sink):
         elif self._table(PLAIN_CELL, None).add(None, pair[0], windowed_value.with_value(pair[1])):
             self.flush()
 
-    def write_block(self, template: WindowedValue, values: list[Any]) -> None:
-        windowing = _windowing(template, values)
-        is_short = len(values) < _SMALLEST_RUN and windowing != self._windowing
-        if is_short or windowing is None or len(template.windows) > _MOST_WINDOWS:
-            super().write_block(template, values)
+    def write_block(self, block: Block) -> None:
+        template, pairs = block.windowing, block.values
+        windowing: Any
+        if block.stamps is None:
+            windowing = _windowing(template, pairs)
         else:
-            self._add_all(BLOCK_CELL, windowing, template, values)
-
-    def write_stamped(self, template: WindowedValue, values: list[Any], stamps: list[int]) -> None:
-        windowing = (tuple(template.windows), template.pane_info)
-        is_short = len(values) < _SMALLEST_RUN and windowing != self._windowing
-        if is_short or len(template.windows) > _MOST_WINDOWS:
-            super().write_stamped(template, values, stamps)
-            return
-        times = map(coded_micros, stamps)
-        pairs = [(key, (at, value)) for at, (key, value) in zip(times, values, strict=True)]
-        self._add_all(STAMPED_CELL, windowing, template, pairs)
+            windowing = (tuple(template.windows), template.pane_info)
+        is_short = len(pairs) < _SMALLEST_RUN and windowing != self._windowing
+        if is_short or windowing is None or len(template.windows) > _MOST_WINDOWS:
+            super().write_block(block)
+        elif block.stamps is None:
+            self._add_all(BLOCK_CELL, windowing, template, pairs)
+        else:
+            times = map(coded_micros, block.stamps)
+            stamped = [(key, (at, value)) for at, (key, value) in zip(times, pairs, strict=True)]
+            self._add_all(STAMPED_CELL, windowing, template, stamped)
 
     def _add_all(
         self, kind: bytes, windowing: Any, template: WindowedValue, pairs: list[tuple[Any, Any]]

@@ -24,7 +24,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rounding import coded, coded_end
 from sparkbeam.wire.rows import BLOCK_CELL, Row
-from sparkbeam.worker.blocks import BLOCK_BYTES, AnyBlock, Block, in_blocks, unstamped
+from sparkbeam.worker.blocks import BLOCK_BYTES, Block, in_blocks
 from sparkbeam.worker.grouping.merging import ON_TIME, MergingGroups
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.layouts.cells import BlockCoder, KeyCells, stripped_coder
@@ -55,7 +55,7 @@ def groups(
     combine = combine_stamps(windowing)
     if combine is not None:
         stamped = _stamped_groups(rows, coder, windowing, combine)
-        return ((pane, [pane.value]) for pane in stamped)
+        return (Block(pane, [pane.value]) for pane in stamped)
     if isinstance(windowing.windowfn, GlobalWindows):
         return _global_groups(rows, coder)
     return _windowed_groups(rows, coder, windowing)
@@ -74,10 +74,10 @@ def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Ite
         block.append((decode_key(key), values.values()))
         size += values.bytes
         if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
-            yield template, block
+            yield Block(template, block)
             block, size = [], 0
     if block:
-        yield template, block
+        yield Block(template, block)
 
 
 def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, ValuesBuilder]]:
@@ -113,8 +113,8 @@ def _windowed_groups(
         if block is None:
             window = decode_window(suffix)
             template = WindowedValue(None, coded_end(window), (window,), ON_TIME)
-            block = held[suffix] = (template, [])
-        block[1].append((key, values.values()))
+            block = held[suffix] = Block(template, [])
+        block.values.append((key, values.values()))
         count += 1
         size += values.bytes
         if size > BLOCK_BYTES or count >= _BLOCK_SIZE:
@@ -191,10 +191,10 @@ def triggered(
     panes = MergingGroups(windowing) if is_default else Panes(windowing)
     for encoded_key, group in groupby(rows, _KEY):
         elements = [
-            template.with_value(value)
+            element
             for _, _, cell in group
-            for template, values in unstamped(cells.blocks(cell))
-            for value in values
+            for block in cells.blocks(cell)
+            for element in block.elements()
         ]
         key = decode_key(encoded_key)
         for pane in panes.of(elements):
@@ -212,7 +212,7 @@ class KeyedSource:
         self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
         self._cells = KeyCells(stripped_coder(coder))
 
-    def blocks(self, rows: Iterable[Row]) -> Iterator[AnyBlock]:
+    def blocks(self, rows: Iterable[Row]) -> Iterator[Block]:
         """The elements of all keys."""
         blocks = self._cells.blocks
         last: bytes | None = None
@@ -220,10 +220,10 @@ class KeyedSource:
         for encoded, _, cell in rows:
             if encoded != last:
                 last, key = encoded, self._decode_key(encoded)
-            for template, values, *stamps in blocks(cell):
-                yield template, [(key, value) for value in values], *stamps
+            for block in blocks(cell):
+                yield block.with_values([(key, value) for value in block.values])
 
-    def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[AnyBlock]]]:
+    def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[Block]]]:
         """The elements of each key, which have to be read before the next key."""
         for key, group in groupby(rows, _KEY):
             yield key, self.blocks(group)

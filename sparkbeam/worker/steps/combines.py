@@ -22,7 +22,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import PRECOMBINE_URN, Layout
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end, coded_span
-from sparkbeam.worker.blocks import GLOBAL, BlockLimit, Emitter
+from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit, Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.sinks import combine_stamps, in_session
 from sparkbeam.worker.layouts.tables import all_immutable
@@ -169,22 +169,13 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
-        self.process_block(o, [o.value])
+        self.process_block(Block(o, [o.value]))
 
-    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+    def process_block(self, block: Block) -> None:
         """Takes in pairs of key and value."""
         with self.scoped_process_state:
-            stamps = None
-            if self._combine_stamps is not None:
-                stamps = [template.timestamp_micros] * len(values)
-            self._take(template.windows, values, stamps)
-
-    def process_stamped(
-        self, template: WindowedValue, values: list[Any], stamps: list[int]
-    ) -> None:
-        """Likewise, each with its timestamp."""
-        with self.scoped_process_state:
-            self._take(template.windows, values, stamps if self._combine_stamps else None)
+            stamps = block.times() if self._combine_stamps is not None else None
+            self._take(block.windowing.windows, block.values, stamps)
 
     def _take(
         self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
@@ -254,12 +245,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
             template = GLOBAL
             if window is not None:
                 template = WindowedValue(None, coded_end(window), (window,))
-            for names, block in self._blocks(table.accumulators):
-                if table.stamps:
-                    stamps = [table.stamps[name] for name in names]
-                    self._emitter.stamped(template, block, stamps)
-                else:
-                    self._emitter.block(template, block)
+            for names, pairs in self._pairs(table.accumulators):
+                stamps = [table.stamps[name] for name in names] if table.stamps else None
+                self._emitter.block(Block(template, pairs, stamps))
             if window is not None and table.count > len(table.accumulators):
                 self._tell(template, table.count - len(table.accumulators))
 
@@ -269,7 +257,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             if isinstance(reader, SinkOperation):
                 reader.process_count(template, number)
 
-    def _blocks(
+    def _pairs(
         self, accumulators: dict[Hashable, Any]
     ) -> Iterator[tuple[list[Hashable], list[Any]]]:
         """Names of keys, and the keys with their accumulators, compacted."""
@@ -278,9 +266,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
         limit = BlockLimit()
         remaining = iter(accumulators.items())
         while part := list(islice(remaining, limit.values)):
-            block = [(key(name), compact(accumulator)) for name, accumulator in part]
-            limit.learn(block)
-            yield [name for name, _ in part], block
+            pairs = [(key(name), compact(accumulator)) for name, accumulator in part]
+            limit.learn(pairs)
+            yield [name for name, _ in part], pairs
 
     def finish(self) -> None:
         with self.scoped_finish_state:

@@ -19,10 +19,10 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import elements, pardo_operation
+from sparkbeam.worker.blocks import Block, pardo_operation
 from sparkbeam.worker.keyed.memory import StageState
 from sparkbeam.worker.steps.edges import windowing_of
-from sparkbeam.worker.steps.functions import FunctionOperation, Output, StampedOutput
+from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 
 _NOTHING = object()
 
@@ -92,27 +92,15 @@ class DoFnOperation(FunctionOperation):
 
     def process(self, o: WindowedValue) -> None:
         """Processes an element."""
-        self.process_block(o, [o.value])
+        self.process_block(Block(o, [o.value]))
 
-    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
-        """Processes elements with the same windowing."""
+    def process_block(self, block: Block) -> None:
+        """Processes elements; those with timestamps of their own together if it asks for none."""
         with self.scoped_process_state:
-            for single in self._apart(template):
-                self._bind(single)
-                self._flat_map(values, Output(self, single))
-
-    def process_stamped(
-        self, template: WindowedValue, values: list[Any], stamps: list[int]
-    ) -> None:
-        """Processes elements with timestamps of their own."""
-        if self.signature.timed:
-            for element in elements(template, values, stamps):
-                self.process_block(element, [element.value])
-            return
-        with self.scoped_process_state:
-            for single in self._apart(template):
-                self._bind(single)
-                self._flat_map(values, StampedOutput(self, single, stamps))
+            for part in block.unstamped() if self.signature.timed else (block,):
+                for single in self._apart(part.windowing):
+                    self._bind(single)
+                    self._flat_map(part.values, output_of(self, single, part.stamps))
 
     def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
         """A template for each window, where the DoFn is to see them one by one."""

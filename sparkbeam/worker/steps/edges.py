@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
 from sparkbeam.wire.failure import StepFailed
-from sparkbeam.worker.blocks import AnyBlock, Emitter
+from sparkbeam.worker.blocks import Block, Emitter
 from sparkbeam.worker.layouts.sinks import Sink
 
 
@@ -48,7 +48,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         self.grouped_coder = grouped_coder
         self.grouped_windowing = grouped_windowing
         self.windowing = windowing
-        self.elements: Iterator[AnyBlock] = iter(())
+        self.elements: Iterator[Block] = iter(())
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -67,10 +67,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
                 ) from error
             if block is None:
                 return
-            if len(block) == 3:
-                emitter.stamped(*block)
-            else:
-                emitter.block(*block)
+            emitter.block(block)
 
 
 class SinkOperation(operations.Operation):
@@ -109,19 +106,10 @@ class SinkOperation(operations.Operation):
         except Exception as error:
             raise self._failed() from error
 
-    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
-        """Writes values with the windowing of ``template``."""
+    def process_block(self, block: Block) -> None:
+        """Writes many elements."""
         try:
-            self.sink.write_block(template, values)
-        except Exception as error:
-            raise self._failed() from error
-
-    def process_stamped(
-        self, template: WindowedValue, values: list[Any], stamps: list[int]
-    ) -> None:
-        """Writes values with the windows of ``template``."""
-        try:
-            self.sink.write_stamped(template, values, stamps)
+            self.sink.write_block(block)
         except Exception as error:
             raise self._failed() from error
 

@@ -24,9 +24,9 @@ from sparkbeam.worker.blocks import (
     GLOBAL,
     LOOK,
     SMALLEST_BLOCK,
+    Block,
     BlockLimit,
     Emitter,
-    elements,
     is_heavy,
     pardo_operation,
 )
@@ -73,25 +73,16 @@ class FunctionOperation(operations.DoOperation):
         with self.scoped_process_state:
             self._flat_map([o.value], Output(self, o))
 
-    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
+    def process_block(self, block: Block) -> None:
         """Applies the function to each of the values."""
         with self.scoped_process_state:
             if self.one_to_one is None:
-                self._flat_map(values, Output(self, template))
-            else:
-                for _, block in self._results(self.one_to_one, values):
-                    self.emit(template, block)
-
-    def process_stamped(
-        self, template: WindowedValue, values: list[Any], stamps: list[int]
-    ) -> None:
-        """Applies the function to values with timestamps of their own."""
-        with self.scoped_process_state:
-            if self.one_to_one is None:
-                self._flat_map(values, StampedOutput(self, template, stamps))
-            else:
-                for part, block in self._results(self.one_to_one, values):
-                    self.emit(template, block, stamps[part])
+                self._flat_map(block.values, output_of(self, block.windowing, block.stamps))
+                return
+            stamps = block.stamps
+            for part, results in self._results(self.one_to_one, block.values):
+                times = None if stamps is None else stamps[part]
+                self.emit(Block(block.windowing, results, times))
 
     def _results(
         self, function: Callable[[Any], Any], values: list[Any]
@@ -197,36 +188,23 @@ class FunctionOperation(operations.DoOperation):
         self._look = 0
         return []
 
-    def emit(
-        self, template: WindowedValue, block: list[Any], stamps: list[int] | None = None
-    ) -> None:
-        """Hands on results.
-
-        Args:
-            template: has their windows, pane, and timestamp.
-            block: the results; some of them may bring another windowing.
-            stamps: the timestamps, in microseconds, where each has its own.
-        """
-        if block and (len(block) >= SMALLEST_BLOCK or self._limit.values < SMALLEST_BLOCK):
-            self._limit.learn(block)
-        if len(block) >= SMALLEST_BLOCK:
-            kinds = set(map(type, block))
-            if kinds == _TIMESTAMPED and self._is_global and len(template.windows) == 1:
-                times = [value.timestamp.micros for value in block]
-                self._emitter.stamped(GLOBAL, [value.value for value in block], times)
+    def emit(self, block: Block) -> None:
+        """Hands on results, some of which may bring another windowing."""
+        values = block.values
+        if values and (len(values) >= SMALLEST_BLOCK or self._limit.values < SMALLEST_BLOCK):
+            self._limit.learn(values)
+        if len(values) >= SMALLEST_BLOCK:
+            kinds = set(map(type, values))
+            windows = block.windowing.windows
+            if kinds == _TIMESTAMPED and self._is_global and len(windows) == 1:
+                times = [value.timestamp.micros for value in values]
+                self._emitter.block(Block(GLOBAL, [value.value for value in values], times))
                 return
             if not any(map(self._is_wrapper, kinds)):
-                if stamps is None:
-                    self._emitter.block(template, block)
-                else:
-                    self._emitter.stamped(template, block, stamps)
+                self._emitter.block(block)
                 return
-        if stamps is None:
-            for value in block:
-                self._emit_wrapped(template, value)
-        else:
-            for element in elements(template, block, stamps):
-                self._emit_wrapped(element, element.value)
+        for element in block.elements():
+            self._emit_wrapped(element)
 
     def _is_wrapper(self, kind: type) -> bool:
         known = self._kinds.get(kind)
@@ -234,8 +212,9 @@ class FunctionOperation(operations.DoOperation):
             known = self._kinds[kind] = issubclass(kind, _WRAPPERS)
         return known
 
-    def _emit_wrapped(self, template: WindowedValue, value: Any) -> None:
-        """Emits a value that may bring its own timestamp or windows."""
+    def _emit_wrapped(self, element: WindowedValue) -> None:
+        """Emits a result that may bring its own timestamp or windows."""
+        value = element.value
         if isinstance(value, TaggedOutput):
             return  # Nobody reads the tag, or the operation would have several outputs.
         if isinstance(value, TimestampedValue):
@@ -246,12 +225,11 @@ class FunctionOperation(operations.DoOperation):
                 raise UserCodeFailed(self.name_context.step_name) from error
             value = WindowedValue(value.value, value.timestamp, windows)
         elif not isinstance(value, WindowedValue):
-            self._emitter.single(template.with_value(value))
+            self._emitter.single(element)
             return
         # The function stands for one that is called in each window of its element.
-        windows = tuple(value.windows) * len(template.windows)
-        element = WindowedValue(value.value, value.timestamp, windows, value.pane_info)
-        self._emitter.single(element)
+        windows = tuple(value.windows) * len(element.windows)
+        self._emitter.single(WindowedValue(value.value, value.timestamp, windows, value.pane_info))
 
 
 class Output:
@@ -284,7 +262,7 @@ class Output:
     def emit(self, block: list[Any]) -> None:
         """Hands results on; what follows is in another list."""
         self._room = BLOCK_BYTES
-        self._operation.emit(self._template, block, self._stamps_of(block))
+        self._operation.emit(Block(self._template, block, self._stamps_of(block)))
 
     def _stamps_of(self, block: list[Any]) -> list[int] | None:
         """The timestamps of the results, where each has its own."""
@@ -323,6 +301,15 @@ class StampedOutput(Output):
         self._stamps += [self._micros] * (len(block) - len(self._stamps))
 
 
+def output_of(
+    operation: FunctionOperation, template: WindowedValue, stamps: list[int] | None
+) -> Output:
+    """What takes the results for elements with timestamps of their own, or without."""
+    if stamps is None:
+        return Output(operation, template)
+    return StampedOutput(operation, template, stamps)
+
+
 class CreateOperation(FunctionOperation):
     """The values of a Create, of which each task puts out its share.
 
@@ -334,16 +321,16 @@ class CreateOperation(FunctionOperation):
 
     def process(self, o: WindowedValue) -> None:
         """Puts the share out."""
-        self.process_block(o, [o.value])
+        self.process_block(Block(o, [o.value]))
 
-    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
-        """Puts the share out, for each of the impulses in ``values``."""
+    def process_block(self, block: Block) -> None:
+        """Puts the share out, for each of the impulses in ``block``."""
         with self.scoped_process_state:
-            for impulse in values:
-                created = list(self.function(impulse) or ())[self.share]
+            for impulse in block.elements():
+                created = list(self.function(impulse.value) or ())[self.share]
                 remaining = iter(created)
-                while block := list(islice(remaining, self._limit.values)):
-                    self.emit(template, block)
+                while some := list(islice(remaining, self._limit.values)):
+                    self.emit(Block(impulse, some))
 
 
 def _map_wrapper(function: Callable[[Any], Any]) -> Any:

@@ -19,7 +19,7 @@ from apache_beam.runners.worker import bundle_processor, operations, sdk_worker,
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.worker.blocks import AnyBlock, joined
+from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.finalizers import Callback, taken
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps import combines, dofns, windows  # noqa: F401 - they register operations.
@@ -123,7 +123,7 @@ class StageProcessor:
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0
 
-    def run(self, elements: Iterator[AnyBlock]) -> list[Residual]:
+    def run(self, elements: Iterator[Block]) -> list[Residual]:
         """Processes one bundle; returns what splittable DoFns have deferred."""
 
         def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
@@ -132,7 +132,7 @@ class StageProcessor:
 
         return self.process(feed)
 
-    def run_keyed(self, keys: Iterator[Iterator[AnyBlock]]) -> list[Residual]:
+    def run_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
         """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
         if not self.timers.streams:
             return self.run(joined(itertools.chain.from_iterable(keys)))

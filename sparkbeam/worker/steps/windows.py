@@ -1,6 +1,6 @@
 """Operations on blocks: the assignment of windows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.internal import pickler
@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import WINDOW_URN
-from sparkbeam.worker.blocks import Emitter, elements, pardo_operation
+from sparkbeam.worker.blocks import Block, Emitter, pardo_operation
 
 _ALL_TIME = 1 << 70
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
@@ -41,47 +41,43 @@ class WindowOperation(operations.DoOperation):
         self._by_timestamp = type(self.window_fn) in _BY_TIMESTAMP
         self._slots = _slots(self.window_fn)
 
-    def process_block(self, template: WindowedValue, values: list[Any]) -> None:
-        """Gives all values the windows of their common timestamp."""
-        if not self._by_timestamp:
-            for value in values:
-                self.process(template.with_value(value))
-            return
-        with self.scoped_process_state:
-            windows = self.window_fn.assign(WindowFn.AssignContext(template.timestamp))
-            for _ in template.windows:  # In each of them, the values are elements of their own.
-                self._emitter.block(WindowedValue(None, template.timestamp, windows), values)
-
-    def process_stamped(
-        self, template: WindowedValue, values: list[Any], stamps: list[int]
-    ) -> None:
+    def process_block(self, block: Block) -> None:
         """Gives values the windows of their timestamps."""
         if not self._by_timestamp:
-            for element in elements(template, values, stamps):
+            for element in block.elements():
                 self.process(element)
             return
         with self.scoped_process_state:
-            for some, times in self._in_slots(values, stamps):
-                time = Timestamp(micros=times[0])
-                windows = self.window_fn.assign(WindowFn.AssignContext(time))
-                for _ in template.windows:
-                    self._emitter.stamped(WindowedValue(None, time, windows), some, times)
+            for part in self._in_slots(block):
+                # In each window that they are in, the values are elements of their own.
+                for _ in block.windowing.windows:
+                    self._emitter.block(part)
 
-    def _in_slots(
-        self, values: list[Any], stamps: list[int]
-    ) -> Iterable[tuple[list[Any], list[int]]]:
-        """Values and their timestamps by what windows they get."""
+    def _in_slots(self, block: Block) -> Iterator[Block]:
+        """The values by what windows they get, with these windows."""
+        stamps = block.stamps
+        if stamps is None:
+            yield block.with_windowing(self._windowing(block.windowing.timestamp))
+            return
         if self._slots is None:
-            return (([value], [micros]) for value, micros in zip(values, stamps, strict=True))
+            for single in block.unstamped():
+                yield single.with_windowing(self._windowing(single.windowing.timestamp))
+            return
         offset, length = self._slots
-        if (min(stamps) - offset) // length == (max(stamps) - offset) // length:
-            return ((values, stamps),)
         slots: dict[int, tuple[list[Any], list[int]]] = {}
-        for value, micros in zip(values, stamps, strict=True):
-            slot = slots.setdefault((micros - offset) // length, ([], []))
-            slot[0].append(value)
-            slot[1].append(micros)
-        return slots.values()
+        if (min(stamps) - offset) // length == (max(stamps) - offset) // length:
+            slots[0] = block.values, stamps
+        else:
+            for value, micros in zip(block.values, stamps, strict=True):
+                slot = slots.setdefault((micros - offset) // length, ([], []))
+                slot[0].append(value)
+                slot[1].append(micros)
+        for values, times in slots.values():
+            yield Block(self._windowing(Timestamp(micros=times[0])), values, times)
+
+    def _windowing(self, time: Timestamp) -> WindowedValue:
+        windows = self.window_fn.assign(WindowFn.AssignContext(time))
+        return WindowedValue(None, time, windows)
 
 
 def _slots(window_fn: WindowFn) -> tuple[int, int] | None:

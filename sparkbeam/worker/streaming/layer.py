@@ -38,7 +38,7 @@ from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker import finalizers, logs, output
-from sparkbeam.worker.blocks import AnyBlock
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.connectors.sparkrows import RowReader
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.streaming.chance import batch_number, draw_alike
@@ -337,7 +337,7 @@ class SourceTurn(Turn):
         yield from self._taken()
 
     def _process(
-        self, tag: int, blocks: list[AnyBlock], reader: RowReader, when: tuple[int, int]
+        self, tag: int, blocks: list[Block], reader: RowReader, when: tuple[int, int]
     ) -> None:
         """Processes some rows of a source in all stages, and gives them on past the layer."""
         hops = self._task.source_hops[tag]
@@ -368,9 +368,9 @@ class SourceTurn(Turn):
             run.receive(self._inbox, {})
 
 
-def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[AnyBlock]]:
+def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Block]]:
     """The rows of a source in as many elements as are processed at once."""
-    blocks: list[AnyBlock] = []
+    blocks: list[Block] = []
     rows = size = 0
     for batch in batches:
         blocks += reader.blocks(batch)

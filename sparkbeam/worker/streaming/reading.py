@@ -74,10 +74,9 @@ class ReadingRun(PlainRun):
 
     def _keep(self, blocks: Iterator[Block]) -> None:
         encode = self._processor.source.windowed_coder_impl.encode
-        for template, values in blocks:
-            self._tally.arrived(len(values))
-            new = (encode(template.with_value(value)) for value in values)
-            kept = ((self.moment.clock, MIN_MICROS, encoded) for encoded in new)
+        for block in blocks:
+            self._tally.arrived(len(block))
+            kept = ((self.moment.clock, MIN_MICROS, encode(e)) for e in block.elements())
             self._deferred = (*self._deferred, *kept)
 
     def _resume(self, due: list[Deferred]) -> None:

@@ -13,7 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
 from sparkbeam.wire.rows import Row
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import Block, in_blocks, unstamped
 from sparkbeam.worker.layouts.sinks import window_key, window_part
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.sideinputs import SideInputs
@@ -120,15 +120,16 @@ class Gate:
             watermarks: see :meth:`StreamSideInputs.ready`.
         """
         known: dict[BoundedWindow, bool] = {}
-        for template, values in blocks:
+        for block in unstamped(blocks):
+            template = block.windowing
             for window in template.windows:
                 if window not in known:
                     known[window] = self._side_inputs.ready(window, watermarks)
                 single = WindowedValue(None, template.timestamp, (window,), template.pane_info)
                 if known[window]:
-                    yield single, values
+                    yield block.with_windowing(single)
                 else:
-                    run = self._runs.encode([single.with_value(value) for value in values])
+                    run = self._runs.encode([single.with_value(value) for value in block.values])
                     self.waiting.append((template.timestamp.micros, key, run))
 
     def release(self, watermarks: Mapping[int, int]) -> Iterator[tuple[bytes, Block]]:

@@ -20,7 +20,7 @@ from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker import tally
-from sparkbeam.worker.blocks import AnyBlock, Block
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.stateful import LayerState, StoredTimers
@@ -126,7 +126,7 @@ class StageRun(ABC):
         if main:
             self._receive(main)
 
-    def take(self, blocks: Iterable[AnyBlock]) -> None:
+    def take(self, blocks: Iterable[Block]) -> None:
         """Processes elements of the main input, of a stage that keeps nothing."""
         self._bundle(iter(blocks))
 
@@ -189,7 +189,7 @@ class StageRun(ABC):
             return iter(blocks)
         return self._gate.let_through(key, blocks, self._marks)
 
-    def _bundle(self, elements: Iterator[AnyBlock], *, resumed: bool = False) -> None:
+    def _bundle(self, elements: Iterator[Block], *, resumed: bool = False) -> None:
         """Processes elements in one bundle, if there are any.
 
         Args:
