@@ -14,7 +14,7 @@ class SideInputData:
     """The content of one side input, as the driver hands it to the workers.
 
     Attributes:
-        runs: by :func:`~sparkbeam.worker.layouts.sinks.window_key`, for a small one.
+        runs: by :func:`~sparkbeam.worker.layouts.sides.window_key`, for a small one.
         path: of the SQLite file, for a large one; a bare file name is looked
             up among the files that Spark shipped.
     """

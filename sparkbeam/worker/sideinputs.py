@@ -13,7 +13,7 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.worker.layouts.sinks import window_key
+from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.values import RunCoder
 
 
@@ -65,7 +65,7 @@ class SideInputs(ABC):
 
     @abstractmethod
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        """The runs under a :func:`~sparkbeam.worker.layouts.sinks.window_key`."""
+        """The runs under a :func:`~sparkbeam.worker.layouts.sides.window_key`."""
 
 
 class SideInputMap(bundle_processor.StateBackedSideInputMap):

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import Sessions, TimestampCombiner, Timestamp
 from in_process_batch import BatchRunner
 
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.sinks import SessionSink
+from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.steps import combines
 
 found: list[Any] = []

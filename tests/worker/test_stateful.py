@@ -23,8 +23,8 @@ from in_process import StreamingRunner
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.sinks import sink_for
-from sparkbeam.worker.layouts.sources import KeyedSource
+from sparkbeam.worker.ends import ENDS, Port
+from sparkbeam.worker.layouts.keyed import KeyedSource
 
 MANY = 50
 
@@ -154,7 +154,8 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: li
     pair = beam.coders.TupleCoder([VarIntCoder(), FastPrimitivesCoder()])
     coder = beam.coders.WindowedValueCoder(pair, GlobalWindowCoder())
     rows = Rows()
-    sink = sink_for(Layout.KEYED, 0, rows, coder, beam.Windowing(beam.window.GlobalWindows()), 0)
+    windowing = beam.Windowing(beam.window.GlobalWindows())
+    sink = ENDS[Layout.KEYED].sink(Port(0, rows, coder, windowing, 0))
     written: list[tuple[tuple[int, Any], int]] = []
     for turn, stamp in enumerate(stamps):
         some = [(n % 3, values[turn % len(values)] if n % 2 else n) for n in range(MANY)]

@@ -30,11 +30,10 @@ from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBu
 from sparkbeam.wire.sideinputs import SideInputData
 from sparkbeam.worker import finalizers, logs, output, tally
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.keyed.memory import BundleState
-from sparkbeam.worker.layouts import sources
-from sparkbeam.worker.layouts.sinks import sink_for
+from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.outlet import OUTLET
 from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.task import partition_id, settle
@@ -155,9 +154,7 @@ class _Run:
         state: BundleState = processor.state
         state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         for sink in processor.sinks:
-            sink.sink = sink_for(
-                sink.layout, sink.tag, self._rows, sink.coder, sink.windowing, self._partition
-            )
+            sink.open(self._rows, self._partition)
         self._processor = processor
         with warnings.catch_warnings(record=True) as caught:
             self._process(processor)
@@ -168,7 +165,6 @@ class _Run:
 
     def _process(self, processor: StageProcessor) -> None:
         source = processor.source
-        coder = source.windowed_coder
         if self._task.stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
             (number,) = [
@@ -180,7 +176,7 @@ class _Run:
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
-            keys = (elements for _, elements in sources.KeyedSource(coder).keys(rows))
+            keys = (elements for _, elements in KeyedSource(source.windowed_coder).keys(rows))
             for first in keys:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
                 followed = self._tally.followed(processor, bundle)
@@ -188,21 +184,8 @@ class _Run:
                 processor.state.forget_user_state()
                 self._finish_bundle(processor, residuals)
             return
-        elements: Iterator[Block]
-        match source.layout:
-            case Layout.GROUPS:
-                elements = sources.groups(rows, source.grouped_coder, source.grouped_windowing)
-            case Layout.SESSIONS:
-                elements = in_blocks(
-                    sources.sessions(rows, source.grouped_coder, source.grouped_windowing)
-                )
-            case Layout.TRIGGERED:
-                elements = in_blocks(
-                    sources.triggered(rows, source.grouped_coder, source.grouped_windowing)
-                )
-            case _:
-                elements = sources.chunks(rows, source.grouped_coder or coder)
-        self._finish_bundle(processor, processor.run(self._tally.followed(processor, elements)))
+        elements = self._tally.followed(processor, source.read(rows))
+        self._finish_bundle(processor, processor.run(elements))
 
     def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
         """Ends a bundle and processes what it deferred, until nothing is left."""

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import Row
-from sparkbeam.worker.layouts import sources
+from sparkbeam.worker.layouts.chunks import chunks
 
 _CELL_ROWS = 5000
 _CELLS = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder())
@@ -194,7 +194,7 @@ def _cells(
 ) -> Iterator[bytes]:
     values = (value for batch in batches for value in batch.column(0).to_pylist())
     rows = (row for value in values for row in unpack(value))
-    for block in sources.chunks(rows, _CELLS):
+    for block in chunks(rows, _CELLS):
         yield from block.values
 
 

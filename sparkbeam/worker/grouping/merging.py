@@ -12,18 +12,10 @@ from typing import Any
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, TimestampCombiner, WindowFn
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rounding import coded
-
-ON_TIME = PaneInfo(
-    is_first=True,
-    is_last=False,
-    timing=PaneInfoTiming.ON_TIME,
-    index=0,
-    nonspeculative_index=0,
-)
-"""The pane of a window that fires once, as Beam's trigger driver marks it."""
+from sparkbeam.worker.stamps import ON_TIME
 
 
 class _Merges(WindowFn.MergeContext):

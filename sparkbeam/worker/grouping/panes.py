@@ -18,7 +18,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.layouts.sinks import combine_stamps
+from sparkbeam.worker.stamps import combine_stamps
 
 _ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
 _COUNT = trigger.AfterCount.COUNT_TAG.tag

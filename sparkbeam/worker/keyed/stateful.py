@@ -22,7 +22,7 @@ from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import DONE, Done, StageState
 from sparkbeam.worker.keyed.userstate import UserState, forget_user_state, user_cell
-from sparkbeam.worker.layouts.sources import KeyedSource
+from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.state.ordered import OrderedBag
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import Record

@@ -17,7 +17,7 @@ from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.identity import steady
 from sparkbeam.worker.keyed.memory import DONE, Done, commit_each
-from sparkbeam.worker.layouts.sinks import window_key
+from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.tables import immutable_size
 from sparkbeam.worker.state.records import Record
 

@@ -24,9 +24,10 @@ from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end, coded_span
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit, Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.sinks import combine_stamps, in_session
+from sparkbeam.worker.layouts.sessions import in_session
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.edges import SinkOperation, windowing_of
 
 _MAX_KEYS = 100_000

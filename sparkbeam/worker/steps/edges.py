@@ -16,8 +16,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
 from sparkbeam.wire.failure import StepFailed
+from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block, Emitter
-from sparkbeam.worker.layouts.sinks import Sink
+from sparkbeam.worker.ends import ENDS, Port
+from sparkbeam.worker.layouts.sink import Sink
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
@@ -54,6 +56,12 @@ class SourceOperation(bundle_processor.DataInputOperation):
         super().setup(data_sampler)
         self._emitter = Emitter(self.consumer, self.receivers[0])
 
+    def read(self, rows: Iterator[Row]) -> Iterator[Block]:
+        """The elements of rows of the stage's layout."""
+        read = ENDS[self.layout].read
+        assert read is not None
+        return read(rows, self.grouped_coder or self.windowed_coder, self.grouped_windowing)
+
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""
         emitter = self._emitter
@@ -77,10 +85,9 @@ class SinkOperation(operations.Operation):
         layout, tag: what the sink is made for.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
-        sink: set before each bundle.
     """
 
-    sink: Sink
+    _sink: Sink
 
     def __init__(
         self,
@@ -100,27 +107,37 @@ class SinkOperation(operations.Operation):
         self.coder = coder
         self.windowing = windowing
 
+    def open(self, rows: RowWriter, partition: int = 0) -> None:
+        """Tells who takes the rows, before the first bundle.
+
+        Args:
+            rows: takes them.
+            partition: of the task.
+        """
+        port = Port(self.tag, rows, self.coder, self.windowing, partition)
+        self._sink = ENDS[self.layout].sink(port)
+
     def process(self, windowed_value: WindowedValue) -> None:
         try:
-            self.sink.write(windowed_value)
+            self._sink.write(windowed_value)
         except Exception as error:
             raise self._failed() from error
 
     def process_block(self, block: Block) -> None:
         """Writes many elements."""
         try:
-            self.sink.write_block(block)
+            self._sink.write_block(block)
         except Exception as error:
             raise self._failed() from error
 
     def process_count(self, template: WindowedValue, number: int) -> None:
         """Tells the sink how many elements the accumulators of a window are for; see there."""
-        self.sink.write_count(template, number)
+        self._sink.write_count(template, number)
 
     def finish(self) -> None:
         super().finish()
         try:
-            self.sink.flush()
+            self._sink.flush()
         except Exception as error:
             raise self._failed() from error
 

@@ -7,7 +7,6 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MIN_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.layouts import sources
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.streaming.draining import truncation
@@ -34,9 +33,7 @@ class PlainRun(StageRun):
         self._bundle(self._gated(b"", self._decoded(rows)))
 
     def _decoded(self, rows: list[Row]) -> Iterator[Block]:
-        source = self._processor.source
-        coder = source.grouped_coder or source.windowed_coder
-        return sources.chunks(iter(rows), coder)
+        return self._processor.source.read(iter(rows))
 
     def _on_time(self) -> None:
         now = self.moment.clock

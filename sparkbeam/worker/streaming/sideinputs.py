@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Layout, SideInput
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
-from sparkbeam.worker.layouts.sinks import window_key, window_part
+from sparkbeam.worker.layouts.sides import window_key, window_part
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.sideinputs import SideInputs
 from sparkbeam.worker.state.pages import KeyedState

@@ -24,7 +24,6 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.stateful import LayerState, StoredTimers
-from sparkbeam.worker.layouts.sinks import sink_for
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
@@ -67,14 +66,7 @@ class StageRun(ABC):
         self._side: StreamSideInputs | None = None
         self._gate: Gate | None = None
         for sink in self._processor.sinks:
-            sink.sink = sink_for(
-                sink.layout,
-                sink.tag,
-                router,
-                sink.coder,
-                sink.windowing,
-                0,
-            )
+            sink.open(router)
         if shard is not None:
             self._load(shard)
 

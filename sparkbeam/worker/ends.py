@@ -1,0 +1,92 @@
+"""Both ends of each layout: who writes its rows, and who reads them in batch."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+
+from sparkbeam.plan.model import Layout
+from sparkbeam.wire.rows import Row, RowWriter
+from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.grouping.evaluation import triggered
+from sparkbeam.worker.layouts.cells import stored_coder, stripped_coder
+from sparkbeam.worker.layouts.chunks import ChunkSink, chunks
+from sparkbeam.worker.layouts.groups import GroupSink, groups
+from sparkbeam.worker.layouts.keyed import KeyedSink, KeyedSource, StoredSink, TimeSortedSink
+from sparkbeam.worker.layouts.sessions import SessionSink, sessions
+from sparkbeam.worker.layouts.sides import SideSink
+from sparkbeam.worker.layouts.sink import Sink
+
+
+@dataclass(frozen=True)
+class Port:
+    """What a writer is told.
+
+    Attributes:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+        windowing: theirs.
+        partition: of the task.
+    """
+
+    tag: int
+    rows: RowWriter
+    coder: coders.WindowedValueCoder
+    windowing: Windowing
+    partition: int
+
+
+Reader = Callable[[Iterator[Row], coders.WindowedValueCoder, Windowing], Iterator[Block]]
+"""Reads rows that were written with a coder and a windowing."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of a layout.
+
+    Attributes:
+        sink: makes what writes it.
+        read: reads all elements; None where they are read key by key.
+    """
+
+    sink: Callable[[Port], Sink]
+    read: Reader | None = None
+
+
+ENDS = {
+    Layout.CHUNKS: Ends(
+        lambda port: ChunkSink(port.tag, port.rows, port.coder, port.partition),
+        lambda rows, coder, _: chunks(rows, coder),
+    ),
+    Layout.GROUPS: Ends(
+        lambda port: GroupSink(port.tag, port.rows, port.coder, port.windowing), groups
+    ),
+    Layout.SESSIONS: Ends(
+        lambda port: SessionSink(port.tag, port.rows, port.coder, port.windowing),
+        lambda rows, coder, windowing: in_blocks(sessions(rows, coder, windowing)),
+    ),
+    Layout.TRIGGERED: Ends(
+        lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),
+        lambda rows, coder, windowing: in_blocks(triggered(rows, coder, windowing)),
+    ),
+    Layout.STORED: Ends(
+        lambda port: StoredSink(port.tag, port.rows, port.coder, stored_coder(port.coder))
+    ),
+    Layout.KEYED: Ends(
+        lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),
+        lambda rows, coder, _: KeyedSource(coder).blocks(rows),
+    ),
+    Layout.TIME_SORTED: Ends(
+        lambda port: TimeSortedSink(port.tag, port.rows, port.coder),
+        lambda rows, coder, _: KeyedSource(coder).blocks(rows),
+    ),
+    Layout.SIDE_ITERABLE: Ends(
+        lambda port: SideSink(port.tag, port.rows, port.coder, multimap=False)
+    ),
+    Layout.SIDE_MULTIMAP: Ends(
+        lambda port: SideSink(port.tag, port.rows, port.coder, multimap=True)
+    ),
+}
+"""All that is known of each layout."""

@@ -1,0 +1,177 @@
+"""``Layout.GROUPS``: runs of values by key and window."""
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from apache_beam.coders import coder_impl, coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import (
+    GlobalWindow,
+    GlobalWindows,
+)
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.rounding import coded, coded_end, coded_micros
+from sparkbeam.wire.rows import Row, RowWriter
+from sparkbeam.worker.blocks import BLOCK_BYTES, Block
+from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.tables import RunTable
+from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
+from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING, combine_stamps
+
+_BLOCK_SIZE = 1000
+
+_KEY = itemgetter(0)
+
+
+class GroupSink(Sink):
+    """``Layout.GROUPS``: the window is part of the key, ``ord`` is the combined timestamp."""
+
+    def __init__(
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._combine = combine_stamps(windowing)
+        self._table = RunTable(
+            coder.wrapped_value_coder.key_coder().get_impl(),
+            RunCoder(coder.wrapped_value_coder.value_coder().get_impl()),
+            self._combine,
+        )
+        self._add = self._table.add
+        self._encode_window = window_suffix_coder(windowing)
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        stamp = 0 if self._combine is None else coded_micros(windowed_value.timestamp_micros)
+        for window in windowed_value.windows:
+            if self._add(window, key, value, stamp):
+                self.flush()
+
+    def write_block(self, block: Block) -> None:
+        if self._combine is not None and block.stamps is not None:
+            super().write_block(block)
+            return
+        micros = block.windowing.timestamp_micros
+        stamp = 0 if self._combine is None else coded_micros(micros)
+        for window in block.windowing.windows:
+            if self._table.add_all(window, block.values, stamp):
+                self.flush()
+
+    def flush(self) -> None:
+        for window, keys, runs, stamps in self._table.take():
+            suffix = self._encode_window(window)
+            if suffix:
+                keys = [key + suffix for key in keys]
+            self._rows.extend(self._tag, keys, stamps, runs)
+
+
+def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
+    """Encodes a window behind a key; the global window takes no bytes."""
+    if isinstance(windowing.windowfn, GlobalWindows):
+        return lambda window: b""
+    return windowing.windowfn.get_window_coder().encode
+
+
+def groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[Block]:
+    """``Layout.GROUPS``: one pane for each key and window."""
+    combine = combine_stamps(windowing)
+    if combine is not None:
+        stamped = _stamped_groups(rows, coder, windowing, combine)
+        return (Block(pane, [pane.value]) for pane in stamped)
+    if isinstance(windowing.windowfn, GlobalWindows):
+        return _global_groups(rows, coder)
+    return _windowed_groups(rows, coder, windowing)
+
+
+def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
+    """Groups of the global window, with small ones in blocks."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_nested
+    runs = RunCoder(pair.value_coder().get_impl())
+    window = GlobalWindow()
+    template = WindowedValue(None, coded_end(window), (window,), ONLY_FIRING)
+    block: list[Any] = []
+    size = 0
+    for key, values in _by_key(rows, runs):
+        block.append((decode_key(key), values.values()))
+        size += values.bytes
+        if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
+            yield Block(template, block)
+            block, size = [], 0
+    if block:
+        yield Block(template, block)
+
+
+def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, ValuesBuilder]]:
+    """Gathers the rows of each key; a plain loop, as it runs for every row."""
+    current: bytes | None = None
+    values = ValuesBuilder(runs)
+    for key, _, run in rows:
+        if key != current:
+            if current is not None:
+                yield current, values
+                values = ValuesBuilder(runs)
+            current = key
+        values.append(run)
+    if current is not None:
+        yield current, values
+
+
+def _windowed_groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[Block]:
+    """Groups at the end of their windows, with small ones of a window in blocks."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_from_stream
+    decode_window = windowing.windowfn.get_window_coder().decode
+    runs = RunCoder(pair.value_coder().get_impl())
+    held: dict[bytes, Block] = {}
+    count = size = 0
+    for composite, values in _by_key(rows, runs):
+        stream = coder_impl.create_InputStream(composite)
+        key = decode_key(stream, True)
+        suffix = stream.read_all(False)
+        block = held.get(suffix)
+        if block is None:
+            window = decode_window(suffix)
+            template = WindowedValue(None, coded_end(window), (window,), ON_TIME)
+            block = held[suffix] = Block(template, [])
+        block.values.append((key, values.values()))
+        count += 1
+        size += values.bytes
+        if size > BLOCK_BYTES or count >= _BLOCK_SIZE:
+            yield from held.values()
+            held = {}
+            count = size = 0
+    yield from held.values()
+
+
+def _stamped_groups(
+    rows: Iterator[Row],
+    coder: coders.WindowedValueCoder,
+    windowing: Windowing,
+    combine: Callable[[int, int], int],
+) -> Iterator[WindowedValue]:
+    """Groups with timestamps of their own."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_from_stream
+    decode_window = windowing.windowfn.get_window_coder().decode
+    runs = RunCoder(pair.value_coder().get_impl())
+    for composite, group in groupby(rows, _KEY):
+        values = ValuesBuilder(runs)
+        stamps = []
+        for _, order, run in group:
+            values.append(run)
+            stamps.append(order)
+        stream = coder_impl.create_InputStream(composite)
+        key = decode_key(stream, True)
+        window = decode_window(stream.read_all(False))
+        timestamp = coded(Timestamp(micros=reduce(combine, stamps)))
+        yield WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)

@@ -1,0 +1,136 @@
+"""``Layout.SESSIONS``: sessions of a key, merged as far as the writer reaches."""
+
+import struct
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import (
+    IntervalWindow,
+    TimestampCombiner,
+)
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
+from sparkbeam.wire.rows import CELL_BYTES, Row, RowWriter
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.tables import OBJECT_BYTES, TABLE_BYTES
+from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
+from sparkbeam.worker.stamps import ON_TIME, combine_stamps
+
+_KEY = itemgetter(0)
+
+SESSION_HEADER = struct.Struct(">qq")
+"""The end of a session and its combined timestamp, both in microseconds."""
+
+
+def in_session(next_start: int, start: int, end: int) -> bool:
+    """Whether a session takes in the next one by start: one that touches it stays apart.
+
+    Where rounding leaves a session no length, it nevertheless is one with those of its start.
+    """
+    return next_start < end or next_start == start
+
+
+class SessionSink(Sink):
+    """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
+
+    def __init__(
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._combine = combine_stamps(windowing) or max
+        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+        self._encode_value = coder.wrapped_value_coder.value_coder().get_impl().encode_nested
+        self._clear()
+
+    def _clear(self) -> None:
+        self._elements: dict[bytes, list[tuple[int, int, int, bytes]]] = {}
+        self._bytes = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        gathered = self._elements.setdefault(self._encode_key(key), [])
+        encoded = self._encode_value(value)
+        stamp = coded_micros(windowed_value.timestamp_micros)
+        for window in windowed_value.windows:
+            gathered.append((*coded_span(window), stamp, encoded))
+            self._bytes += 4 * OBJECT_BYTES + len(encoded)
+        if self._bytes > TABLE_BYTES:
+            self.flush()
+
+    def write_block(self, block: Block) -> None:
+        if block.stamps is not None:
+            super().write_block(block)
+            return
+        stamp = coded_micros(block.windowing.timestamp_micros)
+        spans = [(*coded_span(window), stamp) for window in block.windowing.windows]
+        for key, value in block.values:
+            gathered = self._elements.setdefault(self._encode_key(key), [])
+            encoded = self._encode_value(value)
+            for span in spans:
+                gathered.append((*span, encoded))
+                self._bytes += 4 * OBJECT_BYTES + len(encoded)
+        if self._bytes > TABLE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        for key, gathered in self._elements.items():
+            gathered.sort(key=itemgetter(0))
+            start, end, stamp, _ = gathered[0]
+            run: list[bytes] = []
+            size = 0
+            for next_start, next_end, next_stamp, value in gathered:
+                if size >= CELL_BYTES or not in_session(next_start, start, end):
+                    self._append(key, start, end, stamp, run)
+                    start, end, stamp, run, size = next_start, next_end, next_stamp, [], 0
+                end = max(end, next_end)
+                stamp = self._combine(stamp, next_stamp)
+                run.append(value)
+                size += len(value)
+            self._append(key, start, end, stamp, run)
+        self._clear()
+
+    def _append(self, key: bytes, start: int, end: int, stamp: int, run: list[bytes]) -> None:
+        self._rows.append(
+            self._tag, key, start, SESSION_HEADER.pack(end, stamp) + RunCoder.join(run)
+        )
+
+
+def sessions(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[WindowedValue]:
+    """``Layout.SESSIONS``: rows of a key come by start, so sessions merge in one pass."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_nested
+    runs = RunCoder(pair.value_coder().get_impl())
+    at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+    combine = combine_stamps(windowing) or max
+
+    def session(key: Any, start: int, end: int, stamp: int, values: ValuesBuilder) -> WindowedValue:
+        window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+        timestamp = coded_end(window) if at_end else coded(Timestamp(micros=stamp))
+        return WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
+
+    for encoded_key, group in groupby(rows, _KEY):
+        key = decode_key(encoded_key)
+        values: ValuesBuilder | None = None
+        start = end = stamp = 0
+        for _, next_start, cell in group:
+            next_end, next_stamp = SESSION_HEADER.unpack_from(cell)
+            if values is None or not in_session(next_start, start, end):
+                if values is not None:
+                    yield session(key, start, end, stamp, values)
+                values = ValuesBuilder(runs)
+                start, end, stamp = next_start, next_end, next_stamp
+            end = max(end, next_end)
+            stamp = combine(stamp, next_stamp)
+            values.append(cell[SESSION_HEADER.size :])
+        if values is not None:
+            yield session(key, start, end, stamp, values)

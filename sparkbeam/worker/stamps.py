@@ -1,0 +1,26 @@
+"""Timestamps and panes of groups."""
+
+from collections.abc import Callable
+
+from apache_beam.transforms import trigger
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import TimestampCombiner
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+
+ON_TIME = PaneInfo(
+    is_first=True,
+    is_last=False,
+    timing=PaneInfoTiming.ON_TIME,
+    index=0,
+    nonspeculative_index=0,
+)
+"""The pane of a window that fires once, as Beam's trigger driver marks it."""
+
+ONLY_FIRING = trigger.BatchGlobalTriggerDriver.ONLY_FIRING
+
+
+def combine_stamps(windowing: Windowing) -> Callable[[int, int], int] | None:
+    """How the timestamps of a group combine, in microseconds; None for the window's end."""
+    return {TimestampCombiner.OUTPUT_AT_EARLIEST: min, TimestampCombiner.OUTPUT_AT_LATEST: max}.get(
+        windowing.timestamp_combiner
+    )
