@@ -16,7 +16,7 @@ from apache_beam.transforms.userstate import StateSpec, UserStateContext
 from apache_beam.transforms.window import BoundedWindow
 from sortedcontainers import SortedList
 
-from sparkbeam.worker.failure import StepFailed
+from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.sideinputs import SideInputs
 
 
