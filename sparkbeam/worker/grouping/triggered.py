@@ -23,6 +23,7 @@ from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.panes import last_pane
+from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
 from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, TriggerState
 from sparkbeam.worker.layouts.cells import KeyCells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
@@ -120,7 +121,7 @@ class TriggerGrouping(Grouping):
     """A grouping with whatever windows and trigger."""
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
-        self._driver = trigger.create_trigger_driver(windowing, clock=self._moment)
+        self._driver = TimedTriggerDriver(windowing, self._moment)
         self._is_merging = windowing.windowfn.is_merging()
         self._are_sessions = type(windowing.windowfn) is Sessions
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING

@@ -127,6 +127,8 @@ class WindowGrouping(Grouping):
         else:
             self._keep(record, window, panes + 1, accumulator)
         timestamp = window.latest if stamp is None else Timestamp(micros=stamp)
+        # See trigger_timing.py.
+        on_time = on_time or self._moment.output_watermark <= window.latest.micros
         info = _ON_TIME if on_time and panes == 0 else _late(panes)
         return WindowedValue((key, values), coded(timestamp), (window.window,), info)
 
