@@ -1,6 +1,7 @@
 """What no trigger has let out of a window comes out when that expires."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -65,6 +66,10 @@ def streaming() -> beam.Pipeline:
     return beam.Pipeline(runner=StreamingRunner(), options=PipelineOptions(flags))
 
 
+def batch() -> beam.Pipeline:
+    return beam.Pipeline(runner=BatchRunner(), options=PipelineOptions(["--allow_unsafe_triggers"]))
+
+
 @pytest.mark.parametrize("window", [FixedWindows(10), GlobalWindows(), Sessions(10)])
 @pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
 def test_the_rest_of_a_window_is_its_last_pane(window: Any, mode: Any) -> None:
@@ -112,7 +117,9 @@ def test_an_accumulator_that_no_trigger_let_out_comes_out() -> None:
         found = (
             p
             | events.advance_watermark_to_infinity()
-            | beam.WindowInto(FixedWindows(10), trigger=AfterCount(9), accumulation_mode=DISCARDING)
+            | beam.WindowInto(
+                FixedWindows(10), trigger=Repeatedly(AfterCount(9)), accumulation_mode=DISCARDING
+            )
             | beam.CombineGlobally(sum).without_defaults()
         )
         assert_that(found, equal_to([3, 15]))
@@ -141,9 +148,31 @@ def test_in_batch_as_well(window: Any) -> None:
     windows: dict[int, list[int]] = defaultdict(list)
     for second in elements:
         windows[0 if isinstance(window, GlobalWindows) else second // 10].append(second)
-    with beam.Pipeline(
-        runner=BatchRunner(), options=PipelineOptions(["--allow_unsafe_triggers"])
-    ) as p:
+    with batch() as p:
         stamped = p | beam.Create(elements) | beam.Map(lambda n: TimestampedValue(n, n))
-        found = panes(stamped, window, AfterCount(3), DISCARDING) | beam.Map(lambda pane: pane[0])
+        found = panes(stamped, window, Repeatedly(AfterCount(3)), DISCARDING) | beam.Map(
+            lambda pane: pane[0]
+        )
         assert_that(found, equal_to(list(windows.values())))
+
+
+@pytest.mark.parametrize("pipeline", [streaming, batch])
+def test_a_trigger_that_may_lose_data_does_as_beams_own_driver(
+    pipeline: Callable[[], beam.Pipeline],
+) -> None:
+    with pipeline() as p:
+        stamped = p | beam.Create([1, 2, 15]) | beam.Map(lambda n: TimestampedValue(n, n))
+        found = panes(stamped, FixedWindows(10), AfterCount(2), DISCARDING)
+        assert_that(found | beam.Map(lambda pane: pane[0]), equal_to([[1, 2]]))
+
+
+def test_what_waits_for_the_clock_comes_out_when_its_window_expires() -> None:
+    events = TestStream().add_elements(numbers(1)).advance_watermark_to(70)
+    with streaming() as p:
+        found = panes(
+            p | events.advance_processing_time(600),
+            FixedWindows(60),
+            AfterProcessingTime(600),
+            DISCARDING,
+        )
+        assert_that(found | beam.Map(lambda pane: pane[0]), equal_to([[1]]))

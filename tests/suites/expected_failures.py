@@ -84,7 +84,6 @@ EXPECTED_FAILURES: Failures = {
     ".test_combine_runtime_type_check_violation_using_decorators": _ONE_BUNDLE,
     "transforms.trigger_test.*TestStreamTranscriptTest"
     ".test_timestamp_combiner_custom_timestamping_earliest_1": _EARLIEST_TRANSFORMED,
-    "transforms.trigger_test.TriggerPipelineTest.test_after_count": _NO_LAST_PANE,
     "transforms.util_test.BatchElementsTest.test_constant_batch": _ONE_BUNDLE,
     "transforms.util_test.BatchElementsTest.test_constant_batch_no_metrics": _ONE_BUNDLE,
     "transforms.util_test.BatchElementsTest.test_length_fn_without_stateful_is_ignored": (
@@ -124,7 +123,6 @@ ON_SPARK_FAILURES: Failures = EXPECTED_FAILURES | {
 """As above, of the tests with streaming queries where those run on Spark."""
 
 STREAMING_FAILURES: Failures = {
-    "transforms.trigger_test.TriggerPipelineTest.test_after_count": _NO_LAST_PANE,
     "transforms.util_test.ReshuffleTest.test_reshuffle_*_window_preserves_metadata_1": _NO_PANES,
     "transforms.util_test.ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_0": (
         _ANY_RUNNER

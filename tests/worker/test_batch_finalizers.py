@@ -15,7 +15,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.worker import stage
+from sparkbeam.worker.batch import stage
 
 KEYS = 6
 

@@ -98,4 +98,7 @@ def test_panes_are_those_of_beams_driver_and_a_last_one_of_windows_without(
         assert described(asked_for) == described(expected)
         rest = [pane for pane in found if pane.windows not in with_panes]
         assert all(pane.pane_info.is_first and pane.pane_info.is_last for pane in rest)
-        assert {number for pane in found for number in pane.value} == set(range(count))
+        if trigger_fn.may_lose_data(windowing) == trigger.DataLossReason.NO_POTENTIAL_LOSS:
+            assert {number for pane in found for number in pane.value} == set(range(count))
+        else:
+            assert rest == []

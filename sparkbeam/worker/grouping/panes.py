@@ -35,6 +35,7 @@ class Panes:
     def __init__(self, windowing: Windowing) -> None:
         self._driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
         self._combine = combine_stamps(windowing) or max
+        self._picks_up = picks_up_the_rest(windowing)
 
     def of(self, elements: Iterable[WindowedValue]) -> Iterator[WindowedValue]:
         """Panes whose values are lists."""
@@ -68,6 +69,8 @@ class Panes:
         for pane in self._asked_for(state, elements):
             put_out.update(pane.windows)
             yield pane
+        if not self._picks_up:
+            return
         for window in trigger.MergeableStateAdapter(state).known_windows():
             # All elements of a window are there before its first pane.
             if window not in put_out:
@@ -83,6 +86,16 @@ class Panes:
                 yield from driver.process_timer(window, name, domain, fire_time, state)
 
 
+def picks_up_the_rest(windowing: Windowing) -> bool:
+    """Whether a window puts out what no trigger has let out when it expires.
+
+    So Beam's model has it. Of triggers that may lose data, which a pipeline has to allow, Beam's
+    own suites demand that they do.
+    """
+    reason = windowing.triggerfn.may_lose_data(windowing)
+    return bool(reason == trigger.DataLossReason.NO_POTENTIAL_LOSS)
+
+
 def last_pane(
     driver: trigger.GeneralTriggerDriver,
     state: trigger.UnmergedState,
@@ -91,8 +104,7 @@ def last_pane(
 ) -> WindowedValue:
     """What is kept of a window, as its last pane.
 
-    In Beam's model all that is buffered comes out when a window expires, whatever the trigger.
-    The trigger driver never does that.
+    The trigger driver never makes one of its own accord.
 
     Args:
         driver: which makes panes.

@@ -22,7 +22,7 @@ from sparkbeam.wire.rows import COUNT_CELL, Row
 from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.grouping.panes import last_pane
+from sparkbeam.worker.grouping.panes import last_pane, picks_up_the_rest
 from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
 from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, TriggerState
 from sparkbeam.worker.layouts.cells import KeyCells
@@ -124,6 +124,7 @@ class TriggerGrouping(Grouping):
         self._driver = TimedTriggerDriver(windowing, self._moment)
         self._is_merging = windowing.windowfn.is_merging()
         self._are_sessions = type(windowing.windowfn) is Sessions
+        self._picks_up = picks_up_the_rest(windowing)
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
         self._parts = Parts(
             coder.wrapped_value_coder.value_coder().get_impl(),
@@ -212,8 +213,12 @@ class TriggerGrouping(Grouping):
             yield pane
 
     def _closed(self, state: TriggerState, watermark: int) -> Iterator[WindowedValue]:
-        """Last panes: what no trigger has let out of a window comes out when that expires."""
+        """Last panes: what no trigger has let out of a window comes out when that expires.
+
+        If the trigger may lose data, only what the clock would still have let out.
+        """
         for window in state.expired(self._expires, watermark):
-            if state.is_waiting(window):
+            comes_out = self._picks_up or state.waits_for_the_clock(window)
+            if comes_out and state.is_waiting(window):
                 with state.seeing([window]):
                     yield last_pane(self._driver, state, window, Timestamp(micros=watermark))

@@ -191,6 +191,14 @@ class TriggerState(trigger.UnmergedState):
             for id in self._window_ids[window]
         )
 
+    def waits_for_the_clock(self, window: BoundedWindow) -> bool:
+        """Whether a trigger has set a timer in processing time for a window."""
+        ids = self._window_ids[window]
+        return any(
+            domain == PROCESSING_TIME and payload[0] in ids
+            for _, (_, domain, _, payload) in self.record.timers()
+        )
+
     def has_put_out(self, window: BoundedWindow) -> None:
         """Notes that all values there are of a window have been in a pane."""
         for id in self._seen[window]:
