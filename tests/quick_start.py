@@ -4,8 +4,10 @@ They share an archive of Spark's classes (Java's class data sharing), and stop a
 compiler: none of them lives long enough to be repaid for the second one's work.
 """
 
+import contextlib
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +34,8 @@ def prepare(folder: Path) -> None:
     Args:
         folder: keeps the archive for the next run.
     """
+    if shutil.which(_java()) is None:
+        return
     options = _OPTIONS
     archive = folder / f"{_identity()}.jsa"
     if archive.exists() or _make(archive):
@@ -41,11 +45,14 @@ def prepare(folder: Path) -> None:
     os.environ["SPARK_LAUNCHER_OPTS"] = _OPTIONS
 
 
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
+
+
 def _identity() -> str:
     """Of Spark and Java: an archive fits only those that made it."""
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else "java"
-    version = subprocess.run([java, "-version"], capture_output=True, check=False).stderr
+    version = subprocess.run([_java(), "-version"], capture_output=True, check=False).stderr
     content = f"{pyspark.__file__} {pyspark.__version__} {version!r}"
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -58,10 +65,9 @@ def _make(archive: Path) -> bool:
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
     program = [sys.executable, "-c", _PROGRAM]
     # It ends with its JVM, whose last act is to write the archive.
-    done = subprocess.run(
-        program, env=environment, capture_output=True, check=False, timeout=_SECONDS
-    )
-    if done.returncode or not unfinished.exists():
+    with contextlib.suppress(subprocess.SubprocessError):
+        subprocess.run(program, env=environment, capture_output=True, check=True, timeout=_SECONDS)
+    if not unfinished.exists():
         return False
     unfinished.replace(archive)
     return True
