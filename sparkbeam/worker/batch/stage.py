@@ -201,6 +201,9 @@ class _Run:
                 heapq.heappush(waiting, (due, next(order), residual.application.element))
             if not waiting:
                 return
+            # What was deferred may wait for them.
+            confirmed, self._finalizers = self._finalizers, []
+            finalizers.call(confirmed)
             time.sleep(max(0.0, waiting[0][0] - now))
             due_now = [heapq.heappop(waiting)[2]]
             while waiting and waiting[0][0] <= time.monotonic():
