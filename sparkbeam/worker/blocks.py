@@ -75,22 +75,13 @@ class Block:
         return self._values
 
     def elements(self) -> Iterator[WindowedValue]:
-        """The values one by one, with their windowing."""
+        """The values one by one, with their windowing; each is made when it is asked for."""
         if self.stamps is None:
             return map(self.windowing.with_value, self.values)
-        return self._stamped(self.values, self.stamps)
-
-    def _stamped(self, values: list[Any], stamps: list[int]) -> Iterator[WindowedValue]:
         create, windows = windowed_value.create, self.windowing.windows
         pane = self.windowing.pane_info
-        for value, micros in zip(values, stamps, strict=True):
-            yield create(value, micros, windows, pane)
-
-    def first(self) -> WindowedValue:
-        """The first of the elements."""
-        if self.stamps is None:
-            return self.windowing.with_value(self.values[0])
-        return next(self._stamped(self.values[:1], self.stamps[:1]))
+        stamped = zip(self.values, self.stamps, strict=True)
+        return (create(value, micros, windows, pane) for value, micros in stamped)
 
     def times(self) -> list[int]:
         """The timestamp of each value, in microseconds."""
@@ -209,7 +200,7 @@ class Emitter:
                 receive(element)
             return
         # Counts as the receiver does: one element through the sampler, the rest by number.
-        self._counter.update_from(block.first())
+        self._counter.update_from(next(block.elements()))
         self._counter.element_counter.update(len(block) - 1)
         for take in self._takers:
             take(block)

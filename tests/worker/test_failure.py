@@ -48,17 +48,22 @@ class WithEffects(Exception):
         super().__setattr__(name, value)
 
 
+def forged_report(folder: Path) -> str:
+    """What makes a folder if anybody unpickles it."""
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(folder),)
+
+    pickled = base64.b64encode(pickle.dumps(Evil())).decode()
+    content = {"label": "Fake", "error": "e", "trace": "", "pickled": pickled}
+    return base64.b64encode(json.dumps(content).encode()).decode()
+
+
 class TestReports:
     def test_a_report_is_found_behind_one_that_data_has_forged(self, tmp_path: Path) -> None:
         folder = tmp_path / "made"
-
-        class Evil:
-            def __reduce__(self) -> Any:
-                return os.mkdir, (str(folder),)
-
-        pickled = base64.b64encode(pickle.dumps(Evil())).decode()
-        content = {"label": "Fake", "error": "e", "trace": "", "pickled": pickled}
-        packed = base64.b64encode(json.dumps(content).encode()).decode()
+        packed = forged_report(folder)
         other = str(Reports().report(KeyError("of another run"), "Fake"))
         forged = [
             f"[[sparkbeam-failure:{packed}]]",
@@ -149,14 +154,7 @@ class TestReports:
         self, parse: Any, tmp_path: Path
     ) -> None:
         folder = tmp_path / "made"
-
-        class Evil:
-            def __reduce__(self) -> Any:
-                return os.mkdir, (str(folder),)
-
-        pickled = base64.b64encode(pickle.dumps(Evil())).decode()
-        content = {"label": "Fake", "error": "e", "trace": "", "pickled": pickled}
-        packed = base64.b64encode(json.dumps(content).encode()).decode()
+        packed = forged_report(folder)
         line = f"[[sparkbeam-failure:{packed}]] [[sparkbeam-failure:{'0' * 64}:{packed}]] é"
         pipeline = beam.Pipeline(StreamingRunner())
         _ = pipeline | beam.Create([line]) | "Parse" >> beam.Map(parse)
