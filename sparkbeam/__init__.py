@@ -11,32 +11,61 @@ from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
     from sparkbeam.errors import (
+        CheckpointFailed,
         ConfigurationError,
+        PipelineCancelled,
         PipelineFailed,
         SparkBeamError,
         UnsupportedTransform,
     )
+    from sparkbeam.explain.explanation import Explanation
     from sparkbeam.options import SparkBeamOptions
+    from sparkbeam.progress.model import (
+        PipelineProgress,
+        Progress,
+        StageProgress,
+        StageState,
+        StreamingProgress,
+        StreamingStageProgress,
+    )
     from sparkbeam.result import SparkPipelineResult
     from sparkbeam.runner import SparkRunner
 
 _HOMES = {
+    "CheckpointFailed": "sparkbeam.errors",
     "ConfigurationError": "sparkbeam.errors",
+    "Explanation": "sparkbeam.explain.explanation",
+    "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
+    "PipelineProgress": "sparkbeam.progress.model",
+    "Progress": "sparkbeam.progress.model",
     "SparkBeamError": "sparkbeam.errors",
     "SparkBeamOptions": "sparkbeam.options",
     "SparkPipelineResult": "sparkbeam.result",
     "SparkRunner": "sparkbeam.runner",
+    "StageProgress": "sparkbeam.progress.model",
+    "StageState": "sparkbeam.progress.model",
+    "StreamingProgress": "sparkbeam.progress.model",
+    "StreamingStageProgress": "sparkbeam.progress.model",
     "UnsupportedTransform": "sparkbeam.errors",
 }
 
 __all__ = [
+    "CheckpointFailed",
     "ConfigurationError",
+    "Explanation",
+    "PipelineCancelled",
     "PipelineFailed",
+    "PipelineProgress",
+    "Progress",
     "SparkBeamError",
     "SparkBeamOptions",
     "SparkPipelineResult",
     "SparkRunner",
+    "StageProgress",
+    "StageState",
+    "StreamingProgress",
+    "StreamingStageProgress",
     "UnsupportedTransform",
     "__version__",
 ]
@@ -46,3 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sparkbeam' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "io"]

@@ -29,6 +29,9 @@ class UnsupportedTransform(SparkBeamError, NotImplementedError):
         label: the user's full transform label.
         reason: what is missing.
         remedy: what to do instead.
+
+    Attributes:
+        label: of the transform.
     """
 
     def __init__(self, label: str, reason: str, remedy: str) -> None:
@@ -41,7 +44,10 @@ class PipelineFailed(SparkBeamError, RuntimeError):
 
     Args:
         message: a few lines: the step, the user's own traceback and the remedy.
-        label: the label of the failed step, or None where Spark itself failed.
+        label: see below.
+
+    Attributes:
+        label: of the failed step, or None where Spark itself failed.
     """
 
     def __init__(self, message: str, label: str | None = None) -> None:

@@ -141,8 +141,8 @@ class SparkPipelineResult(PipelineResult):
         """How far the pipeline is.
 
         Returns:
-            A :class:`~sparkbeam.progress.model.PipelineProgress`; in streaming a
-            :class:`~sparkbeam.progress.model.StreamingProgress`.
+            A :class:`~sparkbeam.PipelineProgress`; in streaming a
+            :class:`~sparkbeam.StreamingProgress`.
         """
         return self._progress()
 
@@ -158,12 +158,12 @@ class SparkPipelineResult(PipelineResult):
         """The committed metrics in Beam's portable form."""
         return consolidate(self._committed)
 
-    def commit(self, committed: Infos) -> None:
+    def _commit(self, committed: Infos) -> None:
         """Called by the runner while the pipeline runs, with all that is committed so far."""
         with self._lock:
             self._committed = committed
 
-    def finish(self, committed: Infos, error: BaseException | None) -> None:
+    def _finish(self, committed: Infos, error: BaseException | None) -> None:
         """Called once by the runner when the run has ended."""
         with self._lock:
             # A query that fails has still committed what it told of while it ran.

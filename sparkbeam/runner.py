@@ -137,7 +137,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         checked = spark_options.checked(options)
         plan = self._plan(pipeline, options)
         return Explanation(
-            plan=plan,
+            _plan=plan,
             pipeline=describe.outline(self._proto(pipeline), plan),
             stages=describe.stages(plan),
             spark=self._redaction(plan, checked)(self._spark_plan(plan, checked)),
@@ -161,7 +161,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         show(self.explain(pipeline, options))
         result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
-        result.finish([], None)
+        result._finish([], None)
         return result
 
     def _plan(self, pipeline: Pipeline, options: PipelineOptions) -> Plan:
@@ -217,7 +217,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         def committed(serialized: list[bytes]) -> None:
             found = [TaskReport.parse(report) for report in serialized]
             tell(found)
-            result.commit(_infos(found))
+            result._commit(_infos(found))
 
         def execute() -> list[TaskReport]:
             if plan.streaming:
@@ -273,7 +273,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 # A warning may be an error here; whoever waits for the run has to hear of it.
                 error = error or raised
             finally:
-                result.finish(_infos(reports), error)
+                result._finish(_infos(reports), error)
 
         threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
         return result

@@ -8,10 +8,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
+from apache_beam.transforms.window import GlobalWindows
 
-from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform
+from sparkbeam import ConfigurationError, Explanation, SparkRunner, UnsupportedTransform
 from sparkbeam.explain.batch import _without_repetition
-from sparkbeam.explain.explanation import Explanation, collected
+from sparkbeam.explain.explanation import collected
 
 
 def never(*_: Any) -> Any:
@@ -46,7 +47,7 @@ def test_an_explanation_goes_from_the_pipeline_to_the_stages_to_spark(
 
 
 def test_spark_operators_bear_the_names_of_the_stages(explanation: Explanation) -> None:
-    for stage in explanation.plan.stages:
+    for stage in explanation._plan.stages:
         assert f"MapInArrow {stage.id}: {stage.labels[0]}" in explanation.spark
 
 
@@ -103,7 +104,7 @@ def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:
             return beam.pvalue.PCollection(begin.pipeline)
 
         def get_windowing(self, inputs: Any) -> beam.Windowing:
-            return beam.Windowing(beam.window.GlobalWindows())
+            return beam.Windowing(GlobalWindows())
 
         def to_runner_api_parameter(self, context: Any) -> tuple[str, None]:
             return "unheard:of:v1", None
@@ -137,7 +138,7 @@ class TestSave:
         explanation.save(tmp_path / "plan.svg")
         root = ET.parse(tmp_path / "plan.svg").getroot()
         boxes = [element for element in root.iter() if element.get("class") == "box"]
-        assert len(boxes) == len(explanation.plan.stages)
+        assert len(boxes) == len(explanation._plan.stages)
 
     def test_a_page(self, explanation: Explanation, tmp_path: Path) -> None:
         explanation.save(tmp_path / "plan.HTML")

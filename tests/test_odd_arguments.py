@@ -1,5 +1,8 @@
 """Whatever is given to the public API, it is taken or told in a short error that names it."""
 
+# mypy: disable-error-code="arg-type,misc"
+# Wrong arguments are what it is about.
+
 import inspect
 import threading
 from collections.abc import Callable
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from odd import ANYTHING, FEW, assert_short
 from pyspark.sql.types import StructType
 
-from sparkbeam import ConfigurationError, SparkPipelineResult, SparkRunner
+from sparkbeam import ConfigurationError, Explanation, SparkPipelineResult, SparkRunner
 from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
 
 SCHEMA = StructType().add("name", "string").add("size", "long").add("at", "timestamp")
@@ -86,21 +89,19 @@ def test_what_is_to_be_explained(value: object) -> None:
 def test_a_duration_to_wait(value: object) -> None:
     result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
     # Who waits without an end is woken.
-    timer = threading.Timer(0.01, result.finish, [[], None])
+    timer = threading.Timer(0.01, result._finish, [[], None])
     if value is None:
         timer.start()
     check(lambda: result.wait_until_finish(value), "duration")
-    result.finish([], None)
+    result._finish([], None)
 
 
 @FEW
 @given(value=ANYTHING)
 def test_where_an_explanation_is_saved(value: object) -> None:
-    from sparkbeam.explain.explanation import Explanation
-
-    explanation = Explanation(plan=None, pipeline="", stages="", spark="")  # type: ignore[arg-type]
+    explanation = Explanation(_plan=None, pipeline="", stages="", spark="")
     if not isinstance(value, str) or not value.endswith((".svg", ".html", ".txt")):
-        check(lambda: explanation.save(value), "saved", "path")  # type: ignore[arg-type]
+        check(lambda: explanation.save(value), "saved", "path")
     check(lambda: explanation.save("/proc/no/such/folder.txt"), "/proc/no")
 
 

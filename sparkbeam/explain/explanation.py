@@ -23,13 +23,12 @@ class Explanation:
     """How a pipeline runs on Spark; ``print`` it, or :meth:`save` it.
 
     Attributes:
-        plan: the graph of stages.
         pipeline: the user's transforms as an indented tree, with the stages that run them.
         stages: the stages and how rows travel between them.
         spark: Spark's physical plan of each query, or why there is none.
     """
 
-    plan: "Plan" = field(repr=False)
+    _plan: "Plan" = field(repr=False)
     pipeline: str
     stages: str
     spark: str
@@ -51,7 +50,7 @@ class Explanation:
             f"<details><summary>{escape(heading)}</summary><pre>{escape(text)}</pre></details>"
             for heading, text in self.parts.items()
         )
-        return f'<div style="overflow-x:auto">{picture.svg(self.plan)}</div>{texts}'
+        return f'<div style="overflow-x:auto">{picture.svg(self._plan)}</div>{texts}'
 
     def save(self, path: str | Path) -> None:
         """Writes the picture (.svg), picture and texts (.html) or the texts (.txt).
@@ -65,9 +64,9 @@ class Explanation:
         path = Path(path)
         match path.suffix.lower():
             case ".svg":
-                content = picture.svg(self.plan)
+                content = picture.svg(self._plan)
             case ".html":
-                content = picture.page(self.plan, "How the pipeline runs on Spark", self.parts)
+                content = picture.page(self._plan, "How the pipeline runs on Spark", self.parts)
             case _:
                 content = f"{self}\n"
         try:

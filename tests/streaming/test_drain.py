@@ -128,7 +128,7 @@ def test_a_drain_lets_all_that_was_read_come_out(
     p = pipeline(runner)
     numbers = p | beam.Create([ENDLESS]) | read()
     counted(numbers, FixedWindows(1000))
-    result = p.run()
+    result: Any = p.run()
     until(lambda: counter(result, "read") > 20)
     assert result.drain() == PipelineState.DRAINING
     assert result.wait_until_finish() == PipelineState.DRAINED
@@ -138,7 +138,7 @@ def test_a_drain_lets_all_that_was_read_come_out(
 def test_a_drain_truncates_as_the_restriction_provider_says() -> None:
     p = pipeline(StreamingRunner())
     counted(p | beam.Create([ENDLESS]) | read(more=10), FixedWindows(1_000_000))
-    result = p.run()
+    result: Any = p.run()
     until(lambda: counter(result, "read") > 0)
     result.drain()
     result.wait_until_finish()
@@ -149,7 +149,7 @@ def test_a_drain_truncates_as_the_restriction_provider_says() -> None:
 def test_a_drain_reads_bounded_restrictions_to_their_end() -> None:
     p = pipeline(StreamingRunner())
     counted(p | beam.Create([ENDLESS, 500]) | read(), FixedWindows(1_000_000))
-    result = p.run()
+    result: Any = p.run()
     until(lambda: counter(result, "read") > 0)
     result.drain()
     result.wait_until_finish()
@@ -158,7 +158,7 @@ def test_a_drain_reads_bounded_restrictions_to_their_end() -> None:
 
 def test_a_drain_fires_timers() -> None:
     class AtTheEnd(beam.DoFn):
-        SUM = CombiningValueStateSpec("sum", sum)
+        SUM = CombiningValueStateSpec("sum", combine_fn=sum)
         END = TimerSpec("end", TimeDomain.WATERMARK)
         LATER = TimerSpec("later", TimeDomain.REAL_TIME)
 
@@ -189,7 +189,7 @@ def test_a_drain_fires_timers() -> None:
         | beam.WithKeys(lambda n: n % 3)
         | beam.ParDo(AtTheEnd())
     )
-    result = p.run()
+    result: Any = p.run()
     until(lambda: counter(result, "read") > 20)
     result.drain()
     result.wait_until_finish()
@@ -219,11 +219,11 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
         "The pipeline ends its sources, at once if it runs, or else when it is started again.\n",
     )
     spark.crash = lambda point: None
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     assert counter(result, "written") == counter(result, "read") > 0
     # All windows have ended, so a third run has nothing to do.
-    again = p.run()
+    again: Any = p.run()
     again.wait_until_finish()
     assert counter(again, "written") == counter(result, "written")
 
@@ -258,5 +258,5 @@ def test_a_checkpoint_location_that_cannot_be_read_is_named(
 def test_a_batch_pipeline_is_not_changed_by_a_drain() -> None:
     result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
     assert result.drain() == PipelineState.RUNNING
-    result.finish([], None)
+    result._finish([], None)
     assert result.drain() == PipelineState.DONE

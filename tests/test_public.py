@@ -1,0 +1,61 @@
+"""What is exported: names, their lists and the modules that they come from agree."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparkbeam
+
+PACKAGE = Path(sparkbeam.__file__).parent
+
+
+def imported(body: list[ast.stmt]) -> dict[str, str]:
+    """The names that statements import from modules, with these."""
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def of_package(name: str) -> list[ast.stmt]:
+    parts = name.split(".")[1:]
+    return ast.parse(PACKAGE.joinpath(*parts, "__init__.py").read_text()).body
+
+
+def test_what_type_checkers_see_is_what_is_loaded() -> None:
+    (seen,) = (node for node in of_package("sparkbeam") if isinstance(node, ast.If))
+    assert imported(seen.body) == sparkbeam._HOMES
+    assert sparkbeam.__all__ == [*sorted(sparkbeam._HOMES), "__version__"]
+
+
+@pytest.mark.parametrize("package", ["sparkbeam.io", "sparkbeam.nexmark.generator"])
+def test_a_package_exports_what_it_imports_for_that(package: str) -> None:
+    exported = importlib.import_module(package).__all__
+    names = imported(of_package(package)).keys()
+    assert sorted(exported) == sorted(name for name in names if not name.startswith("_"))
+
+
+def test_what_is_exported_is_there_and_shown() -> None:
+    assert all(hasattr(sparkbeam, name) for name in dir(sparkbeam))
+    assert set(sparkbeam.__all__) <= set(dir(sparkbeam))
+
+
+def test_there_is_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="'sparkbeam' has no attribute 'Runner'"):
+        _ = sparkbeam.Runner
+
+
+def test_an_import_loads_neither_beam_nor_pyspark() -> None:
+    program = "import sparkbeam, sys; print({'apache_beam', 'pyspark'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.strip() == "set()", run.stderr
+
+
+def test_annotations_are_shipped() -> None:
+    assert (PACKAGE / "py.typed").is_file()
