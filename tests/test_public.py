@@ -10,7 +10,12 @@ import pytest
 
 import sparkbeam
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(sparkbeam.__file__).parent
+
+sys.path.insert(0, str(ROOT / "docs"))
+
+import api  # noqa: E402
 
 
 def imported(body: list[ast.stmt]) -> dict[str, str]:
@@ -59,3 +64,7 @@ def test_an_import_loads_neither_beam_nor_pyspark() -> None:
 
 def test_annotations_are_shipped() -> None:
     assert (PACKAGE / "py.typed").is_file()
+
+
+def test_the_documented_names_are_generated_from_the_code() -> None:
+    assert api.PAGE.read_text() == api.page(), "run: python docs/api.py"
