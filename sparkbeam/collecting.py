@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.util import InheritableThread
 
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.upstream.spark import jvm
 
 _LOOK_SECONDS = 5.0
 _LOOKS = 3
@@ -69,7 +70,7 @@ class _Place:
     """
 
     def __init__(self, session: Any) -> None:
-        self._jvm = session._jvm
+        self._jvm = jvm(session)
         self._thread: int | None = None
 
     def enter(self) -> None:

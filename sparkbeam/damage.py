@@ -2,24 +2,10 @@
 
 import re
 
+from sparkbeam.upstream.spark import CHECKPOINT_FILE, DAMAGED
+
 _OWN = re.compile(r"CheckpointFailed: (The checkpoint file [^\n]+)")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
-_BROKEN = re.compile(
-    r"Failed to read log file"
-    r"|Log file was malformed"
-    r"|Incomplete log file"
-    r"|Error reading stream metadata"
-    r"|ChecksumException"
-    r"|CANNOT_LOAD_STATE_STORE(?!\.(\w*OUT_OF_MEMORY|UNRELEASED_THREAD_ERROR))"
-    r"|CANNOT_LOAD_CHECKPOINT_FILE_MANAGER"
-    r"|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
-    r"|STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
-    r"|\bbatch(es)? [^\n]*doesn't exist"
-)
-_FILE = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*:)?/[^\s'\"\[\],;)]*/(?:offsets|commits|metadata|sources|state)"
-    r"(?:/[^\s'\"\[\],;)]*[^\s'\"\[\],;:.)])?"
-)
 _PATH = re.compile(r"'(/[^'\n]+)'|(?:[a-z]+:)?(/[^\s'\":,()]+)")
 
 
@@ -38,7 +24,7 @@ def damage(text: str) -> str | None:
     full = _FULL.search(text)
     if full is not None:
         return _full(text, full)
-    broken = _BROKEN.search(text)
+    broken = DAMAGED.search(text)
     if broken is not None:
         return _broken(text, broken)
     return None
@@ -56,7 +42,7 @@ def _full(text: str, found: re.Match[str]) -> str:
 
 
 def _broken(text: str, found: re.Match[str]) -> str:
-    file = _FILE.search(text, found.start()) or _FILE.search(text)
+    file = CHECKPOINT_FILE.search(text, found.start()) or CHECKPOINT_FILE.search(text)
     what = f"The checkpoint file {file.group()}" if file is not None else "A file of the checkpoint"
     return (
         f"{what} cannot be read: {_line(text, found)[:300]} "

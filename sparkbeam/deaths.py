@@ -5,18 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.upstream.spark import DIED, OF_MEMORY
 
 _VMSTAT = Path("/proc/vmstat")
 
-_DIED = re.compile(
-    r"Python worker exited unexpectedly|ExecutorLostFailure|exited with code \d+|exit code:? \d+",
-    re.IGNORECASE,
-)
-_OF_MEMORY = re.compile(
-    r"exit(ed with)? (code|status):? 137|OOMKilled|exceeding (physical |virtual )?memory limits|"
-    r"OutOfMemory",
-    re.IGNORECASE,
-)
 _FATAL = re.compile(r"Fatal Python error: (?P<what>[^\n]*)\n(?P<frames>.*)", re.DOTALL)
 _FRAME = re.compile(r'^ *(File "[^"]*", line \d+ in \S+)', re.MULTILINE)
 _LIBRARIES = re.compile(r"/(apache_beam|sparkbeam|pyspark|threading\.py)")
@@ -49,11 +41,11 @@ class Deaths:
 
     def explained(self, text: str) -> PipelineFailed | None:
         """The error to raise for Spark's text; None if it tells of no worker that died."""
-        if _DIED.search(text) is None:
+        if DIED.search(text) is None:
             return None
         label = next(iter(self._steps()), None)
         step = "A step failed" if label is None else f"Step '{label}' failed"
-        if self._kills() > self._before or _OF_MEMORY.search(text):
+        if self._kills() > self._before or OF_MEMORY.search(text):
             return PipelineFailed(
                 f"{step}: the worker that ran it was killed for lack of memory. Let fewer tasks "
                 "run at once (--spark_master=local[2], spark.executor.cores), give workers more "

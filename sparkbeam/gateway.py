@@ -6,7 +6,6 @@ take. Neither can be turned off where it is said, so what the JVM writes comes t
 
 import atexit
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -14,18 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from sparkbeam.upstream.spark import NOISE, has_jvm, start_jvm
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 """Log4j's settings: errors only, and not those with which the pipeline ends anyway."""
 
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-
-_NOISE = re.compile(
-    rb"WARNING: Using incubator modules: |"
-    rb"(Starting )?Streaming TransformWithStateInPandas Python worker"
-)
 
 
 def launch(conf: Mapping[str, str]) -> bool:
@@ -37,12 +30,10 @@ def launch(conf: Mapping[str, str]) -> bool:
     Returns:
         Whether it was started.
     """
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
         return False
-    settings = SparkConf(loadDefaults=False).setAll([*{**_logging(conf), **conf}.items()])
-    gateway = launch_gateway(settings, popen_kwargs={"stderr": subprocess.PIPE})
-    SparkContext._ensure_initialized(gateway=gateway, conf=settings)
-    _Relay(gateway.proc.stderr)
+    process = start_jvm({**_logging(conf), **conf}, {"stderr": subprocess.PIPE})
+    _Relay(process.stderr)
     return True
 
 
@@ -61,7 +52,7 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
     noise = False
     for line in iter(lines.readline, b""):
         blank_after_noise = noise and not line.strip()
-        noise = _NOISE.match(line) is not None
+        noise = NOISE.match(line) is not None
         if not (noise or blank_after_noise):
             yield line
 

@@ -10,29 +10,15 @@ over its checkpoint.
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from sparkbeam.upstream.spark import GAVE_UP, NOT_STARTED
 from sparkbeam.wire.failure import Reports
 
 RERUNS = 2
 """A run starts again up to this many times without coming further."""
-
-_GAVE_UP = re.compile(
-    r"indeterminate output was failed and retried"
-    r"|cannot rollback (a running|completed) result stage"
-    r"|for the maximum allowable number of times"
-    r"|failed the maximum allowable number of times"
-    r"|exceeded the maximum allowable total stage attempts"
-    r"|most recent failure: [^\n]*(ExecutorLostFailure|java\.nio\.channels\.ClosedChannelException)"
-)
-
-_NOT_STARTED = re.compile(
-    r"Python worker failed to connect back|Timed out while waiting for the Python worker to connect"
-)
-"""The machine has no time, or no memory, for another process at the moment."""
 
 _FIRST_PAUSE = 2.0
 _LONGER = 4
@@ -61,7 +47,7 @@ def recovering(
             return run()
         except Exception as error:
             text = str(error)
-            is_busy = _NOT_STARTED.search(text) is not None
+            is_busy = NOT_STARTED.search(text) is not None
             if reports.find(text) is not None or not gave_up(text):
                 raise
             if steps is not None and steps() > reached:
@@ -80,4 +66,4 @@ def recovering(
 
 def gave_up(text: str) -> bool:
     """Whether the text of an error of Spark says that it gave up because of what it had lost."""
-    return _GAVE_UP.search(text) is not None or _NOT_STARTED.search(text) is not None
+    return GAVE_UP.search(text) is not None or NOT_STARTED.search(text) is not None

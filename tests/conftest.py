@@ -11,6 +11,7 @@ import quick_start
 
 from sparkbeam import session as sessions
 from sparkbeam.options import SparkBeamOptions
+from sparkbeam.worker.steps import table
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,6 +20,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run all of Beam's tests on Spark, not a part of them",
     )
+    parser.addoption(
+        "--elementwise",
+        action="store_true",
+        help="run all steps as Beam's own operations, in tests that run them in this process",
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def table_of_steps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Empties the table of steps where that is asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.getoption("elementwise"):
+            patch.setattr(table, "IN_BLOCKS", ())
+        yield
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

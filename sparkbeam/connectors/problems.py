@@ -7,6 +7,7 @@ import pyspark
 
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.sparkio import Options
+from sparkbeam.upstream.spark import MISSING_SOURCE, OTHER_VERSION
 
 _PACKAGES: Mapping[str, str] = {
     "avro": "org.apache.spark:spark-avro_2.13:{spark}",
@@ -34,13 +35,6 @@ _DRIVERS: Mapping[str, str] = {
 }
 """The JDBC drivers by what their URLs begin with, after ``jdbc:``."""
 
-_MISSING = re.compile(
-    r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source|ClassNotFoundException"
-    r"|NoClassDefFoundError|No suitable driver|STREAMING_SOURCE_NOT_FOUND"
-)
-_OTHER_VERSION = re.compile(
-    r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"
-)
 _PY4J = "An error occurred while calling "
 _LONGEST = 600
 
@@ -78,12 +72,12 @@ def _sentence(text: str) -> str:
 
 
 def _remedy(text: str, format: str | None, options: Options) -> str:
-    if _OTHER_VERSION.search(text):
+    if OTHER_VERSION.search(text):
         return (
             f"What reads '{format}' is for another version of Spark than {pyspark.__version__}: "
             "give the session a package for this one (spark.jars.packages)."
         )
-    if _MISSING.search(text):
+    if MISSING_SOURCE.search(text):
         package = _package(format, options)
         if package is not None:
             return f"Give the session its package: --spark_conf=spark.jars.packages={package}"

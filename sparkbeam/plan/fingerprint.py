@@ -24,6 +24,7 @@ from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, without
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Layout, Source, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
 STATE_FORMAT = 2
@@ -334,7 +335,7 @@ def _function(spec: beam_runner_api_pb2.FunctionSpec) -> str:
 def _window_fn(spec: beam_runner_api_pb2.FunctionSpec) -> str:
     if spec.urn == python_urns.PICKLED_WINDOWFN:
         return identity(pickler.loads(_bytes(spec.payload)))
-    if spec.urn in WindowFn._known_urns:
+    if spec.urn in WINDOW_FNS:
         return identity(WindowFn.from_runner_api(spec, None))
     return shortened(f"{spec.urn} {spec.payload.hex()}".strip())
 

@@ -18,17 +18,8 @@ SOURCE_URN = "sparkbeam:source:v1"
 SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout`` and ``tag``."""
 
-FUNCTION_URN = "sparkbeam:function:v1"
-"""A ParDo of a plain function, which may run over a block of elements at once."""
-
 CREATE_URN = "sparkbeam:create:v1"
 """The values of a Create: each task of the stage puts out its share of them."""
-
-WINDOW_URN = "sparkbeam:window:v1"
-"""The assignment of windows, which takes blocks."""
-
-PRECOMBINE_URN = "sparkbeam:precombine:v1"
-"""The map side of a combine, which takes blocks."""
 
 
 class Layout(Enum):

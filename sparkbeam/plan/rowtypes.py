@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2, schema_pb2
-from apache_beam.typehints import row_type
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
+
+from sparkbeam.upstream.beam import is_generated
 
 
 def pickled_row_types(components: beam_runner_api_pb2.Components) -> bytes:
@@ -20,7 +21,7 @@ def pickled_row_types(components: beam_runner_api_pb2.Components) -> bytes:
         if coder.spec.urn == common_urns.coders.ROW.urn:
             for schema in _with_nested(schema_pb2.Schema.FromString(coder.spec.payload)):
                 kind = SCHEMA_REGISTRY.get_typing_by_id(schema.id)
-                if kind is not None and not row_type._user_type_is_generated(kind):
+                if kind is not None and not is_generated(kind):
                     found[schema.id] = kind
     return pickler.dumps(found) if found else b""
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import environments
 
 from sparkbeam.errors import UnsupportedTransform
 from sparkbeam.plan.optimize import RUNNER_URNS
+from sparkbeam.upstream.beam import TRANSFORMS
 
 _PYTHON_ENVIRONMENTS = frozenset(
     [python_urns.EMBEDDED_PYTHON, common_urns.environments.DEFAULT.urn]
@@ -115,7 +115,7 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
     known = (
         RUNNER_URNS
         | translations.PAR_DO_URNS
-        | frozenset(bundle_processor.BeamTransformFactory._known_urns)
+        | TRANSFORMS
         | {common_urns.deprecated_primitives.READ.urn}
         | translations.COMBINE_URNS
     )

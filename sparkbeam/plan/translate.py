@@ -30,7 +30,6 @@ from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.plan import optimize, support, teststream, validity
-from sparkbeam.plan.functions import mark_blocks
 from sparkbeam.plan.model import (
     CREATE_URN,
     SINK_URN,
@@ -278,7 +277,6 @@ class _Translation:
     ) -> Stage:
         source_id = f"source_{draft.id}"
         transforms = _named(draft.transforms)
-        mark_blocks(transforms)
         labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
         transforms[source_id] = beam_runner_api_pb2.PTransform(
             unique_name=labels[0],

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.upstream.beam import MODULE_OF_COUNTERS
 from sparkbeam.wire.exceptions import ExceptionData
 
 _BEGIN, _END = "[[sparkbeam-failure:", "]]"
@@ -25,7 +26,6 @@ _WHILE_RUNNING = re.compile(r" \[while running '([^\n]*?)'\]")
 _LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MOST_CHARACTERS = 10_000
-_MEASURING = "opcounters.py"
 _STEPS = frozenset(["operations.py", "functions.py", "dofns.py", "common.py"])
 
 
@@ -192,10 +192,10 @@ def _is_of_coder(error: BaseException) -> bool:
     if isinstance(error, RecursionError | MemoryError):
         return False
     files = [PurePath(f.filename).name for f in traceback.extract_tb(error.__traceback__)]
-    if _MEASURING not in files:
+    if MODULE_OF_COUNTERS not in files:
         return False
     # A step below that is one that the element got to.
-    below = files[len(files) - files[::-1].index(_MEASURING) :]
+    below = files[len(files) - files[::-1].index(MODULE_OF_COUNTERS) :]
     return not _STEPS.intersection(below)
 
 

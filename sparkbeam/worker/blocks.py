@@ -20,13 +20,13 @@ A function may put out an object and change it afterwards. Such a result ends it
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.worker import bundle_processor, operations
-from apache_beam.transforms.window import GlobalWindow, WindowFn
+from apache_beam.runners.worker import operations
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream.beam import counter_of
 from sparkbeam.worker.sizes import size_of
 
 GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
@@ -186,7 +186,7 @@ class Emitter:
 
     def __init__(self, consumers: list[operations.Operation], receiver: Any) -> None:
         self._receiver = receiver
-        self._counter = receiver.opcounter
+        self._counter = counter_of(receiver)
         takers = [getattr(consumer, "process_block", None) for consumer in consumers]
         self._takers: list[Callable[[Block], None]] = (
             [taker for taker in takers if taker] if all(takers) else []
@@ -209,33 +209,3 @@ class Emitter:
     def single(self, element: WindowedValue) -> None:
         """Hands on one element."""
         self._receiver.receive(element)
-
-
-def pardo_operation(
-    kind: Callable[..., operations.DoOperation],
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: beam_runner_api_pb2.PTransform,
-    consumers: Any,
-    data: bytes,
-    window_fn: WindowFn,
-    payload: beam_runner_api_pb2.ParDoPayload | None = None,
-) -> operations.DoOperation:
-    """Makes an operation that hands on blocks to all that read its one output.
-
-    Args:
-        kind: makes the operation itself, which gets ``readers`` and ``window_fn``.
-        factory: what Beam's creators of operations get.
-        transform_id: of the step.
-        transform: the step.
-        consumers: the operations that take the output, by its name.
-        data: the DoFn with its arguments, pickled.
-        window_fn: see the operation.
-        payload: of the step, if that is a ParDo.
-    """
-    operation = bundle_processor._create_pardo_operation(
-        factory, transform_id, transform, consumers, data, payload, operation_cls=kind
-    )
-    (operation.readers,) = consumers.values()
-    operation.window_fn = window_fn
-    return operation

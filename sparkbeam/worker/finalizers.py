@@ -12,8 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from apache_beam.transforms import core
-
 _MOST = 1000
 
 Callback = Callable[[], Any]
@@ -63,33 +61,3 @@ def call(callbacks: Iterable[Callback]) -> None:
         except Exception:
             # As in Beam's own runners: what is not confirmed is delivered again.
             _logger.warning("A callback of a bundle finalizer failed", exc_info=True)
-
-
-class _Taker(threading.local):
-    callbacks: list[Callback] | None = None
-
-
-_taker = _Taker()
-_finalize_bundle = core._BundleFinalizerParam.finalize_bundle
-
-
-def _taken_or_called(self: Any) -> None:
-    if _taker.callbacks is None:
-        _finalize_bundle(self)
-    else:
-        _taker.callbacks += self._callbacks
-
-
-# What holds them is out of reach, as Beam's operations are compiled.
-core._BundleFinalizerParam.finalize_bundle = _taken_or_called
-
-
-def taken(finalize: Callable[[], Any]) -> list[Callback]:
-    """The callbacks that ``finalize`` would call."""
-    callbacks: list[Callback] = []
-    _taker.callbacks = callbacks
-    try:
-        finalize()
-    finally:
-        _taker.callbacks = None
-    return callbacks

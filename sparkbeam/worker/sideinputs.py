@@ -9,10 +9,11 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker import bundle_processor
-from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import BoundedWindow
 
+from sparkbeam.upstream.beam import global_window_mapping
 from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.values import RunCoder
 
@@ -42,7 +43,7 @@ def remember_windows(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> Non
             payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
             for side_input in payload.side_inputs.values():
                 mapping = pickler.loads(side_input.window_mapping_fn.payload)
-                if mapping is not sideinputs._global_window_mapping_fn:
+                if mapping is not global_window_mapping:
                     remembered = pickler.dumps(RememberedMapping(mapping))
                     side_input.window_mapping_fn.payload = remembered
             transform.spec.payload = payload.SerializeToString()
@@ -71,20 +72,35 @@ class SideInputs(ABC):
 class SideInputMap(bundle_processor.StateBackedSideInputMap):
     """What a DoFn sees of a side input in its windows; the keys of a multimap are encodings."""
 
+    def __init__(
+        self,
+        handler: Any,
+        transform_id: str,
+        tag: str,
+        data: SideInputData,
+        coder: coders.WindowedValueCoder,
+        **options: Any,
+    ) -> None:
+        super().__init__(handler, transform_id, tag, data, coder, **options)
+        self._data = data
+        self._handler, self._place = handler, (transform_id, tag)
+        self._coder = coder
+        self._seen: dict[BoundedWindow, Any] = {}
+
     def __getitem__(self, window: BoundedWindow) -> Any:
-        data = self._side_input_data
-        if data.access_pattern != common_urns.side_inputs.MULTIMAP.urn:
+        if self._data.access_pattern != common_urns.side_inputs.MULTIMAP.urn:
             return super().__getitem__(window)
-        target = data.window_mapping_fn(window)
-        if target not in self._cache:
-            values = functools.partial(
-                self._state_handler.side_inputs.values,
-                self._transform_id,
-                self._tag,
-                self._target_window_coder.encode(target),
-            )
-            self._cache[target] = data.view_fn(_MultiMap(values, self._element_coder))
-        return self._cache[target]
+        target = self._data.window_mapping_fn(window)
+        if target not in self._seen:
+            place = (*self._place, self._coder.window_coder.encode(target))
+            values = functools.partial(self._handler.side_inputs.values, *place)
+            found = _MultiMap(values, self._coder.wrapped_value_coder)
+            self._seen[target] = self._data.view_fn(found)
+        return self._seen[target]
+
+    def reset(self) -> None:
+        super().reset()
+        self._seen.clear()
 
 
 class _MultiMap:

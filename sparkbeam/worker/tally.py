@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from apache_beam.runners.worker import operations
 
+from sparkbeam.upstream.beam import counter_of
 from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport, TaskWarning
 from sparkbeam.worker import output
@@ -133,7 +134,7 @@ class Bundle:
         self, source: operations.Operation, infos: Callable[[], Infos], *, resumed: bool = False
     ) -> None:
         self.infos = infos
-        self._elements = None if resumed else source.receivers[0].opcounter.element_counter
+        self._elements = None if resumed else counter_of(source.receivers[0]).element_counter
         self._all = [
             counter
             for counter in source.counter_factory.get_counters()

@@ -19,6 +19,7 @@ PARTS = {
     "test_io": 5,
     "test_pipelines": 5,
     "test_in_process": 16,
+    "test_elementwise": 16,
 }
 """Of a file's tests one in so many runs unless all are asked for, which takes minutes."""
 

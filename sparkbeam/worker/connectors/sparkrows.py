@@ -16,6 +16,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.wire.times import MIN_MICROS
@@ -109,7 +110,7 @@ class RowReader:
                 encode(element, stream, True)
             if stream.size() >= CELL_BYTES:
                 yield PLAIN_CELL + stream.get()
-                stream._clear()
+                clear(stream)
         if stream.size():
             yield PLAIN_CELL + stream.get()
 

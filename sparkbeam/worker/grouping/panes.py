@@ -14,10 +14,10 @@ from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream.beam import last_pane
 from sparkbeam.worker.stamps import combine_stamps
 
 _ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
@@ -94,27 +94,6 @@ def picks_up_the_rest(windowing: Windowing) -> bool:
     """
     reason = windowing.triggerfn.may_lose_data(windowing)
     return bool(reason == trigger.DataLossReason.NO_POTENTIAL_LOSS)
-
-
-def last_pane(
-    driver: trigger.GeneralTriggerDriver,
-    state: trigger.UnmergedState,
-    window: BoundedWindow,
-    watermark: Timestamp,
-) -> WindowedValue:
-    """What is kept of a window, as its last pane.
-
-    The trigger driver never makes one of its own accord.
-
-    Args:
-        driver: which makes panes.
-        state: all windows that it sees.
-        window: what to close.
-        watermark: at which it expires.
-    """
-    merged = trigger.MergeableStateAdapter(state)
-    pane: WindowedValue = driver._output(window, True, merged, watermark, True)
-    return pane
 
 
 class _State(trigger.InMemoryUnmergedState):

@@ -17,12 +17,13 @@ from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream.beam import last_pane
 from sparkbeam.wire.rounding import coded
 from sparkbeam.wire.rows import COUNT_CELL, Row
 from sparkbeam.worker.blocks import Block, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.grouping.panes import last_pane, picks_up_the_rest
+from sparkbeam.worker.grouping.panes import picks_up_the_rest
 from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
 from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, TriggerState
 from sparkbeam.worker.layouts.cells import KeyCells

@@ -16,6 +16,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.upstream.beam import CombiningTag, HoldTag, ListTag
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.state.records import Record
@@ -236,18 +237,18 @@ class TriggerState(trigger.UnmergedState):
 
     def add_state(self, window: int, tag: Any, value: Any) -> None:
         self._changed = True
-        if isinstance(tag, trigger._ListStateTag):
+        if isinstance(tag, ListTag):
             self._values.get(window, {}).pop(_PUT_OUT, None)
             self._add_value(window, value)
             return
         values = self._values.setdefault(window, {})
         name = tag.tag
         match tag:
-            case trigger._CombiningValueStateTag():
+            case CombiningTag():
                 if name not in values:
                     values[name] = tag.combine_fn.create_accumulator()
                 values[name] = tag.combine_fn.add_input(values[name], value)
-            case trigger._WatermarkHoldStateTag():
+            case HoldTag():
                 held = values.get(name)
                 if held is not None:
                     value = tag.timestamp_combiner_impl.combine(Timestamp(micros=held), value)
@@ -259,14 +260,14 @@ class TriggerState(trigger.UnmergedState):
     def get_state(self, window: int, tag: Any) -> Any:
         values = self._values.get(window, {})
         match tag:
-            case trigger._ListStateTag():
+            case ListTag():
                 # One item: what the driver joins for a pane are the bags of its windows.
                 return [list(self.record.bag(_cell(window)))]
-            case trigger._CombiningValueStateTag():
+            case CombiningTag():
                 if tag.tag not in values:
                     return tag.combine_fn.extract_output(tag.combine_fn.create_accumulator())
                 return tag.combine_fn.extract_output(values[tag.tag])
-            case trigger._WatermarkHoldStateTag():
+            case HoldTag():
                 held = values.get(tag.tag)
                 return None if held is None else Timestamp(micros=held)
             case _:
@@ -275,9 +276,9 @@ class TriggerState(trigger.UnmergedState):
     def clear_state(self, window: int, tag: Any) -> None:
         """Clears a tag of a window; None stands for all."""
         self._changed = True
-        if tag is None or isinstance(tag, trigger._ListStateTag):
+        if tag is None or isinstance(tag, ListTag):
             self.record.bag(_cell(window)).clear()
-        if tag is None or isinstance(tag, trigger._WatermarkHoldStateTag):
+        if tag is None or isinstance(tag, HoldTag):
             self.record.set_hold(_cell(window), None)
         if tag is None:
             self._values.pop(window, None)

@@ -11,11 +11,12 @@ from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import bundle_processor, sdk_worker
+from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.userstate import StateSpec, UserStateContext
 from apache_beam.transforms.window import BoundedWindow
 from sortedcontainers import SortedList
 
+from sparkbeam.upstream import beam
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.sideinputs import SideInputs
 
@@ -52,15 +53,17 @@ class StageState(sdk_worker.CachingStateHandler):
         )
 
     def user_state(
-        self, context: bundle_processor.FnApiUserStateContext, label: str
+        self, transform_id: str, key: coders.Coder, window: coders.Coder, label: str
     ) -> UserStateContext:
         """What gives a stateful DoFn its states and timers.
 
         Args:
-            context: what does so by requests to this object.
-            label: of the step.
+            transform_id: of the step.
+            key: the coder of the keys.
+            window: the coder of the windows.
+            label: of the step, for people.
         """
-        return context
+        raise NotImplementedError
 
     def done(self) -> None:
         """Nothing is pending."""
@@ -74,11 +77,9 @@ class BundleState(StageState):
         self._ordered: dict[bytes, SortedList] = {}
 
     def user_state(
-        self, context: bundle_processor.FnApiUserStateContext, label: str
+        self, transform_id: str, key: coders.Coder, window: coders.Coder, label: str
     ) -> UserStateContext:
-        return _StatesByKey(
-            self, context._transform_id, context._key_coder, context._window_coder, label
-        )
+        return _StatesByKey(self, transform_id, key, window, label)
 
     def forget_user_state(self) -> None:
         """Drops the state of all keys, at the end of a bundle."""
@@ -134,7 +135,7 @@ class BundleState(StageState):
         return [coder.decode_nested(encoded) for _, encoded in found]
 
 
-class _StatesByKey(bundle_processor.FnApiUserStateContext):
+class _StatesByKey(beam.UserStateContext):
     """Gives a stateful DoFn Beam's own states; one for each key, which is its encoding."""
 
     def __init__(
@@ -155,13 +156,13 @@ class _StatesByKey(bundle_processor.FnApiUserStateContext):
         if key is not self._key:
             self._key, self._encoded = key, self._encode_key(key)
         at = (spec.name, self._encoded, window)
-        state = self._all_states.get(at)
+        state = self.states.get(at)
         if state is None:
-            state = self._all_states[at] = self._create_state(spec, key, window)
+            state = self.states[at] = self.create_state(spec, key, window)
         return state
 
     def commit(self) -> None:
-        commit_each(self._label, ((at[0], state) for at, state in self._all_states.items()))
+        commit_each(self._label, ((at[0], state) for at, state in self.states.items()))
 
     def reset(self) -> None:
         super().reset()

@@ -9,7 +9,6 @@ from typing import Any
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
@@ -47,12 +46,14 @@ class LayerState(StageState):
         self.decode_window: Callable[[bytes], BoundedWindow]
         self._last: tuple[bytes, int] | None = None
 
-    def user_state(self, context: bundle_processor.FnApiUserStateContext, label: str) -> UserState:
+    def user_state(
+        self, transform_id: str, key: coders.Coder, window: coders.Coder, label: str
+    ) -> UserState:
         return UserState(
             self,
-            context._transform_id,
-            context._key_coder,
-            context._window_coder,
+            transform_id,
+            key,
+            window,
             self._record,
             self.remember,
             label,

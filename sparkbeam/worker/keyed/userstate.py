@@ -16,6 +16,7 @@ from apache_beam.transforms.core import CombineFn
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.identity import steady
+from sparkbeam.upstream.beam import UserStateContext
 from sparkbeam.worker.keyed.memory import DONE, Done, commit_each
 from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.tables import immutable_size
@@ -29,7 +30,7 @@ Remember = Callable[[Record, bytes], None]
 """Sees to it that what a record holds for an encoded window is forgotten in time."""
 
 
-class UserState(bundle_processor.FnApiUserStateContext):
+class UserState(UserStateContext):
     """Gives a stateful DoFn its states; timers as Beam does.
 
     Args:
@@ -52,6 +53,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         label: str,
     ) -> None:
         super().__init__(handler, transform_id, key_coder, window_coder)
+        self._step = transform_id
         self._encode_key = key_coder.get_impl().encode_nested
         self._encode_window = window_coder.get_impl().encode
         self._record = record
@@ -83,10 +85,10 @@ class UserState(bundle_processor.FnApiUserStateContext):
 
     def _new(self, spec: userstate.StateSpec, key: Any, window: "_Window") -> Any:
         if isinstance(spec, userstate.OrderedListStateSpec):
-            return self._create_state(spec, key, window.window)
+            return self.create_state(spec, key, window.window)
         name = window.cells.get(spec.name)
         if name is None:
-            name = user_cell(self._transform_id, spec.name, window.encoded)
+            name = user_cell(self._step, spec.name, window.encoded)
             window.cells[spec.name] = name
         cell = Cell(self._record(self._encoded), name, window.encoded, self._remember)
         match spec:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, Row, RowWriter
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.layouts.cells import BlockCoder
@@ -45,7 +46,7 @@ class ChunkSink(Sink):
     def flush(self) -> None:
         if self._stream.size():
             self._append(PLAIN_CELL + self._stream.get())
-            self._stream._clear()
+            clear(self._stream)
 
     def _append(self, cell: bytes) -> None:
         self._rows.append(self._tag, None, self._seed + self._cells, cell)

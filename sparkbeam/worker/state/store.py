@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 from pyspark.errors import PySparkRuntimeError
 
+from sparkbeam.upstream.spark import state_client
+
 
 class ByteMap(Protocol):
     """Values by keys. Any bytes may be a key; an empty value is not a missing one."""
@@ -102,16 +104,10 @@ class PipelinedSparkMap:
     def __init__(self, map_state: Any) -> None:
         import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
 
-        client = map_state._mapStateClient._stateful_processor_api_client
-        self._name = map_state._stateName
-        self._file = client.sockfile
-        self._dumps = client.pickleSer.dumps
-        self._loads = client.pickleSer.loads
+        self._name, self._file, serializer = state_client(map_state)
+        self._dumps, self._loads = serializer.dumps, serializer.loads
         self._request = messages.StateRequest
         self._response = messages.StateResponse
-        fields = messages.MapStateCall.DESCRIPTOR.fields_by_name
-        if not {"stateName", "getValue", "updateValue", "removeKey"}.issubset(fields.keys()):
-            raise AttributeError("MapStateCall has other fields")
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         def fill(call: Any, key: bytes) -> None:

@@ -11,15 +11,16 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import coders
 from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
-from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import PRECOMBINE_URN, Layout
+from sparkbeam.plan.model import Layout
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end, coded_span
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit, Emitter
@@ -28,7 +29,8 @@ from sparkbeam.worker.layouts.sessions import in_session
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.stamps import combine_stamps
-from sparkbeam.worker.steps.edges import SinkOperation, windowing_of
+from sparkbeam.worker.steps.edges import SinkOperation
+from sparkbeam.worker.steps.step import Step, Way
 
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
@@ -278,35 +280,34 @@ class PrecombineOperation(operations.PGBKCVOperation):
         super().finish()
 
 
-@bundle_processor.BeamTransformFactory.register_urn(
-    PRECOMBINE_URN, beam_runner_api_pb2.CombinePayload
-)
-def _create_precombine(
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: beam_runner_api_pb2.PTransform,
-    payload: beam_runner_api_pb2.CombinePayload,
-    consumers: Any,
-) -> PrecombineOperation:
-    combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
-    coder = factory.get_only_output_coder(transform)
-    operation = factory.augment_oldstyle_op(
+def _combine_fn(step: Step) -> beam.CombineFn | None:
+    if step.urn != common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn:
+        return None
+    payload = step.payload(beam_runner_api_pb2.CombinePayload)
+    return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
+
+
+def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
+    coder = step.factory.get_only_output_coder(step.transform)
+    operation = step.factory.augment_oldstyle_op(
         PrecombineOperation(
-            common.NameContext(transform.unique_name, transform_id),
+            common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
                 pickler.dumps((combine_fn, [], {})),
                 None,
                 [coder],
             ),
-            factory.counter_factory,
-            factory.state_sampler,
-            factory.get_input_windowing(transform),
+            step.factory.counter_factory,
+            step.factory.state_sampler,
+            step.factory.get_input_windowing(step.transform),
         ),
-        transform.unique_name,
-        consumers,
+        step.label,
+        step.consumers,
     )
-    (operation.readers,) = consumers.values()
+    (operation.readers,) = step.consumers.values()
     operation.key_coder = coder.wrapped_value_coder.key_coder()
-    (source,) = transform.inputs.values()
-    operation.windowing = windowing_of(factory, source)
+    operation.windowing = step.windowing(step.input)
     return operation
+
+
+PRECOMBINE = Way("a combine of blocks", _combine_fn, _make)

@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.internal import pickler
-from apache_beam.portability import common_urns, python_urns
-from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.portability import python_urns
+from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block, pardo_operation
-from sparkbeam.worker.keyed.memory import StageState
-from sparkbeam.worker.steps.edges import windowing_of
+from sparkbeam.upstream.beam import handles_batches
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
+from sparkbeam.worker.steps.step import Step, Way
 
 _NOTHING = object()
 
@@ -174,7 +173,7 @@ def _checked(fn: beam.DoFn) -> Callable[..., Any]:
 
 def _signature(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
     """What a DoFn asks for; None for one that asks for more, or in a way of its own."""
-    if hasattr(fn, "_inspect_process") or fn._process_batch_defined or fn._process_yields_batches:
+    if hasattr(fn, "_inspect_process") or handles_batches(fn):
         return None
     try:
         element, *parameters = inspect.signature(fn.process).parameters.values()
@@ -248,62 +247,47 @@ _SHARED: dict[int, Any] = {}
 _NUMBERS = itertools.count()
 
 
-@bundle_processor.BeamTransformFactory.register_urn(
-    common_urns.primitives.PAR_DO.urn, beam_runner_api_pb2.ParDoPayload
-)
-def _par_do(
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: beam_runner_api_pb2.PTransform,
-    payload: beam_runner_api_pb2.ParDoPayload,
-    consumers: Any,
-) -> operations.DoOperation:
-    """Makes the operation of a ParDo; those of other runners in this process are Beam's own."""
-    state = factory.state_handler
-    if not isinstance(state, StageState) or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return bundle_processor.create_par_do(factory, transform_id, transform, payload, consumers)
-    data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
-    fn, args, kwargs, *rest = pickler.loads(data)
-    stateful = bool(payload.state_specs or payload.timer_family_specs)
-    signature = None
-    if _is_simple(payload) and len(consumers) == 1 and not (args or kwargs):
-        signature = _signature(fn, stateful=stateful)
-    kind = operations.DoOperation
-    if signature is not None:
-        kind = StatefulOperation if stateful else DoFnOperation
+def _asked_for(step: Step) -> Signature | None:
+    """What the DoFn of a step asks for, if that can be looked up once for many elements."""
+    if not step.is_simple or step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    _, fn, args, kwargs, *_ = step.dofn
+    return None if args or kwargs else _signature(fn, stateful=step.is_stateful)
 
-    def state_for(context: Any) -> UserStateContext:
-        return state.user_state(context, transform.unique_name)
 
-    def operation(*parts: Any) -> operations.DoOperation:
-        *others, context = parts
-        return kind(*others, state_for(context) if stateful else context)
-
-    if signature is None:
-        return bundle_processor._create_pardo_operation(
-            factory, transform_id, transform, consumers, data, payload, operation_cls=operation
-        )
+def _make(step: Step, signature: Signature) -> operations.DoOperation:
     # The operation loads the DoFn itself, and has to set up the instance that runs here.
-    shared = _Shared(fn)
-    (main,) = [p for tag, p in transform.inputs.items() if tag not in payload.timer_family_specs]
-    windowing = rest[-1] or windowing_of(factory, main)
-    data = pickler.dumps((shared, args, kwargs, *rest[:-1], windowing))
-    made = pardo_operation(
-        operation,
-        factory,
-        transform_id,
-        transform,
-        consumers,
-        data,
-        windowing.windowfn,
-        payload,
-    )
-    made.prepare(fn, shared.number, signature)
+    shared = _Shared(step.dofn.fn)
+    windowing = step.dofn.windowing or step.windowing(step.input)
+    data = pickler.dumps((shared, (), {}, step.dofn.side_inputs, windowing))
+    kind = _with_states(step, StatefulOperation) if step.is_stateful else DoFnOperation
+    made = step.block_operation(kind, data, windowing.windowfn)
+    made.prepare(step.dofn.fn, shared.number, signature)
     return made
 
 
-def _is_simple(payload: beam_runner_api_pb2.ParDoPayload) -> bool:
-    """Whether a ParDo needs nothing of the runner but state and timers."""
-    return not (
-        payload.side_inputs or payload.restriction_coder_id or payload.requests_finalization
-    )
+def _with_states(
+    step: Step, kind: type[operations.DoOperation]
+) -> Callable[..., operations.DoOperation]:
+    """Makes an operation whose DoFn gets its states and timers from the stage's state."""
+
+    def operation(*parts: Any) -> operations.DoOperation:
+        *others, _ = parts
+        coder = step.factory.get_windowed_coder(step.input)
+        state = step.factory.state_handler
+        states = state.user_state(step.id, coder.key_coder(), coder.window_coder, step.label)
+        return kind(*others, states)
+
+    return operation
+
+
+def _is_stateful(step: Step) -> bool | None:
+    return step.is_stateful or None
+
+
+def _make_stateful(step: Step, _: bool) -> operations.DoOperation:
+    return step.do_operation(_with_states(step, operations.DoOperation), step.dofn.pickled)
+
+
+DOFN = Way("a DoFn over blocks", _asked_for, _make)
+STATEFUL = Way("Beam's operation, with states of the stage", _is_stateful, _make_stateful)

@@ -1,11 +1,11 @@
 """The data operations of a bundle: Beam's bundle processor on one side, rows on the other.
 
-They take the place of the gRPC data operations. Registering them is all that
-this module needs of Beam's operation factory.
+They take the place of the gRPC data operations.
 """
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from apache_beam.coders import coders
@@ -20,6 +20,7 @@ from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block, Emitter
 from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.steps.step import Step, Way
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
@@ -146,62 +147,49 @@ class SinkOperation(operations.Operation):
         return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
 
 
-@bundle_processor.BeamTransformFactory.register_urn(SOURCE_URN, bytes)
-def _create_source(
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: Any,
-    payload: bytes,
-    consumers: Any,
-) -> SourceOperation:
-    spec = json.loads(payload)
-    (output,) = transform.outputs.values()
+def _described(urn: str, step: Step) -> Any | None:
+    """What the plan says of an end of the stage."""
+    return json.loads(step.transform.spec.payload) if step.urn == urn else None
+
+
+def _make_source(step: Step, spec: Any) -> SourceOperation:
+    factory = step.factory
+    (output,) = step.transform.outputs.values()
     grouped = spec["grouped"]
     return SourceOperation(
         # Not the label: counters of equal names are one, and the first step has that name.
-        common.NameContext(transform_id, transform_id),
-        transform_id,
-        consumers,
+        common.NameContext(step.id, step.id),
+        step.id,
+        step.consumers,
         factory.counter_factory,
         factory.state_sampler,
         factory.get_windowed_coder(output),
-        transform_id=transform_id,
+        transform_id=step.id,
         data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(None),
         layout=Layout(spec["layout"]),
-        label=transform.unique_name,
+        label=step.label,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
-        grouped_windowing=windowing_of(factory, grouped) if grouped else None,
-        windowing=windowing_of(factory, output),
+        grouped_windowing=step.windowing(grouped) if grouped else None,
+        windowing=step.windowing(output),
     )
 
 
-@bundle_processor.BeamTransformFactory.register_urn(SINK_URN, bytes)
-def _create_sink(
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: Any,
-    payload: bytes,
-    consumers: Any,
-) -> SinkOperation:
-    spec = json.loads(payload)
-    (pcollection,) = transform.inputs.values()
+def _make_sink(step: Step, spec: Any) -> SinkOperation:
     producer = next(
         t.unique_name
-        for t in factory.descriptor.transforms.values()
-        if pcollection in t.outputs.values()
+        for t in step.factory.descriptor.transforms.values()
+        if step.input in t.outputs.values()
     )
     return SinkOperation(
-        common.NameContext(transform.unique_name, transform_id),
-        factory,
+        common.NameContext(step.label, step.id),
+        step.factory,
         layout=Layout(spec["layout"]),
         tag=spec["tag"],
         producer=producer,
-        coder=factory.get_windowed_coder(pcollection),
-        windowing=windowing_of(factory, pcollection),
+        coder=step.factory.get_windowed_coder(step.input),
+        windowing=step.windowing(step.input),
     )
 
 
-def windowing_of(factory: bundle_processor.BeamTransformFactory, pcollection: str) -> Windowing:
-    """The windowing of a PCollection of the stage."""
-    strategy = factory.descriptor.pcollections[pcollection].windowing_strategy_id
-    return factory.context.windowing_strategies.get_by_id(strategy)
+SOURCE = Way("the source of a stage", partial(_described, SOURCE_URN), _make_source)
+SINK = Way("a sink of a stage", partial(_described, SINK_URN), _make_sink)

@@ -5,11 +5,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from apache_beam.internal import pickler
-from apache_beam.portability.api import beam_runner_api_pb2
+import apache_beam as beam
+from apache_beam.portability import python_urns
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.runners.worker import bundle_processor, operations
-from apache_beam.transforms import core
+from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import (
     GlobalWindows,
     TimestampedValue,
@@ -17,7 +16,9 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import CREATE_URN, FUNCTION_URN
+from sparkbeam.plan.functions import plain_function
+from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.upstream.beam import KeyWithNone, function_of_map
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import (
     BLOCK_BYTES,
@@ -28,11 +29,11 @@ from sparkbeam.worker.blocks import (
     BlockLimit,
     Emitter,
     is_heavy,
-    pardo_operation,
 )
 from sparkbeam.worker.layouts.tables import IMMUTABLE
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
+from sparkbeam.worker.steps.step import Step, Way
 
 _COLLECTIONS = frozenset([list, tuple, set, frozenset])
 _UNCHANGING = frozenset([range, str, bytes])
@@ -333,47 +334,38 @@ class CreateOperation(FunctionOperation):
                     self.emit(Block(impulse, some))
 
 
-def _map_wrapper(function: Callable[[Any], Any]) -> Any:
-    return core.Map(function).dofn.process
-
-
-_MAP_CODE = _map_wrapper(lambda element: element).__code__
-
-
-def _mapped(function: Any) -> Callable[[Any], Any] | None:
-    """The function inside of what ``beam.Map`` makes of it; None for anything else."""
-    if getattr(function, "__code__", None) != _MAP_CODE:
-        return None
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
-    inner: Callable[[Any], Any] = cells["fn"].cell_contents
-    return inner
-
-
 def _with_none(element: Any) -> tuple[None, Any]:
     """The one result of Beam's ``_KeyWithNone``."""
     return None, element
 
 
-def _operation(
-    kind: type[FunctionOperation],
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: beam_runner_api_pb2.PTransform,
-    payload: beam_runner_api_pb2.ParDoPayload,
-    consumers: Any,
-) -> operations.DoOperation:
-    data = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
-    window_fn = factory.get_input_windowing(transform).windowfn
-    operation = pardo_operation(
-        kind, factory, transform_id, transform, consumers, data, window_fn, payload
-    )
-    fn = pickler.loads(data)[0]
+def _plain_function(step: Step) -> beam.DoFn | None:
+    """The function of the element alone that a ParDo consists of.
+
+    Such is also the DoFn with which each global combine begins.
+    """
+    if not step.is_simple or step.is_stateful:
+        return None
+    if step.par_do.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
+        return step.dofn.fn
+    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    return plain_function(*step.dofn[1:4])
+
+
+def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operations.DoOperation:
+    window_fn = step.windowing(step.input).windowfn
+    operation = step.block_operation(kind, step.dofn.pickled, window_fn)
     operation.function = fn.process
-    operation.one_to_one = _with_none if isinstance(fn, core._KeyWithNone) else _mapped(fn.process)
+    operation.one_to_one = (
+        _with_none if isinstance(fn, KeyWithNone) else function_of_map(fn.process)
+    )
     return operation
 
 
-for _urn, _kind in ((FUNCTION_URN, FunctionOperation), (CREATE_URN, CreateOperation)):
-    bundle_processor.BeamTransformFactory.register_urn(_urn, beam_runner_api_pb2.ParDoPayload)(
-        partial(_operation, _kind)
-    )
+def _created(step: Step) -> beam.DoFn | None:
+    return step.dofn.fn if step.urn == CREATE_URN else None
+
+
+FUNCTION = Way("a function over blocks", _plain_function, partial(_make, FunctionOperation))
+CREATE = Way("a share of the values", _created, partial(_make, CreateOperation))

@@ -5,7 +5,6 @@ keeps it for the next task of the same stage. Spark gives no sign when a worker
 has had its last task; processors that have idled for a while are torn down.
 """
 
-import contextlib
 import functools
 import itertools
 import threading
@@ -19,12 +18,13 @@ from apache_beam.runners.worker import bundle_processor, operations, sdk_worker,
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.worker.blocks import Block, joined
-from sparkbeam.worker.finalizers import Callback, taken
+from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
-from sparkbeam.worker.steps import combines, dofns, windows  # noqa: F401 - they register operations.
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
+from sparkbeam.worker.steps.table import StepFactory
 from sparkbeam.worker.timers import KeyTimers, Timers
 
 IDLE_SECONDS = 20.0
@@ -32,6 +32,9 @@ IDLE_SECONDS = 20.0
 
 _MAX_KEPT = 32
 _SAMPLE_MS = 10
+
+_sampler = functools.partial(statesampler.StateSampler, sampling_period_ms=_SAMPLE_MS)
+"""A bundle ends when the thread of its sampler wakes up, with Beam's own after 200 ms at worst."""
 
 Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 
@@ -65,23 +68,6 @@ class _ChannelFactory:
         return self._channel
 
 
-@contextlib.contextmanager
-def _own_parts() -> Iterator[None]:
-    """Lets a bundle processor that is made meanwhile have parts of ours in place of Beam's.
-
-    Its side inputs know keys by their encodings. Its state samplers look more often: a bundle
-    ends when the thread of its sampler wakes up, after 200 ms at worst.
-    """
-    sampler, side_input = statesampler.StateSampler, bundle_processor.StateBackedSideInputMap
-    statesampler.StateSampler = functools.partial(sampler, sampling_period_ms=_SAMPLE_MS)
-    bundle_processor.StateBackedSideInputMap = SideInputMap
-    try:
-        yield
-    finally:
-        statesampler.StateSampler = sampler
-        bundle_processor.StateBackedSideInputMap = side_input
-
-
 class StageProcessor:
     """Runs bundles of one stage.
 
@@ -110,7 +96,7 @@ class StageProcessor:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
         self.state = state
-        with _own_parts():
+        with parts_of_bundles(StepFactory, SideInputMap, _sampler):
             self._processor = bundle_processor.BundleProcessor(
                 frozenset(), parsed, self.state, _ChannelFactory(self._channel)
             )
@@ -186,7 +172,7 @@ class StageProcessor:
         """The callbacks of the bundle's finalizers, which somebody else is to call."""
         if not self._processor.requires_finalization():
             return []
-        return taken(self._processor.finalize_bundle)
+        return taken_callbacks(self._processor.finalize_bundle)
 
     def monitoring_infos(self) -> list[Any]:
         """The metrics of the last bundle."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -17,8 +18,8 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import WINDOW_URN
-from sparkbeam.worker.blocks import Block, Emitter, pardo_operation
+from sparkbeam.worker.blocks import Block, Emitter
+from sparkbeam.worker.steps.step import Step, Way
 
 _ALL_TIME = 1 << 70
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
@@ -95,19 +96,17 @@ def _slots(window_fn: WindowFn) -> tuple[int, int] | None:
     return None
 
 
-@bundle_processor.BeamTransformFactory.register_urn(
-    WINDOW_URN, beam_runner_api_pb2.WindowingStrategy
-)
-def _create_window(
-    factory: bundle_processor.BeamTransformFactory,
-    transform_id: str,
-    transform: beam_runner_api_pb2.PTransform,
-    payload: beam_runner_api_pb2.WindowingStrategy,
-    consumers: Any,
-) -> operations.DoOperation:
-    window_fn = core.Windowing.from_runner_api(payload, factory.context).windowfn
+def _window_fn(step: Step) -> WindowFn | None:
+    if step.urn != common_urns.primitives.ASSIGN_WINDOWS.urn:
+        return None
+    payload = step.payload(beam_runner_api_pb2.WindowingStrategy)
+    return core.Windowing.from_runner_api(payload, step.factory.context).windowfn
+
+
+def _make(step: Step, window_fn: WindowFn) -> operations.DoOperation:
     fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
     data = pickler.dumps((fn, (), {}, [], None))
-    return pardo_operation(
-        WindowOperation, factory, transform_id, transform, consumers, data, window_fn
-    )
+    return step.block_operation(WindowOperation, data, window_fn)
+
+
+WINDOWS = Way("windows of blocks", _window_fn, _make)

@@ -7,13 +7,6 @@ state has would not belong together if another run of it drew other numbers.
 import random
 import sys
 import zlib
-from typing import Any
-
-from apache_beam.runners.worker import opcounters
-
-# Beam draws when it measures elements, how often depends on what went before in the process.
-_opcounters: Any = opcounters
-_opcounters.random = random.Random()
 
 _BATCH = "streaming.sql.batchId"
 

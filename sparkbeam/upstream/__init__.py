@@ -1,0 +1,1 @@
+"""What sparkbeam assumes of the inside of Beam and of Spark, one module for each."""

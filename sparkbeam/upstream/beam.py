@@ -1,0 +1,222 @@
+"""What sparkbeam assumes of Beam's inside.
+
+Each of Beam's private names that the runner needs is here and nowhere else, under a name of its
+own. A release of Beam may change any of them, and then a test of this module fails that names it.
+Nothing falls back: a Beam that lacks one of them cannot be imported with this version.
+"""
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
+from apache_beam.transforms import core, sideinputs, trigger
+from apache_beam.transforms.userstate import StateSpec
+from apache_beam.transforms.window import BoundedWindow, WindowFn
+from apache_beam.typehints import row_type
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+# Of user code: which function it is that Beam has wrapped.
+
+
+def function_of_map(process: Any) -> Callable[[Any], Any] | None:
+    """The function inside of what ``beam.Map`` makes of it; None for anything else."""
+    if getattr(process, "__code__", None) is not _CODE_OF_MAP:
+        return None
+    cells = dict(zip(process.__code__.co_freevars, process.__closure__, strict=True))
+    function: Callable[[Any], Any] = cells["fn"].cell_contents
+    return function
+
+
+_CODE_OF_MAP = core.Map(lambda element: element).dofn.process.__code__
+
+
+def is_of_create(fn: Any) -> bool:
+    """Whether a DoFn is the one with which ``beam.Create`` puts its values out."""
+    function = getattr(fn, "_fn", None)
+    home = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    return home == _HOME_OF_CREATE
+
+
+_HOME_OF_CREATE = (core.Create.__module__, f"{core.Create.expand.__qualname__}.<locals>.<lambda>")
+
+KeyWithNone: type[core.DoFn] = core._KeyWithNone
+"""The DoFn with which each global combine begins: it makes pairs with None as key."""
+
+
+def handles_batches(fn: core.DoFn) -> bool:
+    """Whether a DoFn takes or makes batches of elements."""
+    return bool(fn._process_batch_defined or fn._process_yields_batches)
+
+
+def is_generated(kind: type) -> bool:
+    """Whether a class of rows was made by Beam from a schema."""
+    return bool(row_type._user_type_is_generated(kind))
+
+
+# Of a pipeline.
+
+TRANSFORMS = frozenset(bundle_processor.BeamTransformFactory._known_urns)
+"""The URNs of the transforms that Beam's workers run."""
+
+WINDOW_FNS = WindowFn._known_urns
+"""The URNs of the WindowFns that Beam does not pickle."""
+
+global_window_mapping = sideinputs._global_window_mapping_fn
+"""Maps each window to that of a side input in the global window."""
+
+# Of a bundle.
+
+_making = threading.RLock()
+
+
+@contextlib.contextmanager
+def parts_of_bundles(
+    factory: type[bundle_processor.BeamTransformFactory],
+    side_input_map: type[bundle_processor.StateBackedSideInputMap],
+    sampler: Callable[..., statesampler.StateSampler],
+) -> Iterator[None]:
+    """Lets a bundle processor that is made meanwhile have other parts than Beam's.
+
+    One thread at a time may do so; a DoFn's ``setup`` may make another bundle processor.
+
+    Args:
+        factory: makes the operations.
+        side_input_map: what a DoFn sees of a side input.
+        sampler: makes what knows the step that the bundle is at.
+    """
+    parts = (
+        (bundle_processor, "BeamTransformFactory", factory),
+        (bundle_processor, "StateBackedSideInputMap", side_input_map),
+        (statesampler, "StateSampler", sampler),
+    )
+    with _making:
+        theirs = [getattr(module, name) for module, name, _ in parts]
+        try:
+            for module, name, part in parts:
+                setattr(module, name, part)
+            yield
+        finally:
+            for (module, name, _), part in zip(parts, theirs, strict=True):
+                setattr(module, name, part)
+
+
+def par_do_operation(
+    kind: Callable[..., operations.DoOperation],
+    factory: bundle_processor.BeamTransformFactory,
+    transform_id: str,
+    consumers: dict[str, list[operations.Operation]],
+    data: bytes,
+    payload: beam_runner_api_pb2.ParDoPayload | None,
+) -> operations.DoOperation:
+    """Has Beam make the operation of a ParDo.
+
+    Args:
+        kind: makes the operation itself.
+        factory: what Beam's creators of operations get.
+        transform_id: of the transform.
+        consumers: the operations that take the outputs, by the names of these.
+        data: the DoFn with its arguments, pickled.
+        payload: of the transform; None if that is no ParDo.
+    """
+    transform = factory.descriptor.transforms[transform_id]
+    return bundle_processor._create_pardo_operation(
+        factory, transform_id, transform, consumers, data, payload, kind
+    )
+
+
+def counter_of(receiver: Any) -> opcounters.OperationCounters:
+    """What counts and measures the elements that go through a receiver of an operation."""
+    return receiver.opcounter
+
+
+MODULE_OF_COUNTERS = "opcounters.py"
+"""The file of the code that measures elements; it encodes some to see how large they are."""
+
+_samples = random.Random()
+_counters: Any = opcounters
+_counters.random = _samples
+"""How often Beam draws depends on what went before in the process, so it draws apart."""
+
+
+def clear(stream: coder_impl.create_OutputStream) -> None:
+    """Empties a stream that was written to."""
+    stream._clear()
+
+
+def taken_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
+    """The callbacks of bundle finalizers that ``finalize`` would call."""
+    callbacks: list[Callable[[], Any]] = []
+    _taker.callbacks = callbacks
+    try:
+        finalize()
+    finally:
+        _taker.callbacks = None
+    return callbacks
+
+
+class _Taker(threading.local):
+    callbacks: list[Callable[[], Any]] | None = None
+
+
+_taker = _Taker()
+_finalize_bundle = core._BundleFinalizerParam.finalize_bundle
+
+
+def _taken_or_called(self: Any) -> None:
+    if _taker.callbacks is None:
+        _finalize_bundle(self)
+    else:
+        _taker.callbacks += self._callbacks
+
+
+# What holds them is out of reach, as Beam's operations are compiled.
+core._BundleFinalizerParam.finalize_bundle = _taken_or_called
+
+# Of state.
+
+
+class UserStateContext(bundle_processor.FnApiUserStateContext):
+    """What gives a stateful DoFn its states, for subclasses."""
+
+    @property
+    def states(self) -> dict[Any, Any]:
+        """The states of the bundle so far, by what a subclass tells them apart by."""
+        states: dict[Any, Any] = self._all_states
+        return states
+
+    def create_state(self, spec: StateSpec, key: Any, window: BoundedWindow) -> Any:
+        """Beam's own state over the handler that the context was made with."""
+        return self._create_state(spec, key, window)
+
+
+# Of triggers.
+
+ListTag = trigger._ListStateTag
+CombiningTag = trigger._CombiningValueStateTag
+HoldTag = trigger._WatermarkHoldStateTag
+"""What a trigger driver keeps in its state: elements, a value that combines, a hold."""
+
+
+def last_pane(
+    driver: trigger.GeneralTriggerDriver,
+    state: trigger.UnmergedState,
+    window: BoundedWindow,
+    watermark: Timestamp,
+) -> WindowedValue:
+    """What is kept of a window, as its last pane; a driver makes none of its own accord.
+
+    Args:
+        driver: which makes panes.
+        state: all windows that it sees.
+        window: what to close.
+        watermark: at which it expires.
+    """
+    merged = trigger.MergeableStateAdapter(state)
+    pane: WindowedValue = driver._output(window, True, merged, watermark, True)
+    return pane

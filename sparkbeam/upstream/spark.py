@@ -1,0 +1,157 @@
+"""What sparkbeam assumes of the inside of PySpark, and of the texts of Spark's errors.
+
+Each private name is here and nowhere else. A release of Spark may change any of them, or a text,
+and then a test of this module fails that names it. Where a function says so, its caller goes on
+without what it gives.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, NamedTuple
+
+# The JVM of a driver.
+
+
+def has_jvm() -> bool:
+    """Whether this process has a JVM of Spark's."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def start_jvm(conf: Mapping[str, str], popen_kwargs: Mapping[str, Any]) -> Any:
+    """Starts the JVM that the next session of this process runs in; gives its process.
+
+    Args:
+        conf: the settings of the session.
+        popen_kwargs: further arguments for ``subprocess.Popen``.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    settings = SparkConf(loadDefaults=False).setAll([*conf.items()])
+    gateway = launch_gateway(settings, popen_kwargs=dict(popen_kwargs))
+    SparkContext._ensure_initialized(gateway=gateway, conf=settings)
+    return gateway.proc
+
+
+def jvm(session: Any) -> Any:
+    """The JVM of a classic session, as py4j gives it."""
+    return session._jvm
+
+
+NOISE = re.compile(
+    rb"WARNING: Using incubator modules: |"
+    rb"(Starting )?Streaming TransformWithStateInPandas Python worker"
+)
+"""The beginnings of lines that a JVM writes at each start, and that tell nothing."""
+
+# A worker.
+
+
+class StateClient(NamedTuple):
+    """The connection on which a worker asks Spark for what is in a map state.
+
+    Attributes:
+        name: of the state.
+        file: what requests are written to and answers are read from.
+        serializer: of rows.
+    """
+
+    name: str
+    file: Any
+    serializer: Any
+
+
+def state_client(map_state: Any) -> StateClient:
+    """The connection of a map state.
+
+    Raises:
+        AttributeError: it is not as sparkbeam knows it; the public methods do the same, slower.
+    """
+    import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
+
+    fields = messages.MapStateCall.DESCRIPTOR.fields_by_name
+    if not {"stateName", "getValue", "updateValue", "removeKey"}.issubset(fields.keys()):
+        raise AttributeError("MapStateCall has other fields")
+    client = map_state._mapStateClient._stateful_processor_api_client
+    return StateClient(map_state._stateName, client.sockfile, client.pickleSer)
+
+
+def output_of_task() -> Any:
+    """The stream into which PySpark's worker writes the output of the task of this thread.
+
+    None where there is none; then a task does not notice that it is no longer wanted.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("pyspark.") and (
+            stream := frame.f_locals.get("outfile")
+        ):
+            return stream
+        frame = frame.f_back
+    return None
+
+
+# The texts of errors.
+
+GAVE_UP = re.compile(
+    r"indeterminate output was failed and retried"
+    r"|cannot rollback (a running|completed) result stage"
+    r"|for the maximum allowable number of times"
+    r"|failed the maximum allowable number of times"
+    r"|exceeded the maximum allowable total stage attempts"
+    r"|most recent failure: [^\n]*(ExecutorLostFailure|java\.nio\.channels\.ClosedChannelException)"
+)
+"""Spark has lost what it cannot, or may not, compute again within the job."""
+
+NOT_STARTED = re.compile(
+    r"Python worker failed to connect back|Timed out while waiting for the Python worker to connect"
+)
+"""The machine has no time, or no memory, for another process at the moment."""
+
+DIED = re.compile(
+    r"Python worker exited unexpectedly|ExecutorLostFailure|exited with code \d+|exit code:? \d+",
+    re.IGNORECASE,
+)
+"""A worker, or its executor, has ended in the middle of a task."""
+
+OF_MEMORY = re.compile(
+    r"exit(ed with)? (code|status):? 137|OOMKilled|exceeding (physical |virtual )?memory limits|"
+    r"OutOfMemory",
+    re.IGNORECASE,
+)
+"""It was ended for its memory."""
+
+DAMAGED = re.compile(
+    r"Failed to read log file"
+    r"|Log file was malformed"
+    r"|Incomplete log file"
+    r"|Error reading stream metadata"
+    r"|ChecksumException"
+    r"|CANNOT_LOAD_STATE_STORE(?!\.(\w*OUT_OF_MEMORY|UNRELEASED_THREAD_ERROR))"
+    r"|CANNOT_LOAD_CHECKPOINT_FILE_MANAGER"
+    r"|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+    r"|STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+    r"|\bbatch(es)? [^\n]*doesn't exist"
+)
+"""A file of the checkpoint is not as Spark has written it."""
+
+CHECKPOINT_FILE = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*:)?/[^\s'\"\[\],;)]*/(?:offsets|commits|metadata|sources|state)"
+    r"(?:/[^\s'\"\[\],;)]*[^\s'\"\[\],;:.)])?"
+)
+"""The path of such a file."""
+
+MISSING_SOURCE = re.compile(
+    r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source|ClassNotFoundException"
+    r"|NoClassDefFoundError|No suitable driver|STREAMING_SOURCE_NOT_FOUND"
+)
+"""The package of a data source is not there."""
+
+OTHER_VERSION = re.compile(
+    r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"
+)
+"""The package of a data source is for another version of Spark."""

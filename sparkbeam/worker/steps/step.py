@@ -1,0 +1,165 @@
+"""A step of a stage, as it looks to those that may run it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import WindowFn
+from apache_beam.utils import proto_utils
+
+from sparkbeam.upstream.beam import par_do_operation
+
+PAR_DO = common_urns.primitives.PAR_DO.urn
+
+_Found = TypeVar("_Found")
+_Payload = TypeVar("_Payload")
+
+
+class Step:
+    """A transform of a stage, for which an operation is to be made.
+
+    Args:
+        factory: what Beam's creators of operations get.
+        transform_id: of the transform in the stage's descriptor.
+        consumers: the operations that take the outputs, by the names of these.
+
+    Attributes:
+        transform: the transform itself.
+    """
+
+    def __init__(
+        self,
+        factory: bundle_processor.BeamTransformFactory,
+        transform_id: str,
+        consumers: dict[str, list[operations.Operation]],
+    ) -> None:
+        self.factory = factory
+        self.id = transform_id
+        self.consumers = consumers
+        self.transform: beam_runner_api_pb2.PTransform = factory.descriptor.transforms[transform_id]
+
+    @property
+    def urn(self) -> str:
+        """What kind of transform it is."""
+        return str(self.transform.spec.urn)
+
+    @property
+    def label(self) -> str:
+        """The user's label."""
+        return str(self.transform.unique_name)
+
+    def payload(self, kind: type[_Payload]) -> _Payload:
+        """The transform's description of itself, which is a message of this kind."""
+        parsed: _Payload = proto_utils.parse_Bytes(self.transform.spec.payload, kind)
+        return parsed
+
+    @cached_property
+    def par_do(self) -> beam_runner_api_pb2.ParDoPayload:
+        """The payload of a ParDo."""
+        return self.payload(beam_runner_api_pb2.ParDoPayload)
+
+    @cached_property
+    def dofn(self) -> "DoFnData":
+        """The DoFn of a ParDo."""
+        info = core.DoFnInfo.from_runner_api(self.par_do.do_fn, self.factory.context)
+        pickled = info.serialized_dofn_data()
+        return DoFnData(pickled, *pickler.loads(pickled))
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it is a ParDo with one output that needs no more than state and timers."""
+        return (
+            self.urn == PAR_DO
+            and len(self.transform.outputs) == 1
+            and not self.par_do.side_inputs
+            and not self.par_do.restriction_coder_id
+            and not self.par_do.requests_finalization
+        )
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether it is a ParDo with state or timers."""
+        return self.urn == PAR_DO and bool(
+            self.par_do.state_specs or self.par_do.timer_family_specs
+        )
+
+    @property
+    def input(self) -> str:
+        """The one PCollection that is neither a side input nor one of timers."""
+        families = self.par_do.timer_family_specs if self.urn == PAR_DO else ()
+        (main,) = [name for tag, name in self.transform.inputs.items() if tag not in families]
+        return main
+
+    def windowing(self, pcollection: str) -> Windowing:
+        """The windowing of a PCollection of the stage."""
+        strategy = self.factory.descriptor.pcollections[pcollection].windowing_strategy_id
+        return self.factory.context.windowing_strategies.get_by_id(strategy)
+
+    def do_operation(
+        self, kind: Callable[..., operations.DoOperation], data: bytes
+    ) -> operations.DoOperation:
+        """Has Beam make the operation of a ParDo.
+
+        Args:
+            kind: makes the operation itself.
+            data: the DoFn with its arguments, pickled.
+        """
+        payload = self.par_do if self.urn == PAR_DO else None
+        return par_do_operation(kind, self.factory, self.id, self.consumers, data, payload)
+
+    def block_operation(
+        self, kind: Callable[..., operations.DoOperation], data: bytes, window_fn: WindowFn
+    ) -> operations.DoOperation:
+        """Makes an operation that hands on blocks to all that read its one output.
+
+        Args:
+            kind: makes the operation itself, which gets ``readers`` and ``window_fn``.
+            data: see :meth:`do_operation`.
+            window_fn: gives windows to results with a timestamp of their own.
+        """
+        operation = self.do_operation(kind, data)
+        (operation.readers,) = self.consumers.values()
+        operation.window_fn = window_fn
+        return operation
+
+
+class DoFnData(NamedTuple):
+    """A DoFn as Beam pickles it.
+
+    Attributes:
+        pickled: all that follows.
+        fn: the DoFn.
+        args, kwargs: what ``process`` gets beside the element.
+        side_inputs: the tags of some of these.
+        windowing: of the input; None where Beam finds it out.
+    """
+
+    pickled: bytes
+    fn: Any
+    args: Any
+    kwargs: Any
+    side_inputs: Any
+    windowing: Windowing | None
+
+
+@dataclass(frozen=True)
+class Way(Generic[_Found]):
+    """A way to run steps.
+
+    Attributes:
+        name: for people.
+        suits: gives what ``make`` needs to know if steps like this may be run in this way;
+            None if they may not.
+        make: makes the operation that runs a step.
+    """
+
+    name: str
+    suits: Callable[[Step], _Found | None]
+    make: Callable[[Step, _Found], operations.Operation]

@@ -1,0 +1,43 @@
+"""The table of steps: which operation runs a transform of a stage.
+
+The ways are tried in their order, and the first one that suits is taken. Beam's own operation
+suits all.
+"""
+
+from typing import Any
+
+from apache_beam.runners.worker import bundle_processor, operations
+
+from sparkbeam.worker.keyed.memory import StageState
+from sparkbeam.worker.steps import combines, dofns, edges, functions, windows
+from sparkbeam.worker.steps.step import Step, Way
+
+ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
+"""What only sparkbeam has."""
+
+IN_BLOCKS: tuple[Way[Any], ...] = (
+    functions.FUNCTION,
+    dofns.DOFN,
+    windows.WINDOWS,
+    combines.PRECOMBINE,
+)
+"""What does the same as Beam's own operations, faster."""
+
+BEAMS_OWN: tuple[Way[Any], ...] = (dofns.STATEFUL,)
+"""Beam's own operations that need something of sparkbeam; the others Beam's factory makes."""
+
+
+class StepFactory(bundle_processor.BeamTransformFactory):
+    """Makes the operations of a stage; those of other runners in this process as Beam does."""
+
+    def create_operation(
+        self, transform_id: str, consumers: dict[str, list[operations.Operation]]
+    ) -> operations.Operation:
+        """Makes the operation that runs a transform."""
+        if isinstance(self.state_handler, StageState):
+            step = Step(self, transform_id, consumers)
+            for way in (*ENDS, *IN_BLOCKS, *BEAMS_OWN):
+                found = way.suits(step)
+                if found is not None:
+                    return way.make(step, found)
+        return super().create_operation(transform_id, consumers)

@@ -1,0 +1,289 @@
+"""What the runner assumes of the inside of Beam and of Spark: each has a test that names it."""
+
+import ast
+import inspect
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder, coder_impl
+from apache_beam.portability import common_urns
+from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
+from apache_beam.transforms import core, trigger
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, IntervalWindow
+from apache_beam.typehints import row_type
+from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+import sparkbeam
+from sparkbeam.upstream import beam as of_beam
+from sparkbeam.upstream import spark as of_spark
+
+PACKAGE = Path(sparkbeam.__file__).parent
+OF_THE_LANGUAGE = {"_replace", "_fields", "_make", "_asdict", "_exit", "_fmt"}
+
+
+class TestNoReachElsewhere:
+    """Private names of others are in the two modules for that alone."""
+
+    @pytest.fixture
+    def trees(self) -> dict[Path, ast.Module]:
+        return {file: ast.parse(file.read_text()) for file in PACKAGE.rglob("*.py")}
+
+    @pytest.fixture
+    def own(self, trees: dict[Path, ast.Module]) -> set[str]:
+        """All names that the package gives to something."""
+        names = set()
+        for tree in trees.values():
+            for node in ast.walk(tree):
+                match node:
+                    case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                        names.add(name)
+                    case ast.Name(id=name, ctx=ast.Store()):
+                        names.add(name)
+                    case ast.Attribute(attr=name, value=ast.Name(id="self"), ctx=ast.Store()):
+                        names.add(name)
+                    case ast.Constant(value=str(name)) if name.startswith("_"):
+                        names.add(name)  # In __slots__.
+        return names
+
+    def test_no_private_attribute_is_another_s(
+        self, trees: dict[Path, ast.Module], own: set[str]
+    ) -> None:
+        found = [
+            f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+            for file, tree in trees.items()
+            if file.parent.name != "upstream"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and node.attr.startswith("_")
+            and not node.attr.startswith("__")
+            and node.attr not in own | OF_THE_LANGUAGE
+        ]
+        assert found == []
+
+    def test_no_private_name_is_imported(self, trees: dict[Path, ast.Module]) -> None:
+        found = [
+            f"{file.relative_to(PACKAGE)}:{node.lineno}: {node.module}"
+            for file, tree in trees.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            and (node.module or "").split(".")[0] in ("apache_beam", "pyspark", "py4j")
+            and any(
+                part.startswith("_")
+                for part in (*(node.module or "").split("."), *(alias.name for alias in node.names))
+            )
+        ]
+        assert found == []
+
+
+def doubled(n: int) -> int:
+    return 2 * n
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class TestUserCode:
+    """Without these, steps run as Beam's own do, slower, or a Create is one task's."""
+
+    def test_the_function_in_a_map_is_found(self) -> None:
+        assert of_beam.function_of_map(beam.Map(doubled).dofn.process) is doubled
+
+    def test_a_flat_map_is_no_map(self) -> None:
+        assert of_beam.function_of_map(beam.FlatMap(doubled).dofn.process) is None
+
+    def test_the_function_of_a_create_is_known(self) -> None:
+        found = []
+
+        class Visitor(beam.pipeline.PipelineVisitor):
+            def visit_transform(self, node: Any) -> None:
+                if isinstance(node.transform, beam.ParDo):
+                    found.append(of_beam.is_of_create(node.transform.dofn))
+
+        p = beam.Pipeline()
+        p | beam.Create([1]) | beam.Map(doubled)
+        p.visit(Visitor())
+        assert found[0]
+        assert not found[-1]
+
+    def test_a_global_combine_begins_with_pairs(self) -> None:
+        assert list(of_beam.KeyWithNone().process(3)) == [(None, 3)]
+
+    def test_dofns_of_batches_are_told_apart(self) -> None:
+        class Batched(beam.DoFn):
+            def process_batch(self, batch: list[int]) -> Iterator[list[int]]:
+                yield batch
+
+        assert of_beam.handles_batches(Batched())
+        assert not of_beam.handles_batches(core.CallableWrapperDoFn(doubled))
+
+    def test_generated_row_types_are_told_apart(self) -> None:
+        schema = typing_to_runner_api(row_type.RowTypeConstraint.from_fields([("one", int)]))
+        assert of_beam.is_generated(typing_from_runner_api(schema).user_type)
+        assert not of_beam.is_generated(Pair)
+
+
+class TestPipelines:
+    """Without these, a pipeline is refused, or its checkpoint is another's."""
+
+    def test_the_transforms_of_workers_are_known(self) -> None:
+        assert common_urns.primitives.PAR_DO.urn in of_beam.TRANSFORMS
+
+    def test_the_window_fns_are_known(self) -> None:
+        assert common_urns.fixed_windows.urn in of_beam.WINDOW_FNS
+
+    def test_the_mapping_to_the_global_window(self) -> None:
+        assert of_beam.global_window_mapping(IntervalWindow(0, 10)) == GlobalWindow()
+
+
+class TestBundles:
+    """Without these, no bundle runs."""
+
+    def test_a_bundle_has_other_parts_for_a_while(self) -> None:
+        theirs = bundle_processor.BeamTransformFactory, statesampler.StateSampler
+
+        class Factory(bundle_processor.BeamTransformFactory):
+            pass
+
+        with of_beam.parts_of_bundles(
+            Factory, bundle_processor.StateBackedSideInputMap, statesampler.StateSampler
+        ):
+            assert bundle_processor.BeamTransformFactory is Factory
+        assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
+
+    @pytest.mark.parametrize("name", ["BeamTransformFactory", "StateBackedSideInputMap"])
+    def test_the_bundle_processor_asks_its_module_for_a_part(self, name: str) -> None:
+        functions = (
+            bundle_processor.BundleProcessor.create_execution_tree,
+            bundle_processor._create_pardo_operation,
+        )
+        assert any(f"{name}(" in inspect.getsource(function) for function in functions)
+
+    def test_beam_measures_elements_by_chance_of_its_own(self) -> None:
+        assert opcounters.random is not random
+        assert callable(opcounters.random.randint)
+
+    def test_measuring_has_a_file_of_its_own(self) -> None:
+        assert Path(opcounters.__file__).name.startswith(Path(of_beam.MODULE_OF_COUNTERS).stem)
+
+    def test_a_stream_is_emptied(self) -> None:
+        stream = coder_impl.create_OutputStream()
+        stream.write(b"x")
+        of_beam.clear(stream)
+        assert stream.get() == b""
+
+    def test_callbacks_are_taken_instead_of_called(self) -> None:
+        called: list[str] = []
+        finalizer = core._BundleFinalizerParam()
+        finalizer.register(lambda: called.append("x"))
+        (callback,) = of_beam.taken_callbacks(finalizer.finalize_bundle)
+        assert called == []
+        callback()
+        finalizer.finalize_bundle()
+        assert called == ["x", "x"]
+
+
+class TestState:
+    """Without these, no stateful DoFn runs."""
+
+    def test_the_states_of_a_bundle_are_within_reach(self) -> None:
+        coder = VarIntCoder()
+        context = of_beam.UserStateContext(None, "step", coder, GlobalWindows().get_window_coder())
+        spec = ReadModifyWriteStateSpec("value", coder)
+        context.states["here"] = context.create_state(spec, 1, GlobalWindow())
+        context.reset()
+        assert context.states == {}
+
+
+class TestTriggers:
+    """Without these, no trigger but the default fires in streaming."""
+
+    @pytest.mark.parametrize(
+        ("kind", "made"),
+        [
+            (of_beam.ListTag, trigger.GeneralTriggerDriver.ELEMENTS),
+            (of_beam.CombiningTag, trigger.AfterCount.COUNT_TAG),
+        ],
+    )
+    def test_the_tags_of_state(self, kind: type, made: Any) -> None:
+        assert isinstance(made, kind)
+
+    def test_the_tag_of_a_hold(self) -> None:
+        assert of_beam.HoldTag("hold", None).tag == "hold"
+
+    def test_a_driver_makes_a_last_pane(self) -> None:
+        windowing = Windowing(
+            FixedWindows(10),
+            trigger.Repeatedly(trigger.AfterCount(2)),
+            trigger.AccumulationMode.DISCARDING,
+        )
+        driver = trigger.create_trigger_driver(windowing)
+        state, window = trigger.InMemoryUnmergedState(), IntervalWindow(0, 10)
+        element = WindowedValue("x", MIN_TIMESTAMP, (window,))
+        assert not list(driver.process_elements(state, [element], MIN_TIMESTAMP, MIN_TIMESTAMP))
+        pane = of_beam.last_pane(driver, state, window, MAX_TIMESTAMP)
+        assert pane.value == ["x"]
+        assert pane.pane_info.is_last
+
+
+class TestSpark:
+    """Without these, what the functions say of themselves."""
+
+    def test_the_gateway_of_the_driver(self) -> None:
+        assert of_spark.has_jvm() in (True, False)
+
+    def test_the_context_takes_a_gateway(self) -> None:
+        from pyspark import SparkContext
+
+        names = SparkContext._ensure_initialized.__code__.co_varnames
+        assert {"gateway", "conf"} <= set(names)
+
+    def test_the_messages_of_map_states(self) -> None:
+        from pyspark.sql.streaming import stateful_processor
+        from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
+
+        class Client:
+            _stateful_processor_api_client = StatefulProcessorApiClient.__new__(
+                StatefulProcessorApiClient
+            )
+
+        client = Client._stateful_processor_api_client
+        client.sockfile, client.pickleSer = "file", "serializer"
+        state = stateful_processor.MapState(Client(), "name")  # type: ignore[arg-type]
+        assert of_spark.state_client(state) == ("name", "file", "serializer")
+
+    def test_a_task_s_stream_is_found_by_its_name(self) -> None:
+        source = "def main(outfile):\n    return find()\n"
+        module: dict[str, Any] = {"__name__": "pyspark.worker", "find": of_spark.output_of_task}
+        exec(source, module)
+        assert module["main"]("the stream") == "the stream"
+
+    def test_pyspark_s_worker_has_that_name(self) -> None:
+        from pyspark import worker
+
+        assert "outfile" in inspect.unwrap(worker.main).__code__.co_varnames
+
+    @pytest.mark.parametrize(
+        ("pattern", "text"),
+        [
+            (of_spark.GAVE_UP, "Task 3 failed the maximum allowable number of times: 4"),
+            (of_spark.GAVE_UP, "most recent failure: Lost task (ExecutorLostFailure"),
+            (of_spark.NOT_STARTED, "SparkException: Python worker failed to connect back."),
+            (of_spark.DIED, "Python worker exited unexpectedly (crashed)"),
+            (of_spark.OF_MEMORY, "Command exited with code 137"),
+            (of_spark.DAMAGED, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]"),
+            (of_spark.MISSING_SOURCE, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source"),
+            (of_spark.OTHER_VERSION, "java.lang.NoSuchMethodError: 'void x.Y.z()'"),
+        ],
+    )
+    def test_texts(self, pattern: Any, text: str) -> None:
+        assert pattern.search(text)
