@@ -5,8 +5,8 @@ import contextlib
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, WorkerOptions
 from apache_beam.options.value_provider import StaticValueProvider
@@ -31,6 +31,68 @@ _MISSING = ""
 """Stands for the value of an option that has none."""
 
 
+def _number(text: str) -> object:
+    """A whole number, or the text that is none."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--spark_master": {
+        "help": "Spark master URL, such as spark://host:7077 or local[4]. "
+        "Default: the active session's, or else local[*].",
+    },
+    "--spark_connect": {
+        "help": "Spark Connect URL, such as sc://host:15002. "
+        "Cannot be combined with --spark_master.",
+    },
+    "--spark_conf": {
+        "action": "append",
+        "metavar": "KEY=VALUE",
+        "help": "A Spark setting for the session that the runner creates; repeatable.",
+    },
+    "--spark_parallelism": {
+        "type": _number,
+        "help": "How many partitions a shuffle has, at least 1. Default: Spark's own "
+        "choice by size for groupings, the number of cores for Reshuffle.",
+    },
+    "--spark_py_files": {
+        "action": "append",
+        "metavar": "PATH",
+        "help": "A .py, .zip or .egg file that the workers need to import the "
+        "pipeline's functions; repeatable.",
+    },
+    "--checkpoint_location": {
+        "metavar": "PATH",
+        "help": "Streaming: where offsets and state are kept, on storage that all executors "
+        "share. A pipeline that starts over the checkpoint of an earlier run goes on where "
+        "that stopped. Default: a temporary folder, for one run only.",
+    },
+    "--trigger": {
+        "metavar": "WHEN",
+        "help": "Streaming: an interval such as '10 seconds' at which micro-batches start, or "
+        "available-now to process what is there and stop. Default: a micro-batch as soon as "
+        "there is something to do.",
+    },
+    "--max_batch_elements": {
+        "type": _number,
+        "help": "Streaming: about how many elements a micro-batch reads from Beam's unbounded "
+        "sources, at least 1. Default: 100000 for each shard.",
+    },
+    "--shards": {
+        "type": _number,
+        "help": "Streaming: into how many shards keys and their state are divided; fixed for "
+        "the life of a checkpoint. Default: the number of cores.",
+    },
+    "--spark_progress": {
+        "metavar": "{auto,on,off}",
+        "default": "auto",
+        "help": "Show progress while the pipeline runs. auto: in a notebook, and when standard "
+        "error is a terminal.",
+    },
+}
+"""What argparse is told of each option that takes a value."""
+
+
 class SparkBeamOptions(PipelineOptions):
     """Where and how a pipeline runs on Spark.
 
@@ -40,79 +102,9 @@ class SparkBeamOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        # What is missing or odd is told by problems(): argparse would print all of Beam's options.
-        add = partial(parser.add_argument, nargs="?", const=_MISSING)
-        add(
-            "--spark_master",
-            default=None,
-            help="Spark master URL, such as spark://host:7077 or local[4]. "
-            "Default: the active session's, or else local[*].",
-        )
-        add(
-            "--spark_connect",
-            default=None,
-            help="Spark Connect URL, such as sc://host:15002. "
-            "Cannot be combined with --spark_master.",
-        )
-        add(
-            "--spark_conf",
-            action="append",
-            default=None,
-            metavar="KEY=VALUE",
-            help="A Spark setting for the session that the runner creates; repeatable.",
-        )
-        add(
-            "--spark_parallelism",
-            type=_number,
-            default=None,
-            help="How many partitions a shuffle has, at least 1. Default: Spark's own "
-            "choice by size for groupings, the number of cores for Reshuffle.",
-        )
-        add(
-            "--spark_py_files",
-            action="append",
-            default=None,
-            metavar="PATH",
-            help="A .py, .zip or .egg file that the workers need to import the "
-            "pipeline's functions; repeatable.",
-        )
-        add(
-            "--checkpoint_location",
-            default=None,
-            metavar="PATH",
-            help="Streaming: where offsets and state are kept, on storage that all executors "
-            "share. A pipeline that starts over the checkpoint of an earlier run goes on where "
-            "that stopped. Default: a temporary folder, for one run only.",
-        )
-        add(
-            "--trigger",
-            default=None,
-            metavar="WHEN",
-            help="Streaming: an interval such as '10 seconds' at which micro-batches start, or "
-            "available-now to process what is there and stop. Default: a micro-batch as soon as "
-            "there is something to do.",
-        )
-        add(
-            "--max_batch_elements",
-            type=_number,
-            default=None,
-            help="Streaming: about how many elements a micro-batch reads from Beam's unbounded "
-            "sources, at least 1. Default: 100000 for each shard.",
-        )
-        add(
-            "--shards",
-            type=_number,
-            default=None,
-            help="Streaming: into how many shards keys and their state are divided; fixed for "
-            "the life of a checkpoint. Default: the number of cores.",
-        )
-        add(
-            "--spark_progress",
-            metavar="{auto,on,off}",
-            default="auto",
-            help="Show progress while the pipeline runs. auto: in a notebook, and when standard "
-            "error is a terminal.",
-        )
+        for flag, settings in _OPTIONS.items():
+            # What is missing or odd is told by problems(): argparse would print all of Beam's.
+            parser.add_argument(flag, nargs="?", const=_MISSING, **settings)
         parser.add_argument(
             "--spark_explain",
             action="store_true",
@@ -271,11 +263,6 @@ def _several(name: str, values: object) -> Sequence[str]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise ConfigurationError(f"{name}: {type(values).__name__} is no list of texts.")
     return values
-
-
-def _number(text: str) -> object:
-    """A whole number, or the text that is none."""
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
 
 
 def _is_file(path: str) -> bool:

@@ -1,6 +1,7 @@
 """The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from sparkbeam.collecting import collected
 from sparkbeam.plan.layers import Topology
@@ -25,6 +26,43 @@ from sparkbeam.wire.times import MAX_MICROS, now_micros
 
 WORD = "IF(tag < 0, value, NULL) AS value"
 """What a row says itself of the micro-batch."""
+
+
+@dataclass
+class _Said:
+    """What a micro-batch says of itself beside what it puts out.
+
+    Attributes:
+        tick: the one that it took; None if there was none.
+        statuses: of the shards of the layers.
+        seen: for each Spark source the newest times of its partitions.
+        reports: of the tasks.
+        finalizers: tokens of what is to be called once the micro-batch is committed.
+    """
+
+    tick: Any = None
+    statuses: list[Any] = field(default_factory=list)
+    seen: list[tuple[int, Any]] = field(default_factory=list)
+    reports: list[bytes] = field(default_factory=list)
+    finalizers: list[Finalizers] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: Any) -> Self:
+        """What rows of ``tag`` and ``value`` say."""
+        said = cls()
+        for tag, value in zip(*table.to_pydict().values(), strict=True):
+            if tag == REPORT_TAG:
+                said.reports.append(value)
+            elif tag == TICK_TAG:
+                said.tick = load(value)
+            elif tag == STATUS_TAG:
+                said.statuses.append(load(value))
+            elif tag == SEEN_TAG:
+                part = load(value)
+                said.seen.append((part.tag, part.newest))
+            elif tag == FINALIZERS_TAG:
+                said.finalizers.append(load(value))
+        return said
 
 
 class QuerySink:
@@ -70,26 +108,11 @@ class QuerySink:
 
     def _take(self, table: Any) -> None:
         """Takes in what a micro-batch says of itself."""
-        tick = None
-        statuses = []
-        seen = []
-        reports = []
-        finalizers: list[Finalizers] = []
-        for tag, value in zip(*table.to_pydict().values(), strict=True):
-            if tag == REPORT_TAG:
-                reports.append(value)
-            elif tag == TICK_TAG:
-                tick = load(value)
-            elif tag == STATUS_TAG:
-                statuses.append(load(value))
-            elif tag == SEEN_TAG:
-                part = load(value)
-                seen.append((part.tag, part.newest))
-            elif tag == FINALIZERS_TAG:
-                finalizers.append(load(value))
+        said = _Said.of(table)
+        tick = said.tick
         if tick is None:
             return
-        stages = [stage for status in statuses for stage in status.stages.values()]
+        stages = [stage for status in said.statuses for stage in status.stages.values()]
         ended = all(mark >= MAX_MICROS for mark in tick.rounds[-1].watermarks.values())
         finished = ended and all(
             stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
@@ -101,13 +124,13 @@ class QuerySink:
             self._committed = Committed.of(stored_reports(before.reports if before else ""))
             self._callbacks = Callbacks(before.finalizers if before else ())
         self._number = tick.number
-        self._callbacks.after(finalizers)
-        new = Committed.of(reports)
+        self._callbacks.after(said.finalizers)
+        new = Committed.of(said.reports)
         self._committed = self._committed.told().plus(new.by_stage.values())
         figures = summary(
             self._topology,
             tick,
-            statuses,
+            said.statuses,
             new.by_stage,
             self._committed.by_stage,
             since=self._since,
@@ -120,7 +143,7 @@ class QuerySink:
                 finished=finished and not self._callbacks.waiting,
                 due=due,
                 reports=self._committed.store(),
-                seen=newest_seen(self._clocks, seen),
+                seen=newest_seen(self._clocks, said.seen),
                 summary=figures.content(),
                 finalizers=self._callbacks.waiting,
             )
