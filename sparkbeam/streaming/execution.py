@@ -32,8 +32,8 @@ from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL
 from sparkbeam.wire.output import OutputSpec
-from sparkbeam.worker.streaming.layer import layer_tasks
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
+from sparkbeam.worker.streaming.tasks import layer_tasks
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02

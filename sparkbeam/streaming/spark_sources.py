@@ -14,8 +14,8 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.wire.messages import DDL
-from sparkbeam.worker.streaming.layer import LayerTask
 from sparkbeam.worker.streaming.operators import RowsLayer
+from sparkbeam.worker.streaming.tasks import LayerTask
 
 
 @dataclass(frozen=True)

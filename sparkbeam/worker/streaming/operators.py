@@ -17,7 +17,7 @@ from sparkbeam.worker.state.store import spark_map
 
 if TYPE_CHECKING:
     from sparkbeam.plan.sparkio import ReadSpec
-    from sparkbeam.worker.streaming.layer import LayerTask
+    from sparkbeam.worker.streaming.tasks import LayerTask
 
 _OUTPUT = SparkRow(*SCHEMA.names)
 
