@@ -19,6 +19,7 @@ from sparkbeam.usage import File, Number, usage_error
 
 if TYPE_CHECKING:
     from sparkbeam.nexmark.configuration import Configuration
+    from sparkbeam.nexmark.measure import Measurement
     from sparkbeam.nexmark.queries import Query
     from sparkbeam.nexmark.record import Run
 
@@ -179,15 +180,7 @@ def run(
     past.append([], file)
     engine = prepared(runner, options, streaming=mode == "streaming")
     measurement = Measurement(engine, configuration, check=check_results, rate=rate)
-    runs: list[Run] = []
-    with display.Progress(len(selected) * repeat) as progress:
-        measurement.warm_up()
-        for query in selected:
-            for number in range(1, repeat + 1):
-                progress.start(query.number, query.name, number)
-                runs.append(measurement.run(query, number))
-                past.append(runs[-1:], file)
-                progress.finish(runs[-1])
+    runs = _measured(measurement, selected, repeat, file)
     display.show_runs(runs)
     click.echo(f"Added to the history: {file}", err=True)
     if json_file:
@@ -197,6 +190,25 @@ def run(
         _write_report(file, page)
     if not all(run.is_right for run in runs):
         raise click.exceptions.Exit(1)
+
+
+def _measured(
+    measurement: "Measurement", queries: "list[Query]", repeat: int, history: Path
+) -> "list[Run]":
+    """Runs queries, each so many times in a row; each run is in the history as soon as it ends."""
+    from sparkbeam.nexmark import display
+    from sparkbeam.nexmark import history as past
+
+    runs: list[Run] = []
+    with display.Progress(len(queries) * repeat) as progress:
+        measurement.warm_up()
+        for query in queries:
+            for number in range(1, repeat + 1):
+                progress.start(query.number, query.name, number)
+                runs.append(measurement.run(query, number))
+                past.append(runs[-1:], history)
+                progress.finish(runs[-1])
+    return runs
 
 
 @nexmark.command(short_help="Draw the history as an HTML page.")
