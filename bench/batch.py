@@ -133,7 +133,7 @@ def main() -> None:
             continue
         for _ in range(WARM_UPS):
             run_beam(pipeline, 1000 * SLICES, SparkRunner(spark))
-        programs: dict[str, Callable[[], None]] = {
+        programs: dict[str, Callable[..., None]] = {
             "sparkbeam": lambda p=pipeline: run_beam(p, count, SparkRunner(spark))
         }
         if not arguments.sparkbeam_only:

@@ -41,7 +41,7 @@ LEFT = ("processes", "threads", "open files", "temporary files", "persisted")
 class Running(beam.DoFn):
     """Numbers the elements of a key."""
 
-    COUNT = CombiningValueStateSpec("count", sum)
+    COUNT = CombiningValueStateSpec("count", combine_fn=sum)
 
     def process(
         self, pair: tuple[int, int], count: Any = beam.DoFn.StateParam(COUNT)

@@ -12,6 +12,7 @@ import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
@@ -104,14 +105,14 @@ def show(runs: Sequence[Run]) -> None:
 
 def drawn(runs: Sequence[Run]) -> str:
     """The medians of both as an SVG picture, a line between them for each query."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"query": label(group[0]), "runner": group[0].runner.split(".")[0], "seconds": seconds}
         for pair in paired(runs)
         for group in pair
         if (seconds := median_seconds(group)) is not None
     ]
     queries = list(dict.fromkeys(row["query"] for row in rows))
-    seconds = alt.X("seconds:Q").title("seconds, logarithmic").scale(type="log")
+    across = alt.X("seconds:Q").title("seconds, logarithmic").scale(type="log")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         y=alt.Y("query:N").sort(queries).title(None).axis(labelLimit=250, ticks=False, domain=False)
     )
@@ -120,7 +121,7 @@ def drawn(runs: Sequence[Run]) -> str:
         x2="max(seconds):Q",
     )
     points = base.mark_circle(size=90, opacity=1).encode(
-        x=seconds,
+        x=across,
         color=alt.Color("runner:N")
         .title(None)
         .scale(domain=["sparkbeam", "FnApiRunner"], range=[OURS_COLOUR, OTHER_COLOUR])

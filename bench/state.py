@@ -120,7 +120,10 @@ class Measure(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Row]:
         """Runs the tasks of the micro-batch."""
         first = [row.step for row in rows] == [0]
-        fills = [*WAYS[1:], *(("", PipelinedSparkMap, fill(count)) for count in BUFFERS)]
+        fills: list[tuple[str, Any, Any]] = [
+            *WAYS[1:],
+            *(("", PipelinedSparkMap, fill(count)) for count in BUFFERS),
+        ]
         for name, map_class, task in fills if first else measured():
             by_key = task in (one_by_one, all_at_once)
             entries = map_class(self._keys if by_key else self._state)

@@ -32,7 +32,7 @@ from apache_beam.pipeline import Pipeline
 
 from sparkbeam import SparkRunner
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.streaming import clock, files
+from sparkbeam.streaming import clock
 from sparkbeam.streaming.sink import WORD
 from sparkbeam.wire.messages import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 from sparkbeam.worker import finalizers
@@ -400,7 +400,7 @@ class FailingWrites:
         self._error = error
         self._writes = 0
         self.failed = 0
-        monkeypatch.setattr(files.os, "fsync", self)
+        monkeypatch.setattr(os, "fsync", self)
 
     def __call__(self, descriptor: int) -> None:
         self._writes += 1

@@ -63,7 +63,7 @@ def endless(spark: Any, signs: Path) -> Iterator[SparkPipelineResult]:
     """A pipeline in the middle of its work, which would take hours."""
     p = pipeline(spark)
     _ = p | beam.Create(range(ENDLESS)) | slow(signs) | beam.combiners.Count.Globally()
-    result = p.run()
+    result: Any = p.run()
     until(lambda: size(signs) > 0)
     yield result
     result.cancel()
@@ -148,7 +148,7 @@ def side_input_chain(spark: Any, signs: Path, last: Path, elements: int) -> Spar
         | beam.Create(["done"])
         | "Last" >> beam.Map(lambda text, _: last.write_text(text), beam.pvalue.AsIter(side))
     )
-    result: SparkPipelineResult = p.run()
+    result: Any = p.run()
     return result
 
 

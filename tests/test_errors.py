@@ -69,7 +69,7 @@ class TestFailingSteps:
         assert_short(error)
 
     def test_a_coder_that_fails_is_named_with_the_step_that_put_the_element_out(self) -> None:
-        class Refusing(beam.coders.Coder):  # type: ignore[misc]
+        class Refusing(beam.coders.Coder):
             def encode(self, value: object) -> bytes:
                 raise ValueError("cannot encode this")
 
@@ -99,7 +99,7 @@ class TestFailingSteps:
         assert_short(error)
 
     def test_a_coder_that_cannot_decode_is_named_with_the_step_that_reads(self) -> None:
-        class Forgetful(beam.coders.Coder):  # type: ignore[misc]
+        class Forgetful(beam.coders.Coder):
             def encode(self, value: object) -> bytes:
                 return b"odd"
 
@@ -134,6 +134,8 @@ class TestFailingSteps:
 
     def test_an_unpicklable_function_is_named_before_any_work_starts(self) -> None:
         class Numbering(beam.DoFn):
+            numbers: Any
+
             def process(self, element: int) -> Any:
                 yield next(self.numbers), element
 
@@ -225,7 +227,7 @@ class TestOptions:
         checked(PipelineOptions(["--input=a", "--num_shards=3", "shard", "--", "--spark_maser"]))
 
     def test_an_option_that_looks_like_ours_can_be_declared(self) -> None:
-        class Sharding(PipelineOptions):  # type: ignore[misc]
+        class Sharding(PipelineOptions):
             @classmethod
             def _add_argparse_args(cls, parser: Any) -> None:
                 parser.add_argument("--shard", dest="part", action="store_true")

@@ -16,7 +16,7 @@ ib = pytest.importorskip("apache_beam.runners.interactive.interactive_beam")
 
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner  # noqa: E402
 
-Look = Callable[[beam.PCollection], Any]
+Look = Callable[[Any], Any]
 
 
 def watched(runner: Any) -> tuple[beam.PCollection, beam.PCollection]:

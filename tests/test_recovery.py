@@ -1,11 +1,11 @@
 """A run starts again where Spark gave up because of lost executors, and only there."""
 
 import logging
+import time
 from collections.abc import Callable
 
 import pytest
 
-from sparkbeam import recovery
 from sparkbeam.recovery import RERUNS, recovering
 from sparkbeam.wire.failure import Reports
 
@@ -58,7 +58,7 @@ def test_a_machine_that_cannot_start_a_worker_gets_more_and_more_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(recovery.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     text = "Lost task 0.0 in stage 3.0: SparkException: Python worker failed to connect back."
     run, attempts = failing(2, RuntimeError(text))
     assert recovering(run, REPORTS) == "done"

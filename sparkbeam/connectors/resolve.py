@@ -35,6 +35,7 @@ def _full_name(runner: object) -> str:
 
 def session_of(pipeline: Pipeline) -> Any:
     """The Spark session that the pipeline will run on."""
+    assert isinstance(pipeline.runner, HasSession)
     return pipeline.runner.session(pipeline.options)
 
 

@@ -115,4 +115,5 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     """The Arrow schema of rows that go to Spark."""
     # PySpark 4.3 wants to be told the time zone; 4.2 takes UTC.
     asks = "timezone" in inspect.signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, **({"timezone": "UTC"} if asks else {}))
+    zone: dict[str, Any] = {"timezone": "UTC"} if asks else {}
+    return to_arrow_schema(schema, **zone)

@@ -19,7 +19,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 
-class ReadFromSpark(beam.PTransform):
+class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     """Reads with ``spark.read`` or, in a streaming pipeline, ``spark.readStream``.
 
     The elements are rows with the columns as attributes; a column that may be null is
@@ -90,7 +90,7 @@ class ReadFromSpark(beam.PTransform):
     def default_label(self) -> str:
         return f"ReadFromSpark({self._format})"
 
-    def expand(self, pbegin: PBegin) -> PCollection:
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         resolve.require_spark(pipeline, "ReadFromSpark")
         streaming = pipeline.options.view_as(StandardOptions).streaming

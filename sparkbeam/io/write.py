@@ -40,7 +40,13 @@ class Writer(Protocol):
         """Called at the end, with what went wrong if something did."""
 
 
-class WriteToSpark(beam.PTransform):
+class _TakesElements(Protocol):
+    """The one method that a writer has to have."""
+
+    def process(self, row: Any, /) -> None: ...
+
+
+class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
     """Writes rows, NamedTuples or dictionaries with a Spark data source.
 
     In batch all is written once, at the end of the run. In streaming each micro-batch is
@@ -91,7 +97,7 @@ class WriteToSpark(beam.PTransform):
     def default_label(self) -> str:
         return f"WriteToSpark({self._format})"
 
-    def expand(self, rows: PCollection) -> PDone:
+    def expand(self, rows: PCollection[Any]) -> PDone:
         resolve.require_spark(rows.pipeline, "WriteToSpark")
         schema = _schema(rows, self._schema, "WriteToSpark")
         self._check_partitions(schema)
@@ -111,7 +117,7 @@ class WriteToSpark(beam.PTransform):
             )
 
 
-class ForeachBatch(beam.PTransform):
+class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
     """Calls a function with the rows of each micro-batch as a DataFrame.
 
     It is called on the driver, for each micro-batch that has rows; in batch once, with the
@@ -135,14 +141,14 @@ class ForeachBatch(beam.PTransform):
         self._function = _batch_function(function)
         self._schema = resolve.checked_schema(schema)
 
-    def expand(self, rows: PCollection) -> PDone:
+    def expand(self, rows: PCollection[Any]) -> PDone:
         resolve.require_spark(rows.pipeline, "ForeachBatch")
         schema = _schema(rows, self._schema, "ForeachBatch")
         spec = WriteSpec(schema=schema.json(), function=_pickled("function", self._function))
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
 
 
-class Foreach(beam.PTransform):
+class Foreach(beam.PTransform[PCollection[Any], PDone]):
     """Hands each element to a writer, in the tasks of the micro-batch.
 
     Each partition of a micro-batch has a writer of its own, a copy of the given one. In batch
@@ -158,11 +164,11 @@ class Foreach(beam.PTransform):
         PipelineFailed: from the run, with the label of this transform: the writer failed.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: _TakesElements) -> None:
         super().__init__()
         self._writer = _element_writer(writer)
 
-    def expand(self, elements: PCollection) -> PDone:
+    def expand(self, elements: PCollection[Any]) -> PDone:
         resolve.require_spark(elements.pipeline, "Foreach")
         spec = WriteSpec(writer=_pickled("writer", self._writer))
         return elements | _Pack(PackPickled()) | _Write(spec)
@@ -187,7 +193,7 @@ def _batch_function(function: Any) -> Callable[[Any, int], None]:
     return function
 
 
-def _element_writer(writer: Any) -> Writer:
+def _element_writer(writer: Any) -> _TakesElements:
     """An object with the methods of :class:`Writer`.
 
     Raises:
@@ -217,7 +223,7 @@ def _pickled(name: str, value: object) -> bytes:
         ) from error
 
 
-def _schema(rows: PCollection, given: resolve.Schema | None, name: str) -> StructType:
+def _schema(rows: PCollection[Any], given: resolve.Schema | None, name: str) -> StructType:
     if given is not None:
         return resolve.parsed(given, rows.pipeline)
     found = spark_schema(rows.element_type)
@@ -243,7 +249,7 @@ class _Pack(beam.ParDo):
         return Windowing(GlobalWindows())
 
 
-class _Write(beam.PTransform):
+class _Write(beam.PTransform[PCollection[Any], PDone]):
     """The end of the pipeline that Spark writes."""
 
     def __init__(self, spec: WriteSpec) -> None:
@@ -253,7 +259,7 @@ class _Write(beam.PTransform):
     def default_label(self) -> str:
         return "Write"
 
-    def expand(self, cells: PCollection) -> PDone:
+    def expand(self, cells: PCollection[Any]) -> PDone:
         return PDone(cells.pipeline)
 
     def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam.nexmark.queries.query import once
 
@@ -88,7 +89,7 @@ class SummarizeFn(beam.CombineFn):
         return Summary(count, f"{total:032x}")
 
 
-class Summarize(beam.PTransform):
+class Summarize(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
     """From the results of a query, in whatever windows, to one :class:`Summary`.
 
     Args:
@@ -99,10 +100,10 @@ class Summarize(beam.PTransform):
         super().__init__()
         self._weigh = weigh
 
-    def expand(self, results: beam.PCollection) -> beam.PCollection:
+    def expand(self, results: beam.PCollection[Any]) -> beam.PCollection[Any]:
         return (
             results
-            | beam.WindowInto(beam.window.GlobalWindows())
+            | beam.WindowInto(GlobalWindows())
             | beam.CombineGlobally(SummarizeFn(self._weigh))
         )
 

@@ -1,6 +1,7 @@
 """The events as a Beam source."""
 
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -15,7 +16,7 @@ _RANGE = 10_000
 """How many events one element stands for before they are generated."""
 
 
-class NexmarkEvents(beam.PTransform):
+class NexmarkEvents(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
     """The Persons, Auctions and Bids of Nexmark, at the times at which they happen.
 
     They are generated in parallel, in ranges in the order of time::
@@ -31,7 +32,7 @@ class NexmarkEvents(beam.PTransform):
         super().__init__()
         self._configuration = Configuration(events=events) if isinstance(events, int) else events
 
-    def expand(self, pipeline: beam.pvalue.PBegin) -> beam.PCollection:
+    def expand(self, pipeline: beam.pvalue.PBegin) -> beam.PCollection[Any]:
         return (
             pipeline
             | "Ranges" >> beam.Create(range(0, self._configuration.events, _RANGE))
@@ -41,13 +42,13 @@ class NexmarkEvents(beam.PTransform):
         )
 
 
-def _events(configuration: Configuration, start: int) -> list[TimestampedValue]:
+def _events(configuration: Configuration, start: int) -> list[TimestampedValue[Event]]:
     """The events of a range, in the order of time."""
     numbers = in_time_order(configuration, start, start + _RANGE)
     events = EventBatch.of(configuration, numbers).to_python()
     times = numbers.timestamps
     starts = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
-    found: list[TimestampedValue] = []
+    found: list[TimestampedValue[Event]] = []
     for first, behind in zip(starts, [*starts[1:], len(events)], strict=True):
         moment = Timestamp(micros=int(times[first]) * 1000)
         found += [TimestampedValue(event, moment) for event in events[first:behind]]

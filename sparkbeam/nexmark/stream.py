@@ -21,7 +21,7 @@ _STRIPES = 4
 """In how many parts the stream is read; each takes every so manieth block."""
 
 
-class NexmarkStream(beam.PTransform):
+class NexmarkStream(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
     """The same events as those of :class:`~sparkbeam.nexmark.source.NexmarkEvents`, as a stream.
 
     The watermark is that of the generator: nothing is late. The stream ends after the last event.
@@ -36,7 +36,7 @@ class NexmarkStream(beam.PTransform):
         self._configuration = configuration
         self._rate = rate
 
-    def expand(self, pipeline: beam.pvalue.PBegin) -> beam.PCollection:
+    def expand(self, pipeline: beam.pvalue.PBegin) -> beam.PCollection[Any]:
         return (
             pipeline
             | "Stripes"
@@ -79,7 +79,7 @@ class _Generate(beam.DoFn):
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(
             ManualWatermarkEstimator.default_provider()
         ),
-    ) -> Iterator[TimestampedValue]:
+    ) -> Iterator[Any]:
         stripe, _ = element
         block = tracker.current_restriction().start
         while True:

@@ -6,7 +6,9 @@ these functions instead, so that it makes no difference. Timestamps go towards z
 windows down, and none of them passes the ends of time.
 """
 
-from apache_beam.transforms.window import BoundedWindow, IntervalWindow
+from typing import Any
+
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 _MIN, _MAX = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
@@ -29,8 +31,8 @@ def coded_end(window: BoundedWindow) -> Timestamp:
     return coded(window.max_timestamp())
 
 
-def coded_span(window: IntervalWindow) -> tuple[int, int]:
-    """Start and end of a window in microseconds, as the coder of windows gives them back."""
+def coded_span(window: Any) -> tuple[int, int]:
+    """Start and end of an interval in microseconds, as the coder of windows gives them back."""
     return _floor(window.start.micros), _floor(window.end.micros)
 
 

@@ -1,9 +1,11 @@
 """Timestamps and panes of groups."""
 
 from collections.abc import Callable
+from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.timeutil import TimestampCombinerImpl
 from apache_beam.transforms.window import TimestampCombiner
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
@@ -24,3 +26,10 @@ def combine_stamps(windowing: Windowing) -> Callable[[int, int], int] | None:
     return {TimestampCombiner.OUTPUT_AT_EARLIEST: min, TimestampCombiner.OUTPUT_AT_LATEST: max}.get(
         windowing.timestamp_combiner
     )
+
+
+def stamps_of(windowing: Windowing) -> TimestampCombinerImpl:
+    """What combines the timestamps of a group."""
+    # Beam's annotation has the enumeration, not its values.
+    combiner: Any = windowing.timestamp_combiner
+    return TimestampCombiner.get_impl(combiner, windowing.windowfn)

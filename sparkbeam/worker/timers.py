@@ -106,12 +106,12 @@ class KeyTimers(Timers):
         self._collect()
         while self._due:
             _, _, setting, identity = heapq.heappop(self._due)
-            current, timer = self._pending.get(identity, (None, None))
-            if current != setting:
+            current = self._pending.get(identity)
+            if current is None or current[0] != setting:
                 continue  # Cleared or set anew since.
             del self._pending[identity]
             family, _, _ = identity
-            yield self._message(family, self._encoded(family, timer))
+            yield self._message(family, self._encoded(family, current[1]))
             self._collect()
 
     def _collect(self) -> None:
@@ -120,6 +120,7 @@ class KeyTimers(Timers):
             self._pending.pop(identity, None)
             if timer.clear_bit:
                 continue
+            assert timer.fire_timestamp is not None
             self._count += 1
             self._pending[identity] = (self._count, timer)
             due = (self.domain[family], timer.fire_timestamp.micros, self._count, identity)

@@ -21,9 +21,9 @@ import chained
 import ordered
 import paced
 import psutil
-import sessions
+import sessioned
 
-PROGRAMS = {"chained": chained, "sessions": sessions, "ordered": ordered}
+PROGRAMS = {"chained": chained, "sessions": sessioned, "ordered": ordered}
 """Each is a module with ``build``, ``expected`` and ``written``."""
 
 DRIVER, EXECUTOR, WORKER = "driver", "executor", "Python worker"
@@ -130,7 +130,7 @@ class Killing:
         try:
             self._wait_for_commit(self.committed())
             for kind, wait in kills:
-                self._wait(lambda until=time.monotonic() + wait: time.monotonic() >= until)
+                self._pause(wait)
                 done.append(self._killed(kind, chance))
             self._wait(lambda: False)
         except Ended:
@@ -252,13 +252,17 @@ class Killing:
         with suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(1 << 12))
-        self._wait(lambda until=time.monotonic() + _FULL_SECONDS: time.monotonic() >= until)
+        self._pause(_FULL_SECONDS)
         filler.unlink()
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        self._wait(lambda: time.monotonic() >= until)
 
     def _stall(self, victim: psutil.Process) -> None:
         """Stops a process for a while."""
         victim.suspend()
-        self._wait(lambda until=time.monotonic() + _STALL_SECONDS: time.monotonic() >= until)
+        self._pause(_STALL_SECONDS)
         victim.resume()
 
     def _one_of(

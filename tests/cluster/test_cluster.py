@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drivers.lost_worker import ELEMENTS, KEYS
+from lost_worker import ELEMENTS, KEYS
 from standalone import Cluster
 
 DRIVERS = Path(__file__).parent / "drivers"

@@ -137,7 +137,7 @@ def test_a_drained_query_goes_on_where_an_earlier_one_was_cancelled(
     options = SparkBeamOptions([f"--checkpoint_location={tmp_path}"])
     p = beam.Pipeline(SparkRunner(spark), options)
     counted(p | beam.Create([test_drain.ENDLESS]) | test_drain.read(), FixedWindows(1000))
-    result = p.run()
+    result: Any = p.run()
     until(lambda: counter(result, "read") > 0)
     result.cancel()
     earlier = counter(result, "read")

@@ -45,7 +45,7 @@ def test_rows_have_the_columns_as_attributes(spark: Any, source: Path) -> None:
                 row.price,
             )
         )
-        first = Timestamp.from_rfc3339(ROWS[0]["at"]).micros
+        first = Timestamp.from_rfc3339(str(ROWS[0]["at"])).micros
         assert_that(
             found,
             equal_to(
@@ -89,7 +89,8 @@ def test_a_relative_path_is_one_from_the_working_folder(
 def test_a_run_that_starts_again_writes_nothing_twice(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, lost = Delivery._write, []
+    usual = Delivery._write
+    lost: list[Place] = []
 
     def lossy(delivery: Delivery, rows: Any, place: Place) -> None:
         if place.path.endswith("b") and not lost:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,8 @@ def test_idle_partitions_are_forgotten_and_too_many_are_an_error() -> None:
     clock = replace(NAMED, idle=SECOND, label="Read")
     marks = Marks()
     for second in range(3 * MOST_PARTITIONS):
-        marks = clock.after(marks, look(second, **{f"p{second}": second}), now=0)
+        seen: dict[str, Any] = {f"p{second}": second}
+        marks = clock.after(marks, look(second, **seen), now=0)
     assert len(marks.newest) < 5
     many = {f"p{number}": number for number in range(MOST_PARTITIONS + 1)}
     with pytest.raises(ConfigurationError, match="Step 'Read': more than 1000 partitions"):

@@ -119,7 +119,7 @@ class TestRun:
     def test_a_query_that_fails_does_not_stop_the_others(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def build(*_: Any) -> None:
+        def build(*_: Any) -> Any:
             raise ValueError("not this one")
 
         monkeypatch.setitem(QUERIES, 1, replace(QUERIES[1], build=build))

@@ -1,12 +1,14 @@
 """The three ways to the generator's events: a Beam source, a Spark data source, and files."""
 
 import json
+from typing import Any
 
 import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.coders import RowCoder, registry
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.runner import PipelineRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
@@ -28,7 +30,7 @@ def events():
 
 @pytest.mark.parametrize("name", ["sparkbeam", "FnApiRunner"])
 def test_beam_reads_each_event_at_its_time(name, request):
-    runner = FnApiRunner()
+    runner: PipelineRunner = FnApiRunner()
     if name == "sparkbeam":
         runner = SparkRunner(request.getfixturevalue("spark"))
     with beam.Pipeline(runner=runner) as pipeline:
@@ -58,7 +60,8 @@ class TestCoders:
     def test_equal_events_are_equal_bytes_however_they_share_strings(self):
         text = "x" * 10
         shared = Person(1, text, text, text, text, text, 2, text)
-        apart = Person(1, *("".join(list(text)) for _ in range(5)), 2, "xx" * 5)
+        parts: list[Any] = [1, *("".join(list(text)) for _ in range(5)), 2, "xx" * 5]
+        apart = Person(*parts)
 
         assert EventCoder().encode(shared) == EventCoder().encode(apart)
 

@@ -111,7 +111,7 @@ class TestStages:
 
     def test_outputs_are_told_apart_by_their_tags(self) -> None:
         def build(p: beam.Pipeline) -> None:
-            few, many = keyed(p) | "Split" >> beam.Partition(lambda x, n: 0, 2)
+            few, many = keyed(p) | "Split" >> beam.Partition(lambda x, n: 0, 2)  # type: ignore[arg-type]
             few | beam.GroupByKey() | "Few" >> beam.Map(print)
             many | "GroupMany" >> beam.GroupByKey() | "Many" >> beam.Map(print)
 

@@ -243,8 +243,8 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
         r"row\(x: int64, name: string\) and is read modify write of row\(x: int64, .*y: double\)",
     ),
     "combining state: sum to ToList": (
-        stateful(CombiningValueStateSpec("s", sum)),
-        stateful(CombiningValueStateSpec("s", ToListCombineFn())),
+        stateful(CombiningValueStateSpec("s", combine_fn=sum)),
+        stateful(CombiningValueStateSpec("s", combine_fn=ToListCombineFn())),
         "fn=sum.*and is combining of ToListCombineFn",
     ),
     "combining state: coder": (
@@ -253,8 +253,8 @@ TOLD: dict[str, tuple[Build, Build, str]] = {
         "varint and is combining of .* double",
     ),
     "combining state: sum to max": (
-        stateful(CombiningValueStateSpec("s", sum)),
-        stateful(CombiningValueStateSpec("s", max)),
+        stateful(CombiningValueStateSpec("s", combine_fn=sum)),
+        stateful(CombiningValueStateSpec("s", combine_fn=max)),
         "fn=sum.*fn=max",
     ),
     "bag to value": (

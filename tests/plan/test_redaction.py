@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+from collections.abc import Callable
 from html import escape
 from urllib.parse import quote, quote_plus
 
@@ -25,7 +26,7 @@ SECRETS = [
     "aGVsbG8gd29ybGQ+/w==",
 ]
 
-FORMS = {
+FORMS: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "URL": lambda secret: quote(secret, safe=""),
     "URL with slashes": quote,

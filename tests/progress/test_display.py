@@ -10,7 +10,7 @@ from terminals import COLUMNS, ROWS, Terminal, plain_lines
 from sparkbeam.progress import words
 from sparkbeam.progress.display import Display, screen_for
 from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
+from sparkbeam.progress.model import PipelineProgress, Progress, StageProgress, StageState
 from sparkbeam.progress.notebook import NotebookScreen
 from sparkbeam.progress.plain import PlainScreen
 from sparkbeam.progress.terminal import TerminalScreen
@@ -225,7 +225,7 @@ def test_a_notebook_updates_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
             shown.append(("display", data))
             return Handle()
 
-    monkeypatch.setitem(sys.modules, "IPython.display", IPythonDisplay)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", IPythonDisplay)
     screen = NotebookScreen()
     screen.show(pipeline(RUNNING), 1.0)
     screen.finish(pipeline(DONE), 2.0)
@@ -286,11 +286,11 @@ class Recorder:
         self.calls: list[str] = []
         self.shown = threading.Event()
 
-    def show(self, progress: PipelineProgress, seconds: float) -> None:
+    def show(self, progress: Progress, seconds: float) -> None:
         self.calls.append("show")
         self.shown.set()
 
-    def finish(self, progress: PipelineProgress, seconds: float) -> None:
+    def finish(self, progress: Progress, seconds: float) -> None:
         self.calls.append("finish")
 
     def clear(self) -> None:
@@ -318,7 +318,7 @@ def test_a_hidden_display_clears_once() -> None:
 
 def test_a_screen_that_fails_ends_the_display_only() -> None:
     class Broken(Recorder):
-        def finish(self, progress: PipelineProgress, seconds: float) -> None:
+        def finish(self, progress: Progress, seconds: float) -> None:
             raise BrokenPipeError
 
     Display(PipelineProgress, Broken()).close()

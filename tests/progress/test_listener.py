@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from apache_beam.metrics import monitoring_infos
@@ -71,7 +71,7 @@ def report(count: int, stage_id: str = "s0") -> TaskReport:
     return TaskReport(stage_id, [info], counts=Counts(count, count))
 
 
-def values(infos: list[object]) -> list[int]:
+def values(infos: Iterable[object]) -> list[int]:
     return [monitoring_infos.extract_counter_value(info) for info in infos]
 
 

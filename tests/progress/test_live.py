@@ -18,14 +18,14 @@ from terminals import Terminal
 from waiting import until
 
 from sparkbeam import PipelineFailed, SparkBeamOptions, SparkPipelineResult, SparkRunner
-from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
+from sparkbeam.progress.model import StageProgress, StageState
 
 
 def pipeline(spark: Any, *options: str) -> beam.Pipeline:
     return beam.Pipeline(SparkRunner(spark), SparkBeamOptions([*options]))
 
 
-def named(progress: PipelineProgress, label: str) -> StageProgress:
+def named(progress: Any, label: str) -> StageProgress:
     """The one stage whose labels include ``label``."""
     (stage,) = (stage for stage in progress.stages if label in stage.name.split(" + "))
     return stage
@@ -55,7 +55,7 @@ def test_figures_are_exact_at_the_end(spark: Any) -> None:
         | beam.Reshuffle()
         | "Last" >> beam.Map(str)
     )
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     progress = result.progress()
     assert {stage.state for stage in progress.stages} == {StageState.DONE}
@@ -76,7 +76,7 @@ def test_figures_move_while_the_pipeline_runs(spark: Any, tmp_path: Path) -> Non
         | beam.GroupBy(lambda x: x % 3)
         | "After" >> beam.Map(lambda group: group[0])
     )
-    result = p.run()
+    result: Any = p.run()
     try:
         until(lambda: named(result.progress(), "Hold").busiest >= 60)
         progress = result.progress()
@@ -101,7 +101,7 @@ def test_live_figures_agree_with_the_committed_ones(
         | beam.GroupByKey()
         | "Out" >> (beam.Map(str))
     )
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     assert named(result.progress(), "Key").elements == 1000
     assert named(result.progress(), "Out").elements == 1000
@@ -124,7 +124,7 @@ def test_stateful_stages_count_the_elements_of_all_bundles(spark: Any) -> None:
         | beam.Create([(key, value) for key in range(3000) for value in range(2)])
         | "Stateful" >> beam.ParDo(CountPerKey())
     )
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     assert named(result.progress(), "Stateful").elements == 6000
 
@@ -153,7 +153,7 @@ def test_an_element_that_is_deferred_counts_once(spark: Any) -> None:
 
     p = pipeline(spark)
     p | beam.Create([5]) | "Read" >> beam.ParDo(OneAtATime()) | "Seen" >> beam.Map(str)
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     stage = named(result.progress(), "Seen")
     assert (stage.elements, stage.busiest) == (1, 5)
@@ -168,7 +168,7 @@ def test_a_failed_pipeline_tells_where_and_what_it_had_attempted(spark: Any) -> 
 
     p = pipeline(spark)
     p | beam.Create(range(10), reshuffle=False) | "Fails" >> beam.Map(fail_at_last)
-    result = p.run()
+    result: Any = p.run()
     with pytest.raises(PipelineFailed):
         result.wait_until_finish()
     stage = named(result.progress(), "Fails")
@@ -218,7 +218,7 @@ def test_attempted_metrics_include_the_attempts_that_failed(tmp_path: Path) -> N
 def run_small(spark: Any, *options: str) -> SparkPipelineResult:
     p = pipeline(spark, *options)
     p | beam.Create(range(10)) | "Step" >> beam.Map(str)
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     return result
 

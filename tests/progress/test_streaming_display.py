@@ -96,7 +96,7 @@ def test_the_table_stays_at_the_end(terminal: Terminal, screen: TerminalScreen) 
 def test_a_notebook_shows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     display = SimpleNamespace(display=lambda data, raw, display_id: shown.append(data))
-    monkeypatch.setitem(sys.modules, "IPython.display", display)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
     NotebookScreen().show(PROGRESS, 35.0)
     html = shown[0]["text/html"]
     assert "micro-batch 17" in html

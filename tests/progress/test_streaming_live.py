@@ -21,7 +21,7 @@ def test_figures_move_while_the_query_runs(spark: Any) -> None:
         | beam.CombinePerKey(sum)
         | "Counts" >> beam.Map(str)
     )
-    result = p.run()
+    result: Any = p.run()
 
     def progress() -> StreamingProgress:
         found = result.progress()

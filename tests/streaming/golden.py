@@ -44,7 +44,7 @@ class Remember(beam.DoFn):
 
     ALL = BagStateSpec("all", VarIntCoder())
     LAST = ReadModifyWriteStateSpec("last", StrUtf8Coder())
-    SUM = CombiningValueStateSpec("sum", sum)
+    SUM = CombiningValueStateSpec("sum", combine_fn=sum)
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
     def process(

@@ -5,6 +5,7 @@ producer that lags, or one that is silent, looks like. The clock stands still bu
 """
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
+from sparkbeam.connectors import frames
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import clock, source, spark_sources
+from sparkbeam.streaming import clock, source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 
 SECOND = 1_000_000
@@ -94,7 +96,7 @@ class PartitionedRun:
         self._patch = monkeypatch
         monkeypatch.setattr(source, "_IDLE_MICROS", 0)
         monkeypatch.setattr(clock, "now_micros", self._now)
-        monkeypatch.setattr(source.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
     def pass_time(self, seconds: float) -> None:
         """Lets the clock go on while nothing runs."""
@@ -138,7 +140,7 @@ class PartitionedRun:
         arguments = {"format": "kafka", "columns": ["value"], **arguments}
         partitioned = arguments["format"] == "kafka" or bool(arguments.get("partition_column"))
         self._patch.setattr(
-            spark_sources.frames,
+            frames,
             "timed",
             lambda *_, **__: Rows(micro_batches, partitioned),
         )

@@ -91,7 +91,7 @@ def summed(label: str, do: Callable[[int], tuple[str, int]]) -> Build:
 
 def counting(label: str, spec: StateSpec | None = None) -> Build:
     """Tells at the end of time how many numbers there were, by a state and a timer."""
-    state = spec or CombiningValueStateSpec("count", sum)
+    state = spec or CombiningValueStateSpec("count", combine_fn=sum)
     timer = TimerSpec("end", TimeDomain.WATERMARK)
 
     class Count(beam.DoFn):

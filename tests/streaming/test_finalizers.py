@@ -91,7 +91,7 @@ def test_a_finalizer_of_the_last_micro_batch_runs_and_one_of_a_failed_does_not(
             finalizer.register(lambda: calls.open("a").write(f"{element} "))
             yield element
 
-    failed = []
+    failed: list[Point] = []
 
     def crash(point: Point) -> None:
         if point == (0, "sink") and not failed:
@@ -118,9 +118,9 @@ def test_callbacks_of_a_worker_that_has_ended_are_given_up(
 ) -> None:
     waiting = Callbacks(["lost"])
     waiting.after([Finalizers(kept="called")])
-    assert waiting.waiting == ("lost", "called")
+    assert list(waiting.waiting) == ["lost", "called"]
     waiting.after([Finalizers(called=("called",))])
-    assert waiting.waiting == ("lost",)
+    assert list(waiting.waiting) == ["lost"]
     for _ in range(callbacks._PATIENCE):
         waiting.after([])
     assert not waiting.waiting

@@ -311,7 +311,9 @@ def test_an_element_may_be_late_for_one_of_its_windows() -> None:
 class SortedByTime(beam.ParDo):
     """A ParDo whose elements come in the order of time; the SDK has no word for that."""
 
-    def to_runner_api_parameter(self, context: Any, **extra: Any) -> Any:
+    def to_runner_api_parameter(  # type: ignore[override]
+        self, context: Any, **extra: Any
+    ) -> Any:
         urn, payload = super().to_runner_api_parameter(context, **extra)
         payload.requires_time_sorted_input = True
         return urn, payload

@@ -174,7 +174,7 @@ def test_a_test_stream_is_not_behind(snapshots: list[StreamingProgress]) -> None
 def test_the_end_is_told() -> None:
     p = pipeline()
     p | beam.Create([1, 2, 3]) | beam.Map(str)
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     progress = result.progress()
     assert progress.state is StageState.DONE
@@ -188,7 +188,7 @@ def test_a_run_that_finds_all_done_tells_what_the_one_before_did(tmp_path: Any) 
     for _ in range(2):
         p = pipeline(spark, f"--checkpoint_location={tmp_path}")
         p | beam.Create([1, 2, 3]) | beam.Map(str)
-        result = p.run()
+        result: Any = p.run()
         result.wait_until_finish()
         told.append(result.progress())
     first, second = told

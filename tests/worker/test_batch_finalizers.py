@@ -36,7 +36,7 @@ def run(notes: Path, failing: int | None = None) -> None:
         with notes.open("a") as lines:
             lines.write(f"{what}\n")
 
-    class Read(beam.DoFn):  # type: ignore[misc]
+    class Read(beam.DoFn):
         SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
 
         def process(

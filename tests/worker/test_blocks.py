@@ -45,7 +45,7 @@ Reading = tuple[str, int]
 class EvenAndOdd(NonMergingWindowFn):
     """Windows that depend on the element, too."""
 
-    def assign(self, context: WindowFn.AssignContext) -> list[IntervalWindow]:
+    def assign(self, context: Any) -> list[IntervalWindow]:
         start = 100 * (context.element[1] % 2)
         return [IntervalWindow(start, start + 100)]
 
@@ -145,8 +145,8 @@ def written(p: beam.Pipeline, folder: Path) -> None:
     for name in ("global", "fixed", "sliding", "sessions"):
         for which, combiner in COMBINERS.items():
             label = f"{name}, {which}"
-            windows = beam.WindowInto(WINDOWS[name], timestamp_combiner=combiner)
-            pairs = p | readings(label) | f"{label}: windows" >> windows
+            into = beam.WindowInto(WINDOWS[name], timestamp_combiner=combiner)
+            pairs = p | readings(label) | f"{label}: windows" >> into
             pairs |= f"{label}: pairs" >> beam.Map(lambda e: (e[0], e[1]))
             summed = pairs | f"{label}: sum" >> beam.CombinePerKey(sum)
             found[f"{label}: sum"] = summed | f"{label}: sums" >> beam.ParDo(Placed())

@@ -1,7 +1,6 @@
 """User code in a worker finds the options and the folder of the driver."""
 
 import os
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ class Own(PipelineOptions):
     """Options with values at run time."""
 
     @classmethod
-    def _add_argparse_args(cls, parser: ArgumentParser) -> None:
+    def _add_argparse_args(cls, parser: Any) -> None:
         parser.add_value_provider_argument("--given_text", type=str)
         parser.add_value_provider_argument("--given_number", type=int, default=3)
         parser.add_value_provider_argument("--left_out", type=str, default="default")

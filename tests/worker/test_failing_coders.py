@@ -36,7 +36,7 @@ class Odd:
     """What no coder encodes."""
 
 
-class Refusing(Coder):  # type: ignore[misc]
+class Refusing(Coder):
     def encode(self, value: object) -> bytes:
         raise ValueError("cannot encode this")
 
@@ -47,7 +47,7 @@ class Refusing(Coder):  # type: ignore[misc]
 beam.coders.registry.register_coder(Odd, Refusing)
 
 
-class Gathering(beam.CombineFn):  # type: ignore[misc]
+class Gathering(beam.CombineFn):
     def create_accumulator(self) -> list[str]:
         return []
 
@@ -64,7 +64,7 @@ class Gathering(beam.CombineFn):  # type: ignore[misc]
 def keeping(spec: StateSpec, change: Callable[[Any], None]) -> beam.DoFn:
     """Keeps in a state what its coder cannot encode."""
 
-    class Keep(beam.DoFn):  # type: ignore[misc]
+    class Keep(beam.DoFn):
         def process(
             self, element: tuple[str, int], state: Any = beam.DoFn.StateParam(spec)
         ) -> Iterator[int]:

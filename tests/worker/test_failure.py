@@ -147,7 +147,7 @@ class TestReports:
             int,
             lambda text: text.encode("ascii", text),
             lambda text: __import__(text),
-            lambda text: [].index(text),  # type: ignore[arg-type]
+            lambda text: [].index(text),
         ],
     )
     def test_an_element_that_looks_like_a_report_is_an_element(
@@ -188,8 +188,8 @@ class TestExceptions:
             lambda: (tmp_path / "missing").read_text(),
             lambda: b"\xff".decode(),
             lambda: "\ud800".encode(),
-            lambda: {}["a"],
-            lambda: [].index(1),
+            lambda: dict[str, int]()["a"],
+            lambda: list[int]().index(1),
             lambda: 1 // 0,
             lambda: object().missing,  # type: ignore[attr-defined]
             lambda: os.kill(1 << 30, 0),
@@ -222,7 +222,7 @@ class TestExceptions:
 
     def test_no_constructor_of_a_user_is_called(self) -> None:
         error = WithEffects("a")
-        error.colour = "red"  # type: ignore[attr-defined]
+        error.colour = "red"
         WithEffects.made.clear()
         found = travelled(error)
         assert WithEffects.made == []

@@ -10,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import FixedWindows
 from in_process import StreamingRunner
 from waiting import until
 
@@ -168,7 +169,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
             pipeline
             | TestStream().add_elements(["a", "b"]).advance_watermark_to_infinity()
             | "First" >> beam.Map(lambda text: print("first", text) or (text, text))
-            | beam.WindowInto(beam.window.FixedWindows(10))
+            | beam.WindowInto(FixedWindows(10))
             | beam.GroupByKey()
             | "Second" >> beam.Map(lambda pair: print("second", pair[0]))
         )

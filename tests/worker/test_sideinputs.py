@@ -1,5 +1,7 @@
 """Side inputs in the workers."""
 
+from typing import Any
+
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 
 from sparkbeam.worker.sideinputs import RememberedMapping
@@ -8,7 +10,7 @@ from sparkbeam.worker.sideinputs import RememberedMapping
 def test_a_mapping_is_asked_once_for_each_run_of_a_window() -> None:
     asked = []
 
-    def mapping(window: IntervalWindow) -> IntervalWindow:
+    def mapping(window: Any) -> IntervalWindow:
         asked.append(window)
         return IntervalWindow(window.start, window.end + 1)
 

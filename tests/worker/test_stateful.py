@@ -16,7 +16,12 @@ from apache_beam.transforms.userstate import (
     ReadModifyWriteStateSpec,
     SetStateSpec,
 )
-from apache_beam.transforms.window import GlobalWindow, SlidingWindows, TimestampedValue
+from apache_beam.transforms.window import (
+    GlobalWindow,
+    GlobalWindows,
+    SlidingWindows,
+    TimestampedValue,
+)
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
@@ -154,13 +159,13 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: li
     pair = beam.coders.TupleCoder([VarIntCoder(), FastPrimitivesCoder()])
     coder = beam.coders.WindowedValueCoder(pair, GlobalWindowCoder())
     rows = Rows()
-    windowing = beam.Windowing(beam.window.GlobalWindows())
+    windowing = beam.Windowing(GlobalWindows())
     sink = ENDS[Layout.KEYED].sink(Port(0, rows, coder, windowing, 0))
     written: list[tuple[tuple[int, Any], int]] = []
     for turn, stamp in enumerate(stamps):
         some = [(n % 3, values[turn % len(values)] if n % 2 else n) for n in range(MANY)]
         times = [stamp or n for n in range(MANY)]
-        template = WindowedValue(None, Timestamp(times[0]), [GlobalWindow()])
+        template = WindowedValue(None, Timestamp(times[0]), (GlobalWindow(),))
         if stamp:
             sink.write_block(Block(template, some))
         elif stamp == 0:

@@ -1,5 +1,7 @@
 """Query 0, pass-through: what does it cost to encode and decode each event?"""
 
+from typing import Any
+
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
@@ -14,7 +16,7 @@ def round_trip(event: Event) -> Event:
     return _CODER.decode(_CODER.encode(event))
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """All events."""
     return events | "Round trip" >> beam.Map(round_trip)
 

@@ -1,5 +1,7 @@
 """Query 1, currency conversion: what is each bid in euros?"""
 
+from typing import Any
+
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
@@ -13,7 +15,7 @@ def in_euros(bid: Bid) -> Bid:
     return Bid(bid.auction, bid.bidder, bid.price * 89 // 100, bid.date_time, bid.extra)
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """All bids, with their prices in euros."""
     return bids(events) | "In euros" >> beam.Map(in_euros)
 

@@ -1,6 +1,6 @@
 """Query 2, selection: what is bid on some auctions?"""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -16,7 +16,7 @@ class AuctionPrice(NamedTuple):
     price: int
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """An AuctionPrice for each bid on an auction whose id ``auction_skip`` divides."""
     skip = configuration.auction_skip
     return (

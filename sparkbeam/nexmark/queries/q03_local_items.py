@@ -87,7 +87,7 @@ class JoinFn(beam.DoFn):
         waiting.clear()
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A LocalItem for each auction of the category by a person in one of the states."""
     by_seller = (
         auctions(events)

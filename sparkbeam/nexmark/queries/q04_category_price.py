@@ -1,6 +1,6 @@
 """Query 4, average price for a category: what do auctions of a category close at?"""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.window import SlidingWindows
@@ -18,7 +18,7 @@ class CategoryPrice(NamedTuple):
     price: int
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A CategoryPrice for each category and sliding window in which auctions close."""
     return (
         events

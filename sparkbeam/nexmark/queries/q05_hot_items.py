@@ -1,7 +1,7 @@
 """Query 5, hot items: which auctions have the most bids?"""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.window import SlidingWindows
@@ -44,7 +44,7 @@ class MostFn(beam.CombineFn):
         return best
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """An AuctionCount for each auction that leads in a sliding window."""
     return (
         bids(events)

@@ -1,7 +1,7 @@
 """Query 6, average selling price by seller: at what did a seller's last auctions close?"""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
@@ -42,7 +42,7 @@ class LastMeanFn(beam.CombineFn):
         return rounded(sum(price for _, price in latest) / len(latest)) if latest else 0
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A SellerPrice for each seller, again with each auction that closes."""
     return (
         events

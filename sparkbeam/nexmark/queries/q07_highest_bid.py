@@ -3,6 +3,8 @@
 A combiner alone would be faster; the side input is what this query is about.
 """
 
+from typing import Any
+
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 from apache_beam.transforms.window import FixedWindows
@@ -12,7 +14,7 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """The bids with the highest price of their fixed window."""
     windowed = bids(events) | "Windows" >> beam.WindowInto(FixedWindows(configuration.window_size))
     highest = (

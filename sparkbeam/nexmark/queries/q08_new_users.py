@@ -19,7 +19,7 @@ class NewSeller(NamedTuple):
     reserve: int
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A NewSeller for each auction by somebody who joined in its fixed window."""
     windowed = events | "Windows" >> beam.WindowInto(FixedWindows(configuration.window_size))
     names = persons(windowed) | "By id" >> beam.Map(lambda person: (person.id, person.name))

@@ -4,6 +4,8 @@ The transform is in :mod:`~sparkbeam.nexmark.queries.winning_bids`, as queries 4
 go on from there.
 """
 
+from typing import Any
+
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
@@ -11,7 +13,7 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.winning_bids import WinningBids
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """An AuctionBid for each auction that has a winner, when it closes."""
     return events | WinningBids(configuration)
 

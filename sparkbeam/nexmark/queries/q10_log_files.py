@@ -104,7 +104,7 @@ class WriteIndexFn(beam.DoFn):
         )
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A LoggedWindow for each fixed window; the files are in ``log_folder``, if that is set."""
     shards, many = configuration.log_shards, AfterCount(configuration.max_log_events)
 

@@ -3,7 +3,7 @@
 Windows that only touch stay apart: a session ends with a gap of exactly its length.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.window import Sessions
@@ -20,7 +20,7 @@ class BidderCount(NamedTuple):
     bids: int
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A BidderCount for each session of a bidder."""
     return (
         bids(events)

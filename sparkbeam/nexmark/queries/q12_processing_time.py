@@ -4,6 +4,8 @@ Which bids are counted together depends on the clock. What is compared are there
 bids themselves: each result stands for as many bids of its bidder as it counts.
 """
 
+from typing import Any
+
 import apache_beam as beam
 from apache_beam.transforms.trigger import AccumulationMode, AfterProcessingTime, Repeatedly
 from apache_beam.transforms.window import GlobalWindows
@@ -14,7 +16,7 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """A BidderCount for each bidder, ``window_size`` seconds after the first bid not counted."""
     return (
         bids(events)

@@ -1,5 +1,7 @@
 """Query 13, bounded side input join: what is known about each bid's bidder?"""
 
+from typing import Any
+
 import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
@@ -9,13 +11,13 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 
 
-def side_input(events: beam.PCollection, configuration: Configuration) -> AsDict:
+def side_input(events: beam.PCollection[Any], configuration: Configuration) -> AsDict:
     """What bidders are joined with: by number, the number as text."""
     rows = [(number, str(number)) for number in range(configuration.side_input_rows)]
     return AsDict(events.pipeline | "Side input" >> beam.Create(rows))
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """All bids, with the side input's text for their bidder in place of ``extra``."""
     rows = configuration.side_input_rows
     return bids(events) | "Join" >> beam.Map(

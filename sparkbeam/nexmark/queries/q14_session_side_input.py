@@ -14,7 +14,7 @@ from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """All bids; ``extra`` is the side input's text for the bidder, start and end of the session."""
     return (
         bids(events)

@@ -5,6 +5,7 @@ the way from the runner's shuffle to the SDK and back.
 """
 
 from random import randrange
+from typing import Any
 
 import apache_beam as beam
 
@@ -14,7 +15,7 @@ from sparkbeam.nexmark.queries.q00_passthrough import round_trip
 from sparkbeam.nexmark.queries.query import Query
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """All events, after a GroupByKey and a round trip through their coder."""
     buckets = configuration.key_buckets
     return (

@@ -1,12 +1,14 @@
 """Query 16, reshuffle: what does it cost to spread all events anew?"""
 
+from typing import Any
+
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.queries.query import Query
 
 
-def build(events: beam.PCollection, configuration: Configuration) -> beam.PCollection:
+def build(events: beam.PCollection[Any], configuration: Configuration) -> beam.PCollection[Any]:
     """All events, over random keys."""
     return events | "Spread" >> beam.Reshuffle(num_buckets=configuration.key_buckets)
 

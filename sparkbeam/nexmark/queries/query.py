@@ -31,5 +31,5 @@ class Query:
     number: int
     name: str
     question: str
-    build: Callable[[beam.PCollection, Configuration], beam.PCollection]
+    build: Callable[[beam.PCollection[Any], Configuration], beam.PCollection[Any]]
     weigh: Callable[[Any], tuple[Any, int]] = once

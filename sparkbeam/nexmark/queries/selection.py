@@ -1,21 +1,23 @@
 """The events of one kind."""
 
+from typing import Any
+
 import apache_beam as beam
 
 from sparkbeam.nexmark.model import Auction, Bid, Event, Person
 
 
-def persons(events: beam.PCollection) -> beam.PCollection:
+def persons(events: beam.PCollection[Any]) -> beam.PCollection[Any]:
     """Who registers."""
     return events | "Persons" >> beam.Filter(is_person).with_output_types(Person)
 
 
-def auctions(events: beam.PCollection) -> beam.PCollection:
+def auctions(events: beam.PCollection[Any]) -> beam.PCollection[Any]:
     """What is put up for auction."""
     return events | "Auctions" >> beam.Filter(is_auction).with_output_types(Auction)
 
 
-def bids(events: beam.PCollection) -> beam.PCollection:
+def bids(events: beam.PCollection[Any]) -> beam.PCollection[Any]:
     """What is bid."""
     return events | "Bids" >> beam.Filter(is_bid).with_output_types(Bid)
 

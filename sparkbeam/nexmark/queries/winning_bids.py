@@ -31,7 +31,7 @@ class AuctionBid(NamedTuple):
     bid: Bid
 
 
-class WinningBids(beam.PTransform):
+class WinningBids(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
     """From events to an AuctionBid, at its close, for each auction that somebody wins.
 
     The highest bid wins that is not below the reserve; of several such, the earliest.
@@ -41,7 +41,7 @@ class WinningBids(beam.PTransform):
         super().__init__()
         self._window_fn = AuctionWindowFn(_longest_auction(configuration))
 
-    def expand(self, events: beam.PCollection) -> beam.PCollection:
+    def expand(self, events: beam.PCollection[Any]) -> beam.PCollection[Any]:
         return (
             events
             | "Auctions and bids" >> beam.Filter(lambda event: not is_person(event))
@@ -74,7 +74,7 @@ class AuctionWindowFn(WindowFn):
         return [IntervalWindow(start, start + self._wait)]
 
     def merge(self, merge_context: WindowFn.MergeContext) -> None:
-        windows = merge_context.windows
+        windows: Iterable[Any] = merge_context.windows
         waiting = [window for window in windows if self._is_bid(window)]
         for auction in windows:
             if not self._is_bid(auction):

@@ -151,8 +151,7 @@ class _Run:
         key = (self._task.run_id, stage.id)
         processor = KEPT.take(key, lambda: StageProcessor(stage, BundleState()))
         settle()
-        state: BundleState = processor.state
-        state.side_inputs = CollectedSideInputs(self._task.side_inputs)
+        processor.state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         for sink in processor.sinks:
             sink.open(self._rows, self._partition)
         self._processor = processor
@@ -164,7 +163,8 @@ class _Run:
         KEPT.give_back(key, processor)
 
     def _process(self, processor: StageProcessor) -> None:
-        source = processor.source
+        source, state = processor.source, processor.state
+        assert isinstance(state, BundleState)
         if self._task.stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
             (number,) = [
@@ -181,7 +181,7 @@ class _Run:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
                 followed = self._tally.followed(processor, bundle)
                 residuals = processor.run_keyed(followed)
-                processor.state.forget_user_state()
+                state.forget_user_state()
                 self._finish_bundle(processor, residuals)
             return
         elements = self._tally.followed(processor, source.read(rows))

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow, TimestampCombiner, WindowFn
+from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rounding import coded
-from sparkbeam.worker.stamps import ON_TIME
+from sparkbeam.worker.stamps import ON_TIME, stamps_of
 
 
 class _Merges(WindowFn.MergeContext):
@@ -46,7 +46,7 @@ class MergingGroups:
 
     def __init__(self, windowing: Windowing) -> None:
         self._window_fn = windowing.windowfn
-        self._stamps = TimestampCombiner.get_impl(windowing.timestamp_combiner, windowing.windowfn)
+        self._stamps = stamps_of(windowing)
 
     def of(self, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
         """For each window that is left after merging, the list of its values."""

@@ -10,9 +10,8 @@ from typing import Any
 
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.timeutil import TimestampCombinerImpl
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
-from apache_beam.transforms.window import BoundedWindow, TimestampCombiner
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
@@ -22,6 +21,7 @@ from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.triggered import Grouping
+from sparkbeam.worker.stamps import stamps_of
 from sparkbeam.worker.state.records import Record
 from sparkbeam.worker.timers import EVENT_TIME
 
@@ -47,9 +47,7 @@ class WindowGrouping(Grouping):
         value = coder.wrapped_value_coder.value_coder().get_impl()
         self._encode, self._decode = value.encode, value.decode
         self._window_coder = coder.window_coder
-        self._stamps: TimestampCombinerImpl = TimestampCombiner.get_impl(
-            windowing.timestamp_combiner, windowing.windowfn
-        )
+        self._stamps = stamps_of(windowing)
         self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
         self._windows: dict[BoundedWindow, _Window] = {}
         self._by_cell: dict[bytes, _Window] = {}

@@ -39,7 +39,8 @@ class BlockCoder:
 
     def __init__(self, coder: coders.WindowedValueCoder) -> None:
         self._windowing = windowing_coder(coder)
-        self._values = coder_impl.IterableCoderImpl(coder.wrapped_value_coder.get_impl())
+        value = coder.wrapped_value_coder.get_impl()
+        self._values: coder_impl.CoderImpl = coder_impl.IterableCoderImpl(value)
 
     def encode(self, block: Block) -> bytes:
         """A block whose values share their timestamp as a cell."""

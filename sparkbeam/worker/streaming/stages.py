@@ -57,7 +57,8 @@ class StageRun(ABC):
             stage.steps,
             lambda: KEPT.take(self._key, lambda: StageProcessor(stage, LayerState(), StoredTimers)),
         )
-        self._state: LayerState = self._processor.state
+        assert isinstance(self._processor.state, LayerState)
+        self._state = self._processor.state
         self._shard = shard
         self._tally = tally.Tally(stage.id, 0, None)
         self._warnings: list[warnings.WarningMessage] = []

@@ -68,7 +68,7 @@ def expected(events: int) -> Counter[tuple[int, ...]]:
 class CountCopies(beam.DoFn):
     """How often each event is there, told a while later."""
 
-    COPIES = CombiningValueStateSpec("copies", sum)
+    COPIES = CombiningValueStateSpec("copies", combine_fn=sum)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
     def process(

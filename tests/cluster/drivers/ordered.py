@@ -58,7 +58,7 @@ class InOrder(beam.DoFn):
     """The numbers of a user in the order of their times."""
 
     WAITING = OrderedListStateSpec("waiting", VarIntCoder())
-    TOLD = CombiningValueStateSpec("told", sum)
+    TOLD = CombiningValueStateSpec("told", combine_fn=sum)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
     def process(
