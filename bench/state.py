@@ -92,7 +92,7 @@ def clear(count: int) -> Callable[[ByteMap], None]:
     return task
 
 
-Task = tuple[str, type[ByteMap], Callable[[ByteMap], None]]
+Task = tuple[str, Callable[..., ByteMap], Callable[[ByteMap], None]]
 
 WAYS: list[Task] = [
     ("a call for each access", SparkMap, one_by_one),
@@ -120,7 +120,7 @@ class Measure(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Row]:
         """Runs the tasks of the micro-batch."""
         first = [row.step for row in rows] == [0]
-        fills: list[tuple[str, Any, Any]] = [
+        fills: list[Task] = [
             *WAYS[1:],
             *(("", PipelinedSparkMap, fill(count)) for count in BUFFERS),
         ]

@@ -15,6 +15,7 @@ from apache_beam.internal import pickler
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, schema_pb2
 from apache_beam.runners.common import DoFnSignature
+from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.core import DoFn
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
@@ -336,7 +337,7 @@ def _window_fn(spec: beam_runner_api_pb2.FunctionSpec) -> str:
     if spec.urn == python_urns.PICKLED_WINDOWFN:
         return identity(pickler.loads(_bytes(spec.payload)))
     if spec.urn in WINDOW_FNS:
-        return identity(WindowFn.from_runner_api(spec, None))
+        return identity(WindowFn.from_runner_api(spec, PipelineContext()))
     return shortened(f"{spec.urn} {spec.payload.hex()}".strip())
 
 

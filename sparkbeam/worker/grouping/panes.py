@@ -14,6 +14,7 @@ from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -65,7 +66,7 @@ class Panes:
         It cannot fire in processing time, and loses what no trigger lets out.
         """
         state = _State()
-        put_out = set()
+        put_out: set[BoundedWindow] = set()
         for pane in self._asked_for(state, elements):
             put_out.update(pane.windows)
             yield pane

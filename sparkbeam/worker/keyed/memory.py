@@ -103,7 +103,7 @@ class BundleState(StageState):
         state_key: beam_fn_api_pb2.StateKey,
         coder: coder_impl.CoderImpl,
         elements: Iterable[Any],
-    ) -> "Done":
+    ) -> Any:
         if state_key.WhichOneof("type") == "ordered_list_user_state":
             stored = self._ordered.setdefault(_list_id(state_key), SortedList(key=_sort_key))
             stored.update((key, coder.encode_nested((key, value))) for key, value in elements)
@@ -113,7 +113,7 @@ class BundleState(StageState):
             )
         return DONE
 
-    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> "Done":
+    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Any:
         if state_key.WhichOneof("type") == "ordered_list_user_state":
             stored = self._ordered.get(_list_id(state_key))
             if stored is not None:

@@ -19,7 +19,7 @@ from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.memory import DONE, Done, StageState
+from sparkbeam.worker.keyed.memory import DONE, StageState
 from sparkbeam.worker.keyed.userstate import UserState, forget_user_state, user_cell
 from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.state.ordered import OrderedBag
@@ -75,7 +75,7 @@ class LayerState(StageState):
         state_key: beam_fn_api_pb2.StateKey,
         coder: coder_impl.CoderImpl,
         elements: Iterable[Any],
-    ) -> Done:
+    ) -> Any:
         request = state_key.ordered_list_user_state
         self._ordered(request).add(
             [(stamp, coder.encode_nested((stamp, value))) for stamp, value in elements]
@@ -83,7 +83,7 @@ class LayerState(StageState):
         self.remember(self._record(request.key), request.window)
         return DONE
 
-    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Done:
+    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Any:
         request = state_key.ordered_list_user_state
         self._ordered(request).clear(request.range.start, request.range.end)
         return DONE
@@ -149,6 +149,8 @@ class StoredTimers(Timers):
             if timer.clear_bit:
                 self.record.clear_timer(timer_id)
                 continue
+            assert timer.fire_timestamp is not None
+            assert timer.hold_timestamp is not None
             self.record.set_timer(
                 timer_id,
                 self.domain[family],

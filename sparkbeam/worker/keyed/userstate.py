@@ -90,7 +90,8 @@ class UserState(UserStateContext):
         if name is None:
             name = user_cell(self._step, spec.name, window.encoded)
             window.cells[spec.name] = name
-        cell = Cell(self._record(self._encoded), name, window.encoded, self._remember)
+        # Beam's states take it for what answers requests, and for the key of these.
+        cell: Any = Cell(self._record(self._encoded), name, window.encoded, self._remember)
         match spec:
             case userstate.ReadModifyWriteStateSpec():
                 return ValueState(cell, spec.coder.get_impl())

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from apache_beam.coders import coders
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
@@ -22,6 +23,8 @@ from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.sink import Sink
 from sparkbeam.worker.steps.step import Step, Way
 
+_NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
+
 
 class SourceOperation(bundle_processor.DataInputOperation):
     """Feeds a bundle from an iterator of blocks.
@@ -34,6 +37,8 @@ class SourceOperation(bundle_processor.DataInputOperation):
         grouped_windowing: the windowing of the same.
         windowing: the windowing of the elements that this operation puts out.
     """
+
+    windowed_coder: coders.WindowedValueCoder
 
     def __init__(
         self,
@@ -61,7 +66,8 @@ class SourceOperation(bundle_processor.DataInputOperation):
         """The elements of rows of the stage's layout."""
         read = ENDS[self.layout].read
         assert read is not None
-        return read(rows, self.grouped_coder or self.windowed_coder, self.grouped_windowing)
+        coder = self.grouped_coder or self.windowed_coder
+        return read(rows, coder, self.grouped_windowing or self.windowing)
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""
@@ -165,7 +171,7 @@ def _make_source(step: Step, spec: Any) -> SourceOperation:
         factory.state_sampler,
         factory.get_windowed_coder(output),
         transform_id=step.id,
-        data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(None),
+        data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(_NO_PORT),
         layout=Layout(spec["layout"]),
         label=step.label,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,

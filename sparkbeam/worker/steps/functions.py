@@ -221,7 +221,7 @@ class FunctionOperation(operations.DoOperation):
         if isinstance(value, TimestampedValue):
             context = WindowFn.AssignContext(value.timestamp, value.value)
             try:
-                windows = self.window_fn.assign(context)
+                windows = tuple(self.window_fn.assign(context))
             except Exception as error:
                 raise UserCodeFailed(self.name_context.step_name) from error
             value = WindowedValue(value.value, value.timestamp, windows)

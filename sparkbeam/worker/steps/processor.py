@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.worker import bundle_processor, operations, sdk_worker, statesampler
+from apache_beam.runners.worker import bundle_processor, operations, statesampler
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.finalizers import Callback
+from sparkbeam.worker.keyed.memory import StageState
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
@@ -84,7 +85,7 @@ class StageProcessor:
     def __init__(
         self,
         stage: Stage,
-        state: sdk_worker.CachingStateHandler,
+        state: StageState,
         timers: Callable[[beam_fn_api_pb2.ProcessBundleDescriptor], Timers] = KeyTimers,
     ) -> None:
         if stage.row_types:
@@ -96,16 +97,16 @@ class StageProcessor:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
         self.state = state
+        channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, _sampler):
             self._processor = bundle_processor.BundleProcessor(
-                frozenset(), parsed, self.state, _ChannelFactory(self._channel)
+                frozenset(), parsed, self.state, channels
             )
         self.timers.bind(self._processor)
-        self.source: SourceOperation = self._processor.ops[stage.source_id]
-        self.sinks = [op for op in self._processor.ops.values() if isinstance(op, SinkOperation)]
-        self.creates = [
-            op for op in self._processor.ops.values() if isinstance(op, CreateOperation)
-        ]
+        made: dict[str, Any] = self._processor.ops
+        self.source: SourceOperation = made[stage.source_id]
+        self.sinks = [op for op in made.values() if isinstance(op, SinkOperation)]
+        self.creates = [op for op in made.values() if isinstance(op, CreateOperation)]
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0
 

@@ -78,7 +78,7 @@ class WindowOperation(operations.DoOperation):
 
     def _windowing(self, time: Timestamp) -> WindowedValue:
         windows = self.window_fn.assign(WindowFn.AssignContext(time))
-        return WindowedValue(None, time, windows)
+        return WindowedValue(None, time, tuple(windows))
 
 
 def _slots(window_fn: WindowFn) -> tuple[int, int] | None:
