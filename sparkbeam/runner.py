@@ -1,11 +1,6 @@
 """The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
 
 import contextlib
-import sys
-import threading
-import warnings
-from collections.abc import Iterable
-from contextlib import closing
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, TypeOptions
@@ -20,15 +15,11 @@ from apache_beam.transforms import environments
 from sparkbeam import arguments, depth, interactive
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
-from sparkbeam.batch.execution import BatchExecution
-from sparkbeam.cancellation import Cancellation
-from sparkbeam.deaths import Deaths
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import describe
 from sparkbeam.explain.batch import Rehearsal
 from sparkbeam.explain.explanation import Explanation, is_collecting, show
 from sparkbeam.explain.streaming import layers
-from sparkbeam.failures import explained
 from sparkbeam.interrupts import interruptible
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
@@ -36,15 +27,8 @@ from sparkbeam.plan.optimize import TEST_STREAM
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
-from sparkbeam.progress.monitor import Monitor
-from sparkbeam.progress.output import tell
-from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.streaming.execution import StreamingExecution
-from sparkbeam.wire.consolidation import Infos
-from sparkbeam.wire.failure import Reports
-from sparkbeam.wire.output import OutputSpec
-from sparkbeam.wire.reports import TaskReport
+from sparkbeam.running import Run
 
 
 class SparkRunner(PipelineRunner, sessions.HasSession):
@@ -104,6 +88,11 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         if interactive.is_read_at_once(pipeline):
             result.wait_until_finish()
         return result
+
+    def _start(
+        self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
+    ) -> SparkPipelineResult:
+        return Run(plan, session, options, self._redaction(plan, options)).start()
 
     def session(self, options: PipelineOptions) -> Any:
         """The Spark session that a pipeline with these options runs on; it is made if need be.
@@ -196,92 +185,6 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         rename(proto)
         return proto
 
-    def _start(
-        self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
-    ) -> SparkPipelineResult:
-        cancellation = Cancellation(session)
-        drain = threading.Event()
-        environment = spark_options.environment(options, shares_files=sessions.is_local(session))
-        failures = Reports(redaction=self._redaction(plan, options))
-        monitor = Monitor(plan, session, options.spark_progress)
-        output = OutputSpec(spark_options.log_levels(options), monitor.relay)
-        deaths = Deaths(monitor.died)
-        result = SparkPipelineResult(
-            cancel_work=cancellation.interrupt,
-            lost=monitor.lost,
-            progress=monitor.snapshot,
-            interrupted=monitor.hide,
-            drain_work=drain.set if plan.streaming else None,
-        )
-
-        def committed(serialized: list[bytes]) -> None:
-            found = [TaskReport.parse(report) for report in serialized]
-            tell(found)
-            result._commit(_infos(found))
-
-        def execute() -> list[TaskReport]:
-            if plan.streaming:
-                execution = StreamingExecution(
-                    session,
-                    plan,
-                    options.checkpoint_location,
-                    shards=options.shards,
-                    trigger=options.trigger,
-                    max_batch_elements=options.max_batch_elements,
-                    output=output,
-                    environment=environment,
-                    reports=failures,
-                    proceed=cancellation.check,
-                    drain=drain,
-                    committed=committed,
-                    observed=monitor.observe,
-                )
-                with closing(execution):
-                    last = recovering(execution.run, failures, execution.micro_batches)
-                return [TaskReport.parse(report) for report in last]
-            delivered: set[str] = set()
-            found = recovering(
-                lambda: BatchExecution(
-                    session,
-                    plan,
-                    parallelism=options.spark_parallelism,
-                    reporter=monitor.reporter,
-                    output=output,
-                    environment=environment,
-                    reports=failures,
-                    proceed=cancellation.check,
-                    delivered=delivered,
-                ).run(),
-                failures,
-            )
-            reports = [TaskReport.parse(report) for report in found]
-            tell(reports)
-            return reports
-
-        def work() -> None:
-            reports: list[TaskReport] = []
-            error: Exception | None = None
-            try:
-                try:
-                    cancellation.cover()
-                    reports = execute()
-                except Exception as raised:
-                    error = explained(raised, failures, deaths)
-                monitor.close(reports if error is None else None)
-                _warn(reports)
-            except Exception as raised:
-                # A warning may be an error here; whoever waits for the run has to hear of it.
-                error = error or raised
-            finally:
-                result._finish(_infos(reports), error)
-
-        threading.Thread(target=work, name="sparkbeam-pipeline", daemon=True).start()
-        return result
-
-
-def _infos(reports: Iterable[TaskReport]) -> Infos:
-    return [info for report in reports for info in report.infos]
-
 
 def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
     """Whether the pipeline can only be a streaming query."""
@@ -296,14 +199,3 @@ def _is_unbounded(pipeline: beam_runner_api_pb2.Pipeline) -> bool:
         pcollection.is_bounded == unbounded
         for pcollection in pipeline.components.pcollections.values()
     )
-
-
-def _warn(reports: list[TaskReport]) -> None:
-    """Gives the warnings of the workers again, here, once each."""
-    for warning in dict.fromkeys(w for report in reports for w in report.warnings):
-        module, _, name = warning.category.partition(":")
-        # A report may come out of a checkpoint, so nothing is imported because of it.
-        category = getattr(sys.modules.get(module), name, None)
-        if not (isinstance(category, type) and issubclass(category, Warning)):
-            category = UserWarning
-        warnings.warn_explicit(warning.message, category, warning.filename, warning.line)

@@ -1,0 +1,150 @@
+"""A pipeline that runs: everything of it that lives on the driver, in a thread of its own."""
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any
+
+from sparkbeam import options as spark_options
+from sparkbeam import session as sessions
+from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.cancellation import Cancellation
+from sparkbeam.deaths import Deaths
+from sparkbeam.failures import explained
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.progress.monitor import Monitor
+from sparkbeam.progress.output import tell
+from sparkbeam.recovery import recovering
+from sparkbeam.result import SparkPipelineResult
+from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.reports import TaskReport
+
+
+class Run:
+    """A run of a plan.
+
+    Args:
+        plan: what to run.
+        session: the Spark session.
+        options: of the pipeline.
+        redaction: takes the secrets of the pipeline out of a text.
+
+    Attributes:
+        result: what the user gets.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        session: Any,
+        options: spark_options.SparkBeamOptions,
+        redaction: Redaction,
+    ) -> None:
+        self._plan = plan
+        self._session = session
+        self._options = options
+        self._cancellation = Cancellation(session)
+        self._drain = threading.Event()
+        self._reports = Reports(redaction=redaction)
+        self._monitor = Monitor(plan, session, options.spark_progress)
+        self._deaths = Deaths(self._monitor.died)
+        self._shared: dict[str, Any] = {
+            "output": OutputSpec(spark_options.log_levels(options), self._monitor.relay),
+            "environment": spark_options.environment(
+                options, shares_files=sessions.is_local(session)
+            ),
+            "reports": self._reports,
+            "proceed": self._cancellation.check,
+        }
+        self.result = SparkPipelineResult(
+            cancel_work=self._cancellation.interrupt,
+            lost=self._monitor.lost,
+            progress=self._monitor.snapshot,
+            interrupted=self._monitor.hide,
+            drain_work=self._drain.set if plan.streaming else None,
+        )
+
+    def start(self) -> SparkPipelineResult:
+        """Starts the run, and gives its result at once."""
+        threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
+        return self.result
+
+    def _work(self) -> None:
+        reports: list[TaskReport] = []
+        error: Exception | None = None
+        try:
+            try:
+                self._cancellation.cover()
+                reports = self._streamed() if self._plan.streaming else self._in_batch()
+            except Exception as raised:
+                error = explained(raised, self._reports, self._deaths)
+            self._monitor.close(reports if error is None else None)
+            _warn(reports)
+        except Exception as raised:
+            # A warning may be an error here; whoever waits for the run has to hear of it.
+            error = error or raised
+        finally:
+            self.result._finish(_infos(reports), error)
+
+    def _in_batch(self) -> list[TaskReport]:
+        delivered: set[str] = set()
+        found = recovering(
+            lambda: BatchExecution(
+                self._session,
+                self._plan,
+                parallelism=self._options.spark_parallelism,
+                reporter=self._monitor.reporter,
+                delivered=delivered,
+                **self._shared,
+            ).run(),
+            self._reports,
+        )
+        reports = [TaskReport.parse(report) for report in found]
+        tell(reports)
+        return reports
+
+    def _streamed(self) -> list[TaskReport]:
+        # Batch runs on versions of PySpark that have not what a query needs.
+        from sparkbeam.streaming.execution import StreamingExecution
+
+        execution = StreamingExecution(
+            self._session,
+            self._plan,
+            self._options.checkpoint_location,
+            shards=self._options.shards,
+            trigger=self._options.trigger,
+            max_batch_elements=self._options.max_batch_elements,
+            drain=self._drain,
+            committed=self._committed,
+            observed=self._monitor.observe,
+            **self._shared,
+        )
+        with closing(execution):
+            last = recovering(execution.run, self._reports, execution.micro_batches)
+        return [TaskReport.parse(report) for report in last]
+
+    def _committed(self, serialized: list[bytes]) -> None:
+        """Takes in the reports of a micro-batch."""
+        found = [TaskReport.parse(report) for report in serialized]
+        tell(found)
+        self.result._commit(_infos(found))
+
+
+def _infos(reports: Iterable[TaskReport]) -> Infos:
+    return [info for report in reports for info in report.infos]
+
+
+def _warn(reports: list[TaskReport]) -> None:
+    """Gives the warnings of the workers again, here, once each."""
+    for warning in dict.fromkeys(w for report in reports for w in report.warnings):
+        module, _, name = warning.category.partition(":")
+        # A report may come out of a checkpoint, so nothing is imported because of it.
+        category = getattr(sys.modules.get(module), name, None)
+        if not (isinstance(category, type) and issubclass(category, Warning)):
+            category = UserWarning
+        warnings.warn_explicit(warning.message, category, warning.filename, warning.line)

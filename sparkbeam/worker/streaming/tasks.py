@@ -1,0 +1,98 @@
+"""What each layer of a streaming query runs."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkbeam.plan.layers import Hop, Topology
+from sparkbeam.plan.model import Stage
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.output import OutputSpec
+from sparkbeam.worker.streaming.reading import READ_ELEMENTS
+
+
+@dataclass(frozen=True)
+class LayerTask:
+    """What a layer runs; it is pickled into the query.
+
+    Attributes:
+        run_id: unique for each start of the query.
+        number: the layer.
+        depth: the number of layers; rows for the layer of this number go to the sink.
+        shards: the numbers of all shards.
+        stages: in the order in which they run.
+        hops: the ways out of each port of the layer, by its tag.
+        source_hops: for the first layer, the ways of each source's rows past it.
+        roots: for each port of the first layer, the sources on which its watermark depends.
+        max_elements: about how many elements of unbounded sources a shard reads in a micro-batch.
+        readers: for each later layer, the tags of this one whose watermarks it needs.
+        output: what becomes of what steps print and log.
+        environment: what user code finds around it.
+        checkpoint_id: tells the checkpoint of the query from all others.
+        reports: those of the run, of its failures.
+    """
+
+    run_id: str
+    number: int
+    depth: int
+    shards: tuple[int, ...]
+    stages: tuple[Stage, ...]
+    hops: Mapping[int, tuple[Hop, ...]]
+    source_hops: Mapping[int, tuple[Hop, ...]]
+    roots: Mapping[int, frozenset[int]]
+    readers: Mapping[int, frozenset[int]]
+    max_elements: int = READ_ELEMENTS
+    output: OutputSpec = field(default_factory=OutputSpec)
+    environment: Environment = field(default_factory=Environment)
+    checkpoint_id: str = ""
+    reports: Reports = field(default_factory=Reports)
+
+
+def layer_tasks(
+    run_id: str,
+    topology: Topology,
+    shards: tuple[int, ...],
+    max_batch_elements: int | None = None,
+    output: OutputSpec | None = None,
+    environment: Environment | None = None,
+    checkpoint_id: str = "",
+    reports: Reports | None = None,
+) -> list[LayerTask]:
+    """The tasks of all layers."""
+    max_elements = READ_ELEMENTS
+    if max_batch_elements is not None:
+        max_elements = max(1, max_batch_elements // len(shards))
+    first = [port.tag for stage in topology.layers[0] for port in stage.ports]
+    sources = [tag for source in topology.plan.sources for _, tag in source.outputs]
+    roots = {tag: topology.roots(tag) for tag in (*first, *sources)}
+    tasks = []
+    for number, stages in enumerate(topology.layers):
+        hops = {tag: ways for stage in stages for tag, ways in topology.hops(stage).items()}
+        readers: dict[int, set[int]] = defaultdict(set)
+        for tag, ways in hops.items():
+            for hop in ways:
+                if hop.layer not in (number, topology.depth):
+                    readers[hop.layer].add(tag)
+        tasks.append(
+            LayerTask(
+                run_id=run_id,
+                number=number,
+                depth=topology.depth,
+                shards=shards,
+                stages=stages,
+                hops=hops,
+                source_hops={
+                    tag: tuple(hop for hop in topology.source_hops(tag) if hop.layer > 0)
+                    for tag in (sources if number == 0 else ())
+                },
+                roots=roots,
+                max_elements=max_elements,
+                readers={layer: frozenset(tags) for layer, tags in readers.items()},
+                output=output or OutputSpec(),
+                environment=environment or Environment(),
+                checkpoint_id=checkpoint_id,
+                reports=reports or Reports(),
+            )
+        )
+    return tasks
