@@ -288,7 +288,8 @@ def _combine_fn(step: Step) -> beam.CombineFn | None:
 
 
 def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
-    coder = step.factory.get_only_output_coder(step.transform)
+    (output,) = step.transform.outputs.values()
+    coder = step.factory.get_windowed_coder(output)
     operation = step.factory.augment_oldstyle_op(
         PrecombineOperation(
             common.NameContext(step.label, step.id),

@@ -274,7 +274,7 @@ def _with_states(
     def operation(*parts: Any) -> operations.DoOperation:
         *others, _ = parts
         coder = step.factory.get_windowed_coder(step.input)
-        state = step.factory.state_handler
+        state: Any = step.factory.state_handler
         states = state.user_state(step.id, coder.key_coder(), coder.window_coder, step.label)
         return kind(*others, states)
 

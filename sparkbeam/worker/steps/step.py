@@ -116,7 +116,7 @@ class Step:
 
     def block_operation(
         self, kind: Callable[..., operations.DoOperation], data: bytes, window_fn: WindowFn
-    ) -> operations.DoOperation:
+    ) -> Any:
         """Makes an operation that hands on blocks to all that read its one output.
 
         Args:
@@ -124,7 +124,7 @@ class Step:
             data: see :meth:`do_operation`.
             window_fn: gives windows to results with a timestamp of their own.
         """
-        operation = self.do_operation(kind, data)
+        operation: Any = self.do_operation(kind, data)
         (operation.readers,) = self.consumers.values()
         operation.window_fn = window_fn
         return operation
