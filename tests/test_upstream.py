@@ -127,8 +127,9 @@ class TestUserCode:
         assert not of_beam.handles_batches(core.CallableWrapperDoFn(doubled))
 
     def test_generated_row_types_are_told_apart(self) -> None:
-        schema = typing_to_runner_api(row_type.RowTypeConstraint.from_fields([("one", int)]))
-        assert of_beam.is_generated(typing_from_runner_api(schema).user_type)
+        made: Any = row_type.RowTypeConstraint.from_fields([("one", int)])
+        read: Any = typing_from_runner_api(typing_to_runner_api(made))
+        assert of_beam.is_generated(read.user_type)
         assert not of_beam.is_generated(Pair)
 
 
@@ -197,7 +198,10 @@ class TestState:
 
     def test_the_states_of_a_bundle_are_within_reach(self) -> None:
         coder = VarIntCoder()
-        context = of_beam.UserStateContext(None, "step", coder, GlobalWindows().get_window_coder())
+        handler: Any = None
+        context = of_beam.UserStateContext(
+            handler, "step", coder, GlobalWindows().get_window_coder()
+        )
         spec = ReadModifyWriteStateSpec("value", coder)
         context.states["here"] = context.create_state(spec, 1, GlobalWindow())
         context.reset()
@@ -256,7 +260,7 @@ class TestSpark:
                 StatefulProcessorApiClient
             )
 
-        client = Client._stateful_processor_api_client
+        client: Any = Client._stateful_processor_api_client
         client.sockfile, client.pickleSer = "file", "serializer"
         state = stateful_processor.MapState(Client(), "name")  # type: ignore[arg-type]
         assert of_spark.state_client(state) == ("name", "file", "serializer")

@@ -176,7 +176,7 @@ def _taken_or_called(self: Any) -> None:
 
 
 # What holds them is out of reach, as Beam's operations are compiled.
-core._BundleFinalizerParam.finalize_bundle = _taken_or_called
+core._BundleFinalizerParam.finalize_bundle = _taken_or_called  # type: ignore[method-assign]
 
 # Of state.
 

@@ -267,7 +267,7 @@ def _make(step: Step, signature: Signature) -> operations.DoOperation:
 
 
 def _with_states(
-    step: Step, kind: type[operations.DoOperation]
+    step: Step, kind: Callable[..., operations.DoOperation]
 ) -> Callable[..., operations.DoOperation]:
     """Makes an operation whose DoFn gets its states and timers from the stage's state."""
 
