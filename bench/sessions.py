@@ -16,7 +16,7 @@ from rich.table import Table
 
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.grouping.triggered import TriggerGrouping
+from sparkbeam.worker.grouping.triggered import SessionGrouping
 from sparkbeam.worker.layouts.cells import KeyCells
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
@@ -43,8 +43,8 @@ def measured(count: int) -> tuple[float, float]:
     entries, moment = MemoryMap(), Moment()
     moment.input_watermark = moment.output_watermark = -1
 
-    def grouping(state: ShardState) -> TriggerGrouping:
-        return TriggerGrouping(CODER, Windowing(Sessions(GAP)), None, state.stage("s"), moment)
+    def grouping(state: ShardState) -> SessionGrouping:
+        return SessionGrouping(CODER, Windowing(Sessions(GAP)), None, state.stage("s"), moment)
 
     numbers = random.Random(1).sample(range(count), count)
     start = time.process_time()

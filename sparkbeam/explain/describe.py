@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.plan.model import (
+    Evaluator,
+    Exchange,
+    Grouping,
+    Layout,
+    Plan,
+    Port,
+    SideInput,
+    Stage,
+)
 
 WIDTH = 100
 """Lines are wrapped at this column where the words allow it."""
@@ -28,14 +37,29 @@ _TRAVEL = {
 
 _ARRIVAL = {
     Layout.CHUNKS: "",
-    Layout.GROUPS: ", sorted: one group per key and window",
-    Layout.SESSIONS: ", sorted by session start: sessions merge in one pass",
-    Layout.TRIGGERED: ", sorted: triggers decide when a window fires",
-    Layout.STORED: ", into state: triggers decide when a window fires",
+    Layout.GROUPS: ", sorted",
+    Layout.SESSIONS: ", sorted by session start",
+    Layout.TRIGGERED: ", sorted",
+    Layout.STORED: ", into state",
     Layout.KEYED: ", sorted: state and timers of one key at a time",
     Layout.TIME_SORTED: ", sorted by event time: state and timers of one key at a time",
     Layout.SIDE_ITERABLE: "read whole, window by window",
     Layout.SIDE_MULTIMAP: "looked up by window and key",
+}
+
+_DRIVER = "by Beam's trigger driver"
+
+_GROUPERS = {
+    Evaluator.GLOBAL: "by key, in one pass over the rows",
+    Evaluator.WINDOWED: "by key and window, in one pass over the rows",
+    Evaluator.STAMPED: "by key and window, in one pass over the rows",
+    Evaluator.SESSIONS: "by key and session, in one pass over the rows",
+    Evaluator.MERGING: "by the WindowFn, key by key",
+    Evaluator.PANES: f"{_DRIVER}, key by key",
+    Evaluator.STORED_WINDOWS: "by key and window",
+    Evaluator.DRIVEN_WINDOWS: _DRIVER,
+    Evaluator.DRIVEN_SESSIONS: _DRIVER,
+    Evaluator.DRIVEN_MERGING: _DRIVER,
 }
 
 
@@ -83,6 +107,7 @@ def stages(plan: Plan) -> str:
         head = _wrapped(stage.id.ljust(indent), ", ".join(map(_printable, stage.labels)))
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
+            *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
@@ -124,6 +149,13 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     ] + roots
     flattened = " flattened," if len(stage.inputs) > 1 else ""
     return f"from {_listed(names)},{flattened} {travel}"
+
+
+def grouping(how: Grouping) -> str:
+    """What makes the groups of a GroupByKey, and why."""
+    kept = "accumulators" if how.combines else "values"
+    where = f", over {kept} in state" if how.layout is Layout.STORED else ""
+    return f"{_GROUPERS[how.evaluator]}{where}, because {_printable(how.reason)}"
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:

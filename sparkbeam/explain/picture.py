@@ -13,7 +13,7 @@ from string import Template
 from xml.etree import ElementTree as ET
 
 from sparkbeam.explain import describe, drawing
-from sparkbeam.plan.model import Exchange, Layout, Plan, Stage
+from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
 
 _BOX_WIDTH = 264.0
 _MARGIN = 24.0
@@ -34,10 +34,13 @@ _PILLS = {
     Exchange.BY_KEY: "shuffle by key",
 }
 
-_PILL_DETAILS = {
-    Layout.SESSIONS: ", sessions",
-    Layout.TRIGGERED: ", triggers",
-    Layout.STORED: ", triggers",
+_PILL_DETAILS: dict[Layout | Evaluator, str] = {
+    Evaluator.SESSIONS: ", sessions",
+    Evaluator.MERGING: ", merging",
+    Evaluator.PANES: ", triggers",
+    Evaluator.DRIVEN_WINDOWS: ", triggers",
+    Evaluator.DRIVEN_SESSIONS: ", sessions",
+    Evaluator.DRIVEN_MERGING: ", merging",
     Layout.KEYED: ", state",
     Layout.TIME_SORTED: ", by time",
 }
@@ -157,7 +160,8 @@ def _entries(stage: Stage) -> list[_Entry]:
     """The ways into a stage, left to right."""
     text = _PILLS[stage.exchange]
     if stage.exchange is Exchange.BY_KEY:
-        text += _PILL_DETAILS.get(stage.layout, "")
+        how = stage.grouping.evaluator if stage.grouping is not None else stage.layout
+        text += _PILL_DETAILS.get(how, "")
     main = _Entry(stage.exchange.value, text, _BOX_WIDTH / 2)
     if not stage.side_inputs:
         return [main]
@@ -175,7 +179,10 @@ def _height(lines: Sequence[str]) -> float:
 def _stage(
     group: ET.Element, plan: Plan, stage: Stage, lines: list[str], entries: list[_Entry]
 ) -> None:
-    ET.SubElement(group, "title").text = _legal(f"{stage.id}: {', '.join(stage.labels)}")
+    tip = f"{stage.id}: {', '.join(stage.labels)}"
+    if stage.grouping is not None:
+        tip += f"\ngroup {describe.grouping(stage.grouping)}"
+    ET.SubElement(group, "title").text = _legal(tip)
     for entry in entries:
         _draw_entry(group, entry)
     _element(

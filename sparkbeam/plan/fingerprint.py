@@ -188,7 +188,7 @@ class _Describer:
         coder = self._descriptor.coders[self._descriptor.pcollections[self._input].coder_id]
         key, value = coder.component_coder_ids
         parts = {"key coder": self._coder(key)}
-        grouped = self._stage.layout is Layout.STORED
+        grouped = self._stage.grouping is not None
         if grouped or self._stage.layout is Layout.TIME_SORTED:
             parts["value coder"] = self._coder(value)
         parts |= self._windowing(grouped=grouped)

@@ -53,6 +53,73 @@ class Layout(Enum):
     """A window and key with a run of encoded values, on the way to a side input."""
 
 
+class Evaluator(Enum):
+    """What makes the groups of a GroupByKey: the first six in batch, the others in streaming.
+
+    :mod:`sparkbeam.plan.grouping` decides which it is.
+    """
+
+    GLOBAL = "global"
+    """All values of a key are a group."""
+
+    WINDOWED = "windowed"
+    """All values of a key and a window are a group, at the end of the window."""
+
+    STAMPED = "stamped"
+    """As WINDOWED, where the timestamps of the values combine into that of the group."""
+
+    SESSIONS = "sessions"
+    """The sessions of a key merge in one pass over rows that are sorted by their start."""
+
+    MERGING = "merging"
+    """The WindowFn merges the windows of a key, in one call for each key."""
+
+    PANES = "panes"
+    """Beam's trigger driver makes the panes of a key, out of one element for each window."""
+
+    STORED_WINDOWS = "stored_windows"
+    """A cell of state for each key and window, which fires at its end and for late elements."""
+
+    DRIVEN_WINDOWS = "driven_windows"
+    """Beam's trigger driver over the state of a key; it sees the windows of new elements."""
+
+    DRIVEN_SESSIONS = "driven_sessions"
+    """As DRIVEN_WINDOWS, with the sessions that those of new elements overlap."""
+
+    DRIVEN_MERGING = "driven_merging"
+    """As DRIVEN_WINDOWS, with all windows of the key."""
+
+
+_GROUPED = {
+    Evaluator.GLOBAL: Layout.GROUPS,
+    Evaluator.WINDOWED: Layout.GROUPS,
+    Evaluator.STAMPED: Layout.GROUPS,
+    Evaluator.SESSIONS: Layout.SESSIONS,
+    Evaluator.MERGING: Layout.TRIGGERED,
+    Evaluator.PANES: Layout.TRIGGERED,
+}
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How a GroupByKey is done.
+
+    Attributes:
+        evaluator: what makes its groups.
+        reason: why it is that one, in words.
+        combines: the values are accumulators, and the stage merges them first of all.
+    """
+
+    evaluator: Evaluator
+    reason: str
+    combines: bool
+
+    @property
+    def layout(self) -> Layout:
+        """What a row on the way to the evaluator holds."""
+        return _GROUPED.get(self.evaluator, Layout.STORED)
+
+
 class Exchange(Enum):
     """How rows travel from ports to the stage that reads them."""
 
@@ -116,6 +183,7 @@ class Stage:
             stands there twice is read twice.
         grouped: the PCollection that went into the GroupByKey or Reshuffle that
             the stage reads, or None; its coder need not be that of what comes out.
+        grouping: how the GroupByKey is done that the stage reads; None if it reads none.
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
         creates: the stage starts with a Create, of whose values each task takes its share.
@@ -135,6 +203,7 @@ class Stage:
     grouped: str | None
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
+    grouping: Grouping | None = None
     creates: bool = False
     reads_unbounded: bool = False
     row_types: bytes = b""

@@ -32,6 +32,7 @@ SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
 COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
 CONVERT_TO_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
+MERGE_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 
 SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])

@@ -24,17 +24,18 @@ from apache_beam.runners.pipeline_utils import (
     validate_pipeline_graph,
 )
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.transforms import trigger, window
+from apache_beam.transforms import window
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.plan import optimize, support, teststream, validity
+from sparkbeam.plan import grouping, optimize, support, teststream, validity
 from sparkbeam.plan.model import (
     CREATE_URN,
     SINK_URN,
     SOURCE_URN,
     Exchange,
+    Grouping,
     Layout,
     Plan,
     Port,
@@ -89,6 +90,17 @@ class _Draft:
     ports: dict[tuple[str, Layout], Port] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Input:
+    """How rows reach a stage; see :class:`~sparkbeam.plan.model.Stage`."""
+
+    exchange: Exchange
+    layout: Layout
+    inputs: tuple[int, ...] = ()
+    grouped: str | None = None
+    grouping: Grouping | None = None
+
+
 class _Translation:
     def __init__(
         self,
@@ -127,7 +139,7 @@ class _Translation:
         position = 0
         while position < len(self._drafts):
             draft = self._drafts[position]
-            finished[draft.id] = self._connect(draft)
+            finished[draft.id] = tuple(self._side_inputs(draft)), self._connect(draft)
             position += 1
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources())
@@ -171,31 +183,28 @@ class _Translation:
 
     # How rows reach a stage.
 
-    def _connect(
-        self, draft: _Draft
-    ) -> tuple[Exchange, Layout, tuple[int, ...], str | None, tuple[SideInput, ...]]:
-        side_inputs = tuple(self._side_inputs(draft))
+    def _connect(self, draft: _Draft) -> _Input:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
         keyed = _keyed_layout(draft.transforms)
         if urn == optimize.IMPULSE or draft.input == optimize.NOTHING:
-            return Exchange.IMPULSE, Layout.CHUNKS, (), None, side_inputs
+            return _Input(Exchange.IMPULSE, Layout.CHUNKS)
         if keyed is not None:
-            tags = self._ports(draft.input, keyed)
-            return Exchange.BY_KEY, keyed, tags, None, side_inputs
+            return _Input(Exchange.BY_KEY, keyed, self._ports(draft.input, keyed))
         if urn == optimize.GROUP_BY_KEY:
             assert transform is not None
             (grouped,) = transform.inputs.values()
-            layout = Layout.STORED if self._streaming else grouping_layout(self._windowing(grouped))
-            tags = self._ports(grouped, layout)
-            return Exchange.BY_KEY, layout, tags, grouped, side_inputs
+            how = grouping.decide(
+                self._windowing(grouped), combines=_combines(draft), streaming=self._streaming
+            )
+            tags = self._ports(grouped, how.layout)
+            return _Input(Exchange.BY_KEY, how.layout, tags, grouped, how)
         if urn == optimize.RESHUFFLE:
             assert transform is not None
             (reshuffled,) = transform.inputs.values()
             tags = self._ports(reshuffled, Layout.CHUNKS)
-            return Exchange.REBALANCE, Layout.CHUNKS, tags, reshuffled, side_inputs
-        tags = self._ports(draft.input, Layout.CHUNKS)
-        return Exchange.FORWARD, Layout.CHUNKS, tags, None, side_inputs
+            return _Input(Exchange.REBALANCE, Layout.CHUNKS, tags, reshuffled)
+        return _Input(Exchange.FORWARD, Layout.CHUNKS, self._ports(draft.input, Layout.CHUNKS))
 
     def _side_inputs(self, draft: _Draft) -> list[SideInput]:
         found = []
@@ -266,15 +275,7 @@ class _Translation:
 
     # What a stage consists of.
 
-    def _describe(
-        self,
-        draft: _Draft,
-        exchange: Exchange,
-        layout: Layout,
-        inputs: tuple[int, ...],
-        grouped: str | None,
-        side_inputs: tuple[SideInput, ...],
-    ) -> Stage:
+    def _describe(self, draft: _Draft, side_inputs: tuple[SideInput, ...], read: _Input) -> Stage:
         source_id = f"source_{draft.id}"
         transforms = _named(draft.transforms)
         labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
@@ -282,7 +283,7 @@ class _Translation:
             unique_name=labels[0],
             spec=beam_runner_api_pb2.FunctionSpec(
                 urn=SOURCE_URN,
-                payload=json.dumps({"layout": layout.value, "grouped": grouped}).encode(),
+                payload=json.dumps({"layout": read.layout.value, "grouped": read.grouped}).encode(),
             ),
             outputs={"out": draft.input},
         )
@@ -299,7 +300,7 @@ class _Translation:
             pcoll
             for transform in transforms.values()
             for pcoll in (*transform.inputs.values(), *transform.outputs.values())
-        } | ({grouped} if grouped else set())
+        } | ({read.grouped} if read.grouped else set())
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
             id=draft.id,
             transforms=transforms,
@@ -313,10 +314,11 @@ class _Translation:
             labels=labels,
             descriptor=descriptor.SerializeToString(deterministic=True),
             source_id=source_id,
-            exchange=exchange,
-            layout=layout,
-            inputs=inputs,
-            grouped=grouped,
+            exchange=read.exchange,
+            layout=read.layout,
+            inputs=read.inputs,
+            grouped=read.grouped,
+            grouping=read.grouping,
             ports=tuple(draft.ports.values()),
             side_inputs=side_inputs,
             row_types=self._row_types,
@@ -348,25 +350,10 @@ class _Translation:
         return self._runner_transform[pcollection].unique_name
 
 
-def grouping_layout(windowing: Windowing) -> Layout:
-    """How the elements of a GroupByKey with ``windowing`` travel in batch.
-
-    With the default trigger a window fires once, at the end of the input. So
-    the window of a non-merging WindowFn is part of the key, and sessions merge
-    in one pass over rows sorted by start. All else needs Beam's trigger driver.
-    """
-    one_firing = isinstance(windowing.triggerfn, trigger.DefaultTrigger)
-    linear = windowing.timestamp_combiner in (
-        window.TimestampCombiner.OUTPUT_AT_EOW,
-        window.TimestampCombiner.OUTPUT_AT_EARLIEST,
-        window.TimestampCombiner.OUTPUT_AT_LATEST,
-    )
-    if one_firing and linear:
-        if not windowing.windowfn.is_merging():
-            return Layout.GROUPS
-        if type(windowing.windowfn) is window.Sessions:
-            return Layout.SESSIONS
-    return Layout.TRIGGERED
+def _combines(draft: _Draft) -> bool:
+    """Whether all that a stage does with its elements is to merge accumulators."""
+    readers = [t.spec.urn for t in draft.transforms if draft.input in t.inputs.values()]
+    return readers == [optimize.MERGE_ACCUMULATORS]
 
 
 def _keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | None:

@@ -1,4 +1,4 @@
-"""Both ends of each layout: who writes its rows, and who reads them in batch."""
+"""Both ends of each layout: who writes its rows, and who reads them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,13 +8,12 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.wire.rows import Row, RowWriter
-from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.grouping.evaluation import triggered
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.cells import stored_coder, stripped_coder
 from sparkbeam.worker.layouts.chunks import ChunkSink, chunks
-from sparkbeam.worker.layouts.groups import GroupSink, groups
+from sparkbeam.worker.layouts.groups import GroupSink
 from sparkbeam.worker.layouts.keyed import KeyedSink, KeyedSource, StoredSink, TimeSortedSink
-from sparkbeam.worker.layouts.sessions import SessionSink, sessions
+from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sides import SideSink
 from sparkbeam.worker.layouts.sink import Sink
 
@@ -38,8 +37,8 @@ class Port:
     partition: int
 
 
-Reader = Callable[[Iterator[Row], coders.WindowedValueCoder, Windowing], Iterator[Block]]
-"""Reads rows that were written with a coder and a windowing."""
+Reader = Callable[[Iterator[Row], coders.WindowedValueCoder], Iterator[Block]]
+"""Reads rows that were written with a coder."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Ends:
 
     Attributes:
         sink: makes what writes it.
-        read: reads all elements; None where they are read key by key.
+        read: reads all elements; None where they are read key by key, or by what groups them.
     """
 
     sink: Callable[[Port], Sink]
@@ -58,29 +57,25 @@ class Ends:
 ENDS = {
     Layout.CHUNKS: Ends(
         lambda port: ChunkSink(port.tag, port.rows, port.coder, port.partition),
-        lambda rows, coder, _: chunks(rows, coder),
+        chunks,
     ),
-    Layout.GROUPS: Ends(
-        lambda port: GroupSink(port.tag, port.rows, port.coder, port.windowing), groups
-    ),
+    Layout.GROUPS: Ends(lambda port: GroupSink(port.tag, port.rows, port.coder, port.windowing)),
     Layout.SESSIONS: Ends(
-        lambda port: SessionSink(port.tag, port.rows, port.coder, port.windowing),
-        lambda rows, coder, windowing: in_blocks(sessions(rows, coder, windowing)),
+        lambda port: SessionSink(port.tag, port.rows, port.coder, port.windowing)
     ),
     Layout.TRIGGERED: Ends(
-        lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),
-        lambda rows, coder, windowing: in_blocks(triggered(rows, coder, windowing)),
+        lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder))
     ),
     Layout.STORED: Ends(
         lambda port: StoredSink(port.tag, port.rows, port.coder, stored_coder(port.coder))
     ),
     Layout.KEYED: Ends(
         lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),
-        lambda rows, coder, _: KeyedSource(coder).blocks(rows),
+        lambda rows, coder: KeyedSource(coder).blocks(rows),
     ),
     Layout.TIME_SORTED: Ends(
         lambda port: TimeSortedSink(port.tag, port.rows, port.coder),
-        lambda rows, coder, _: KeyedSource(coder).blocks(rows),
+        lambda rows, coder: KeyedSource(coder).blocks(rows),
     ),
     Layout.SIDE_ITERABLE: Ends(
         lambda port: SideSink(port.tag, port.rows, port.coder, multimap=False)

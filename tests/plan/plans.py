@@ -8,12 +8,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import environments
 
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
+from sparkbeam.plan.model import Evaluator, Exchange, Grouping, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.plan.translate import translate
 
 
 def translated(
-    build: Callable[[beam.Pipeline], Any],
+    build: Callable[[beam.Pipeline], Any], *, streaming: bool = False
 ) -> tuple[beam_runner_api_pb2.Pipeline, Plan]:
     """What becomes of the pipeline that ``build`` makes."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
@@ -21,7 +21,7 @@ def translated(
     proto = pipeline.to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment.default()
     )
-    return proto, translate(proto)
+    return proto, translate(proto, streaming=streaming)
 
 
 def stage(
@@ -29,6 +29,7 @@ def stage(
     *labels: str,
     exchange: Exchange = Exchange.FORWARD,
     layout: Layout = Layout.CHUNKS,
+    evaluator: Evaluator | None = None,
     inputs: tuple[int, ...] = (),
     side: tuple[int, ...] = (),
     ports: int = 1,
@@ -50,6 +51,7 @@ def stage(
         side_inputs=tuple(
             SideInput("Ask", f"side_{tag}", "Ask", Layout.SIDE_ITERABLE, (tag,)) for tag in side
         ),
+        grouping=Grouping(evaluator, "it is so", combines=False) if evaluator else None,
     )
 
 

@@ -8,7 +8,7 @@ from apache_beam.transforms import trigger, userstate, window
 from plans import fan_out, stage, translated
 
 from sparkbeam.explain import describe
-from sparkbeam.plan.model import Exchange, Layout, Plan
+from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan
 
 
 def facts(text: str, id: str) -> list[str]:
@@ -58,7 +58,8 @@ class TestStages:
         assert text.startswith("2 stages, 1 shuffle, none persisted")
         assert facts(text, "s0")[1:] == ["in    an impulse", "out   to s1"]
         assert facts(text, "s1")[1:] == [
-            "in    from s0, shuffle by key, sorted: one group per key and window"
+            "in    from s0, shuffle by key, sorted",
+            "group by key, in one pass over the rows, because GlobalWindows fire once",
         ]
 
     @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ class TestStages:
                     )
                     | beam.GroupByKey()
                 ),
-                "triggers decide when a window fires",
+                "by Beam's trigger driver",
             ),
             (lambda p: keyed(p) | beam.ParDo(Stateful()), "state and timers of one key at a time"),
             (lambda p: keyed(p) | beam.Reshuffle(), "rebalance: spread evenly"),
@@ -87,6 +88,20 @@ class TestStages:
     )
     def test_words_tell_how_rows_arrive(self, build: Any, words: str) -> None:
         assert words in described(lambda p: build(p) | "Read it" >> beam.Map(print))
+
+    def test_in_streaming_words_tell_what_a_grouping_keeps_and_why(self) -> None:
+        early = beam.WindowInto(
+            window.FixedWindows(10),
+            trigger=trigger.AfterWatermark(early=trigger.AfterCount(3)),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        )
+        _, plan = translated(
+            lambda p: keyed(p) | early | "Sum" >> beam.CombinePerKey(sum), streaming=True
+        )
+        assert (
+            "group by Beam's trigger driver, over accumulators in state, because the trigger is "
+            "AfterWatermark(early=AfterCount(3))"
+        ) in " ".join(facts(describe.stages(plan), "s1"))
 
     def test_a_side_input_names_where_it_comes_from_and_who_asks(self) -> None:
         def build(p: beam.Pipeline) -> None:
@@ -144,6 +159,11 @@ class TestStages:
 
     def test_an_empty_plan_has_a_summary_only(self) -> None:
         assert describe.stages(Plan(())) == "0 stages, 0 shuffles, none persisted"
+
+    @pytest.mark.parametrize("evaluator", list(Evaluator))
+    def test_every_evaluator_has_words(self, evaluator: Evaluator) -> None:
+        plan = Plan((stage(0, evaluator=evaluator),))
+        assert "because it is so" in describe.stages(plan)
 
     @pytest.mark.parametrize("layout", list(Layout))
     def test_every_layout_has_words(self, layout: Layout) -> None:

@@ -6,13 +6,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from plans import chain, fan_out, stage, tangle
 
 from sparkbeam.explain import picture
-from sparkbeam.plan.model import Exchange, Layout, Plan
+from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLANS = {
@@ -182,18 +183,19 @@ def test_a_stage_that_is_read_more_than_once_is_marked_as_persisted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exchange", "layout", "words"),
+    ("exchange", "evaluator", "words"),
     [
-        (Exchange.FORWARD, Layout.CHUNKS, "same task"),
-        (Exchange.REBALANCE, Layout.CHUNKS, "rebalance"),
-        (Exchange.BY_KEY, Layout.GROUPS, "shuffle by key"),
-        (Exchange.BY_KEY, Layout.SESSIONS, "shuffle by key, sessions"),
+        (Exchange.FORWARD, None, "same task"),
+        (Exchange.REBALANCE, None, "rebalance"),
+        (Exchange.BY_KEY, Evaluator.GLOBAL, "shuffle by key"),
+        (Exchange.BY_KEY, Evaluator.SESSIONS, "shuffle by key, sessions"),
     ],
 )
 def test_an_edge_is_labelled_with_its_exchange(
-    exchange: Exchange, layout: Layout, words: str
+    exchange: Exchange, evaluator: Evaluator | None, words: str
 ) -> None:
-    drawing = Drawing(Plan((stage(0), stage(1, exchange=exchange, layout=layout, inputs=(0,)))))
+    reader = stage(1, exchange=exchange, evaluator=evaluator, inputs=(0,))
+    drawing = Drawing(Plan((stage(0), reader)))
     assert drawing.texts("pill-text") == ["impulse", words]
     assert [kind for kind, _ in drawing.edges()] == [exchange.value]
 
@@ -206,9 +208,16 @@ def test_a_side_input_is_dashed_and_has_its_own_way_in() -> None:
     assert re.search(r"\.edge\.side[^}]*stroke-dasharray", picture.svg(chain(1)))
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_labels_of_edges_stay_apart_and_within_their_box(layout: Layout) -> None:
-    reader = stage(2, exchange=Exchange.BY_KEY, layout=layout, inputs=(0,), side=(1,))
+def test_the_tooltip_of_a_grouping_tells_what_makes_the_groups_and_why() -> None:
+    title = Drawing(Plan((stage(0, evaluator=Evaluator.PANES),))).stages()["s0"].find(f"{SVG}title")
+    assert title is not None
+    assert "by Beam's trigger driver, key by key, because it is so" in (title.text or "")
+
+
+@pytest.mark.parametrize("what", [*Layout, *Evaluator])
+def test_labels_of_edges_stay_apart_and_within_their_box(what: Layout | Evaluator) -> None:
+    how: Any = {"layout": what} if isinstance(what, Layout) else {"evaluator": what}
+    reader = stage(2, exchange=Exchange.BY_KEY, inputs=(0,), side=(1,), **how)
     drawing = Drawing(Plan((stage(0), stage(1), reader)))
     pills = [e for e in drawing.stages()["s2"] if "pill" in (e.get("class") or "").split()]
     (left, first), (second, width) = (

@@ -24,8 +24,9 @@ from apache_beam.transforms.window import (
 )
 from in_process import StreamingRunner
 
-from sparkbeam.worker.grouping.triggered import TriggerGrouping
-from sparkbeam.worker.grouping.windowed import WindowGrouping
+from sparkbeam.plan.model import Evaluator
+from sparkbeam.worker.grouping.evaluators import STREAMING
+from sparkbeam.worker.grouping.triggered import MergingGrouping, TriggerGrouping
 
 found: list[Any] = []
 
@@ -81,7 +82,7 @@ def test_panes_are_those_of_beams_trigger_driver(
         windows, accumulation_mode=mode, timestamp_combiner=combiner, allowed_lateness=lateness
     )
     quick = panes(windowing)
-    monkeypatch.setattr(WindowGrouping, "suits", staticmethod(lambda windowing: False))
+    monkeypatch.setitem(STREAMING, Evaluator.STORED_WINDOWS, TriggerGrouping)
     driven = panes(windowing)
     assert quick == driven
     assert not any("EARLY" in pane for *_, pane in quick)
@@ -103,12 +104,13 @@ def test_panes_are_those_of_beams_trigger_driver(
 def test_panes_are_the_same_where_the_driver_sees_the_windows_that_matter(
     mode: Any, windows: Any, trigger: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(WindowGrouping, "suits", staticmethod(lambda windowing: False))
+    monkeypatch.setitem(STREAMING, Evaluator.STORED_WINDOWS, TriggerGrouping)
     windowing = beam.WindowInto(
         windows, trigger=trigger, accumulation_mode=mode, allowed_lateness=lateness
     )
     some = panes(windowing)
-    monkeypatch.setattr(TriggerGrouping, "_reached", lambda self, state, windows: state.windows())
+    for evaluator in STREAMING:
+        monkeypatch.setitem(STREAMING, evaluator, MergingGrouping)  # It sees all windows.
     assert some == panes(windowing)
     assert len(some) > 10
 

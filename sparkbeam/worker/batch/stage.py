@@ -30,11 +30,13 @@ from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBu
 from sparkbeam.wire.sideinputs import SideInputData
 from sparkbeam.worker import finalizers, logs, output, tally
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
-from sparkbeam.worker.blocks import in_blocks
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.connection import Connection
+from sparkbeam.worker.grouping.evaluators import BATCH
 from sparkbeam.worker.keyed.memory import BundleState
 from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
 from sparkbeam.worker.task import partition_id, settle
 
@@ -184,8 +186,16 @@ class _Run:
                 state.forget_user_state()
                 self._finish_bundle(processor, residuals)
             return
-        elements = self._tally.followed(processor, source.read(rows))
-        self._finish_bundle(processor, processor.run(elements))
+        elements = self._elements(source, rows)
+        self._finish_bundle(processor, processor.run(self._tally.followed(processor, elements)))
+
+    def _elements(self, source: SourceOperation, rows: Iterator[Row]) -> Iterator[Block]:
+        how = self._task.stage.grouping
+        if how is None:
+            return source.read(rows)
+        assert source.grouped_coder is not None
+        assert source.grouped_windowing is not None
+        return BATCH[how.evaluator](rows, source.grouped_coder, source.grouped_windowing)
 
     def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
         """Ends a bundle and processes what it deferred, until nothing is left."""

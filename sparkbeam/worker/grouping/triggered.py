@@ -13,7 +13,7 @@ from typing import Any
 from apache_beam.coders import coders
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import CombineFn, Windowing
-from apache_beam.transforms.window import BoundedWindow, Sessions
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -32,7 +32,7 @@ from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
 
-class Grouping(ABC):
+class StreamGrouping(ABC):
     """The GroupByKey before a stage, in one shard.
 
     Args:
@@ -118,13 +118,11 @@ class Grouping(ABC):
         return builder.values()
 
 
-class TriggerGrouping(Grouping):
-    """A grouping with whatever windows and trigger."""
+class TriggerGrouping(StreamGrouping):
+    """A grouping with whatever trigger, and windows that do not merge."""
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         self._driver = TimedTriggerDriver(windowing, self._moment)
-        self._is_merging = windowing.windowfn.is_merging()
-        self._are_sessions = type(windowing.windowfn) is Sessions
         self._picks_up = picks_up_the_rest(windowing)
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
         self._parts = Parts(
@@ -181,10 +179,8 @@ class TriggerGrouping(Grouping):
             yield from self._noted(state, panes)
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
-        """The windows of a key that those of new elements may merge with."""
-        if not self._is_merging:
-            return windows
-        return state.overlapping(windows) if self._are_sessions else state.windows()
+        """The windows of a key that those of new elements may concern."""
+        return windows
 
     def _fired(self, state: TriggerState, domain: int, limit: int) -> Iterator[WindowedValue]:
         while (due := state.record.pop_due(domain, limit)) is not None:
@@ -223,3 +219,17 @@ class TriggerGrouping(Grouping):
             if comes_out and state.is_waiting(window):
                 with state.seeing([window]):
                     yield last_pane(self._driver, state, window, Timestamp(micros=watermark))
+
+
+class SessionGrouping(TriggerGrouping):
+    """The same of sessions, of which those merge that overlap."""
+
+    def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
+        return state.overlapping(windows)
+
+
+class MergingGrouping(TriggerGrouping):
+    """The same of windows of which any may merge."""
+
+    def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
+        return state.windows()

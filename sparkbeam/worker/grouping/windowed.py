@@ -10,7 +10,7 @@ from typing import Any
 
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
+from apache_beam.transforms.trigger import AccumulationMode
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
@@ -20,7 +20,7 @@ from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import latest_over
-from sparkbeam.worker.grouping.triggered import Grouping
+from sparkbeam.worker.grouping.triggered import StreamGrouping
 from sparkbeam.worker.stamps import stamps_of
 from sparkbeam.worker.state.records import Record
 from sparkbeam.worker.timers import EVENT_TIME
@@ -33,15 +33,8 @@ _Cell = tuple[int, int | None, bytes | None]
 """How many panes there were, the combined timestamp in microseconds, the accumulator."""
 
 
-class WindowGrouping(Grouping):
-    """A grouping whose windowing :meth:`suits`."""
-
-    @staticmethod
-    def suits(windowing: Windowing) -> bool:
-        """Whether a windowing is one of those that this class is for."""
-        return (
-            isinstance(windowing.triggerfn, DefaultTrigger) and not windowing.windowfn.is_merging()
-        )
+class WindowGrouping(StreamGrouping):
+    """A grouping with the default trigger, and windows that do not merge."""
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         value = coder.wrapped_value_coder.value_coder().get_impl()

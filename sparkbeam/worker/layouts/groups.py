@@ -77,21 +77,10 @@ def window_suffix_coder(windowing: Windowing) -> Callable[[Any], bytes]:
     return windowing.windowfn.get_window_coder().encode
 
 
-def groups(
+def global_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
-    """``Layout.GROUPS``: one pane for each key and window."""
-    combine = combine_stamps(windowing)
-    if combine is not None:
-        stamped = _stamped_groups(rows, coder, windowing, combine)
-        return (Block(pane, [pane.value]) for pane in stamped)
-    if isinstance(windowing.windowfn, GlobalWindows):
-        return _global_groups(rows, coder)
-    return _windowed_groups(rows, coder, windowing)
-
-
-def _global_groups(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
-    """Groups of the global window, with small ones in blocks."""
+    """Groups of the global window at its end, with small ones in blocks."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
     runs = RunCoder(pair.value_coder().get_impl())
@@ -124,7 +113,7 @@ def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, Values
         yield current, values
 
 
-def _windowed_groups(
+def windowed_groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
     """Groups at the end of their windows, with small ones of a window in blocks."""
@@ -153,13 +142,12 @@ def _windowed_groups(
     yield from held.values()
 
 
-def _stamped_groups(
-    rows: Iterator[Row],
-    coder: coders.WindowedValueCoder,
-    windowing: Windowing,
-    combine: Callable[[int, int], int],
-) -> Iterator[WindowedValue]:
-    """Groups with timestamps of their own."""
+def stamped_groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[Block]:
+    """Groups with timestamps that come from those of their values."""
+    combine = combine_stamps(windowing)
+    assert combine is not None
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_from_stream
     decode_window = windowing.windowfn.get_window_coder().decode
@@ -174,4 +162,5 @@ def _stamped_groups(
         key = decode_key(stream, True)
         window = decode_window(stream.read_all(False))
         timestamp = coded(Timestamp(micros=reduce(combine, stamps)))
-        yield WindowedValue((key, values.values()), timestamp, (window,), ON_TIME)
+        template = WindowedValue(None, timestamp, (window,), ON_TIME)
+        yield Block(template, [(key, values.values())])

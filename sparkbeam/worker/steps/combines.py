@@ -16,7 +16,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -165,7 +165,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._bytes = 0
         self._keys = 0
         self._unmeasured = 0
-        self._merges_sessions = type(self.windowing.windowfn) is Sessions and all(
+        self._merges_sessions = bool(self.readers) and all(
             isinstance(reader, SinkOperation) and reader.layout is Layout.SESSIONS
             for reader in self.readers
         )

@@ -66,8 +66,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         """The elements of rows of the stage's layout."""
         read = ENDS[self.layout].read
         assert read is not None
-        coder = self.grouped_coder or self.windowed_coder
-        return read(rows, coder, self.grouped_windowing or self.windowing)
+        return read(rows, self.grouped_coder or self.windowed_coder)
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""

@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from apache_beam.internal import pickler
-from apache_beam.runners.worker import operations
 from apache_beam.transforms.combiners import curry_combine_fn
+from apache_beam.transforms.core import CombineFn
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, joined
+from sparkbeam.worker.grouping.evaluators import STREAMING
 from sparkbeam.worker.grouping.lateness import expiry_of
-from sparkbeam.worker.grouping.triggered import TriggerGrouping
-from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.keyed.stateful import KeyedInput, StoredTimers
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.edges import SourceOperation
@@ -48,14 +47,14 @@ class GroupingRun(KeyedRun):
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
-        source = self._processor.source
+        source, how = self._processor.source, self.stage.grouping
+        assert how is not None
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
-        suits = WindowGrouping.suits(source.grouped_windowing)
-        self._grouping = (WindowGrouping if suits else TriggerGrouping)(
+        self._grouping = STREAMING[how.evaluator](
             source.grouped_coder,
             source.grouped_windowing,
-            _merging(source),
+            _combine_fn(source) if how.combines else None,
             self._keyed,
             self.moment,
         )
@@ -154,13 +153,8 @@ class StatefulRun(KeyedRun):
         return feed
 
 
-def _merging(source: SourceOperation) -> Any:
-    """The CombineFn whose merge is all that the grouped values go to, or None."""
-    consumers = source.consumer
-    if len(consumers) != 1 or not isinstance(consumers[0], operations.CombineOperation):
-        return None
-    spec = consumers[0].spec
-    if spec.phase != "merge":
-        return None
-    fn, args, kwargs = pickler.loads(spec.serialized_fn)[:3]
+def _combine_fn(source: SourceOperation) -> CombineFn:
+    """Whose merge is all that the grouped values go to."""
+    (merge,) = source.consumer
+    fn, args, kwargs = pickler.loads(merge.spec.serialized_fn)[:3]
     return curry_combine_fn(fn, args, kwargs)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.streaming.keyed import GroupingRun, StatefulRun
 from sparkbeam.worker.streaming.plain import PlainRun
@@ -29,7 +29,7 @@ class Task(Protocol):
 def stage_run(task: Task, stage: Stage, shard: ShardState | None, router: Router) -> StageRun:
     """The run of a stage, of the kind that it is."""
     if stage.exchange is Exchange.BY_KEY:
-        kind = GroupingRun if stage.layout is Layout.STORED else StatefulRun
+        kind = GroupingRun if stage.grouping is not None else StatefulRun
         return kind(task.run_id, stage, shard, router)
     if shard is not None and stage.reads_unbounded:
         return ReadingRun(task.run_id, stage, shard, router, task.max_elements)

@@ -1,0 +1,91 @@
+"""What makes the groups of a GroupByKey, for each kind of windowing, and that workers know it."""
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    TimestampCombiner,
+    WindowFn,
+)
+from plans import translated
+
+from sparkbeam.plan import grouping
+from sparkbeam.plan.model import Evaluator, Grouping
+from sparkbeam.worker.grouping.evaluators import BATCH, STREAMING
+
+COUNTING = {
+    "triggerfn": Repeatedly(AfterCount(3)),
+    "accumulation_mode": AccumulationMode.DISCARDING,
+}
+LATEST = {"timestamp_combiner": TimestampCombiner.OUTPUT_AT_LATEST}
+
+
+class Visits(Sessions):
+    """Sessions that may merge in another way."""
+
+
+@pytest.mark.parametrize(
+    ("window_fn", "more", "in_batch", "in_streaming"),
+    [
+        (GlobalWindows(), {}, Evaluator.GLOBAL, Evaluator.STORED_WINDOWS),
+        (FixedWindows(5), {}, Evaluator.WINDOWED, Evaluator.STORED_WINDOWS),
+        (FixedWindows(5), LATEST, Evaluator.STAMPED, Evaluator.STORED_WINDOWS),
+        (Sessions(5), {}, Evaluator.SESSIONS, Evaluator.DRIVEN_SESSIONS),
+        (Sessions(5), LATEST, Evaluator.SESSIONS, Evaluator.DRIVEN_SESSIONS),
+        (Visits(5), {}, Evaluator.MERGING, Evaluator.DRIVEN_MERGING),
+        (GlobalWindows(), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_WINDOWS),
+        (Sessions(5), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_SESSIONS),
+        (Visits(5), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_MERGING),
+    ],
+)
+def test_the_windowing_decides(
+    window_fn: WindowFn, more: Any, in_batch: Evaluator, in_streaming: Evaluator
+) -> None:
+    windowing = Windowing(window_fn, **more)
+    for streaming, expected in ((False, in_batch), (True, in_streaming)):
+        how = grouping.decide(windowing, combines=False, streaming=streaming)
+        assert how.evaluator is expected
+        if more is COUNTING:
+            assert how.reason == "the trigger is Repeatedly(AfterCount(3))"
+
+
+def test_each_evaluator_is_known_in_batch_or_in_streaming() -> None:
+    assert not BATCH.keys() & STREAMING.keys()
+    assert BATCH.keys() | STREAMING.keys() == set(Evaluator)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_stage_tells_whether_it_merges_accumulators(streaming: bool) -> None:
+    def build(p: beam.Pipeline) -> None:
+        pairs = p | beam.Create([("a", 1)])
+        pairs | "Group" >> beam.GroupByKey() | beam.Map(print)
+        pairs | "Sum" >> beam.CombinePerKey(sum)
+
+    _, plan = translated(build, streaming=streaming)
+    groupings: dict[str, Grouping | None] = {s.labels[0]: s.grouping for s in plan.stages}
+    assert {label: how.combines for label, how in groupings.items() if how is not None} == {
+        "Map(print)": False,
+        "Sum": True,
+    }
+
+
+def test_what_is_written_is_what_the_evaluator_reads() -> None:
+    def build(p: beam.Pipeline) -> None:
+        (
+            p
+            | beam.Create([("a", 1)])
+            | beam.WindowInto(Sessions(5))
+            | beam.GroupByKey()
+            | beam.Map(print)
+        )
+
+    _, plan = translated(build)
+    writer, reader = plan.stages
+    assert reader.grouping is not None
+    assert [port.layout for port in writer.ports] == [reader.grouping.layout] == [reader.layout]
