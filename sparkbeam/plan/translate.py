@@ -279,21 +279,17 @@ class _Translation:
         source_id = f"source_{draft.id}"
         transforms = _named(draft.transforms)
         labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
-        transforms[source_id] = beam_runner_api_pb2.PTransform(
-            unique_name=labels[0],
-            spec=beam_runner_api_pb2.FunctionSpec(
-                urn=SOURCE_URN,
-                payload=json.dumps({"layout": read.layout.value, "grouped": read.grouped}).encode(),
-            ),
+        transforms[source_id] = _end(
+            labels[0],
+            SOURCE_URN,
+            {"layout": read.layout.value, "grouped": read.grouped},
             outputs={"out": draft.input},
         )
         for port in draft.ports.values():
-            transforms[port.transform_id] = beam_runner_api_pb2.PTransform(
-                unique_name=f"{labels[-1]}/{port.transform_id}",
-                spec=beam_runner_api_pb2.FunctionSpec(
-                    urn=SINK_URN,
-                    payload=json.dumps({"layout": port.layout.value, "tag": port.tag}).encode(),
-                ),
+            transforms[port.transform_id] = _end(
+                f"{labels[-1]}/{port.transform_id}",
+                SINK_URN,
+                {"layout": port.layout.value, "tag": port.tag},
                 inputs={"in": port.pcollection},
             )
         needed = {
@@ -348,6 +344,20 @@ class _Translation:
 
     def _label_of(self, pcollection: str) -> str:
         return self._runner_transform[pcollection].unique_name
+
+
+def _end(
+    label: str,
+    urn: str,
+    spec: dict[str, object],
+    inputs: dict[str, str] | None = None,
+    outputs: dict[str, str] | None = None,
+) -> beam_runner_api_pb2.PTransform:
+    """A source or a sink of a stage."""
+    described = beam_runner_api_pb2.FunctionSpec(urn=urn, payload=json.dumps(spec).encode())
+    return beam_runner_api_pb2.PTransform(
+        unique_name=label, spec=described, inputs=inputs, outputs=outputs
+    )
 
 
 def _combines(draft: _Draft) -> bool:
