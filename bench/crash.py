@@ -16,9 +16,6 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "drivers"))
 
@@ -30,15 +27,17 @@ _KILLS_EVERY = (0.5, 6.0)
 """A kill comes this many seconds after a micro-batch was committed."""
 
 
+def tell(kill: Kill) -> None:
+    """Prints what a kill has come to."""
+    back = "it had ended" if kill.back is None else f"going again after {kill.back:.1f} s"
+    by = "a new start" if kill.restarts else "the runner" if kill.reruns else "Spark"
+    print(
+        f"{kill.second:.0f} s: {kill.kind}, micro-batch {kill.batch}: {back}, by {by}", flush=True
+    )
+
+
 def show(kills: list[Kill]) -> None:
-    """Prints a row for each kill, and one for each kind of them."""
-    table = Table("kill", "what", "at, s", "micro-batch", "going again after, s", "by")
-    for number, kill in enumerate(kills, start=1):
-        back = "it had ended" if kill.back is None else f"{kill.back:.1f}"
-        by = "a new start" if kill.restarts else "the runner" if kill.reruns else "Spark"
-        cells = (number, kill.kind, f"{kill.second:.0f}", kill.batch, back, by)
-        table.add_row(*map(str, cells))
-    Console(width=100).print(table)
+    """Prints a line for each kind of kill."""
     for kind in KINDS:
         times = [kill.back for kill in kills if kill.kind == kind and kill.back is not None]
         if times:
@@ -64,7 +63,7 @@ def killed(program: str, kills: int, chance: random.Random, arguments: argparse.
         )
         reader = Watching(killing.output)
         with killing, reader if program == "chained" else nullcontext():
-            done = killing.run(plan, chance)
+            done = killing.run(plan, chance, tell)
         missing, unexpected = killing.differences()
         micro_batches = killing.committed() + 1
     show(done)
@@ -83,7 +82,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--events", type=int, default=16_000, help="of each pipeline")
     parser.add_argument("--rate", type=float, default=200.0, help="events a second")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="the longest time of each")
+    parser.add_argument("--seconds", type=float, default=7200.0, help="the longest time of each")
     parser.add_argument(
         "--programs", default=",".join(PROGRAMS), help="which; default: %(default)s"
     )

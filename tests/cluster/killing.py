@@ -115,12 +115,18 @@ class Killing:
     def __exit__(self, *_: object) -> None:
         self._kill_program()
 
-    def run(self, kills: Iterable[tuple[str, float]], chance: random.Random) -> list[Kill]:
+    def run(
+        self,
+        kills: Iterable[tuple[str, float]],
+        chance: random.Random,
+        told: Callable[[Kill], object] = lambda _: None,
+    ) -> list[Kill]:
         """Lets the program run to its end, with as many of the kills as that leaves time for.
 
         Args:
             kills: the kind of each, and how many seconds after a micro-batch has been committed.
             chance: picks the victims.
+            told: gets to know each kill, once the program is going again.
 
         Raises:
             TimeoutError: it took too long.
@@ -132,6 +138,7 @@ class Killing:
             for kind, wait in kills:
                 self._pause(wait)
                 done.append(self._killed(kind, chance))
+                told(done[-1])
             self._wait(lambda: False)
         except Ended:
             return done
