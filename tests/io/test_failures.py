@@ -7,7 +7,7 @@ import apache_beam as beam
 import pytest
 import streams
 
-from sparkbeam import PipelineFailed, SparkRunner, failures, runner
+from sparkbeam import PipelineFailed, SparkRunner, failures, running
 from sparkbeam.io import ForeachBatch, ReadFromSpark, WriteToSpark
 
 SECRET = "correct-horse"
@@ -60,7 +60,7 @@ def test_a_secret_in_the_users_own_exception_does_not_reach_spark(
         seen.append(str(error))
         return failures.explained(error, *rest)
 
-    monkeypatch.setattr(runner, "explained", explained)
+    monkeypatch.setattr(running, "explained", explained)
     pipeline = beam.Pipeline(SparkRunner(spark))
     _ = (
         pipeline
