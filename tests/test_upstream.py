@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder, coder_impl
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
 from apache_beam.transforms import core, trigger
@@ -97,6 +98,12 @@ class TestUserCode:
 
     def test_the_function_in_a_map_is_found(self) -> None:
         assert of_beam.function_of_map(beam.Map(doubled).dofn.process) is doubled
+
+    def test_the_function_in_a_map_is_found_behind_a_pickle(self) -> None:
+        fn = pickler.loads(pickler.dumps(beam.Map(doubled).dofn))
+        found = of_beam.function_of_map(fn.process)
+        assert found is not None
+        assert found(3) == 6
 
     def test_a_flat_map_is_no_map(self) -> None:
         assert of_beam.function_of_map(beam.FlatMap(doubled).dofn.process) is None

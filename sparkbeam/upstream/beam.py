@@ -26,7 +26,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 def function_of_map(process: Any) -> Callable[[Any], Any] | None:
     """The function inside of what ``beam.Map`` makes of it; None for anything else."""
-    if getattr(process, "__code__", None) is not _CODE_OF_MAP:
+    # In a worker it comes out of a pickle, with code of its own that is equal.
+    if getattr(process, "__code__", None) != _CODE_OF_MAP:
         return None
     cells = dict(zip(process.__code__.co_freevars, process.__closure__, strict=True))
     function: Callable[[Any], Any] = cells["fn"].cell_contents
