@@ -93,8 +93,10 @@ class Step:
     @property
     def input(self) -> str:
         """The one PCollection that is neither a side input nor one of timers."""
-        families = self.par_do.timer_family_specs if self.urn == PAR_DO else ()
-        (main,) = [name for tag, name in self.transform.inputs.items() if tag not in families]
+        others: set[str] = set()
+        if self.urn == PAR_DO:
+            others = {*self.par_do.timer_family_specs, *self.par_do.side_inputs}
+        (main,) = [name for tag, name in self.transform.inputs.items() if tag not in others]
         return main
 
     def windowing(self, pcollection: str) -> Windowing:
