@@ -1,4 +1,4 @@
-"""Stateful DoFns over blocks, in streaming without a JVM."""
+"""Stateful DoFns over blocks, in batch and in streaming without a JVM."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder, VarIntCoder
 from apache_beam.coders.coders import GlobalWindowCoder
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.combiners import ToListCombineFn
@@ -25,6 +26,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
+from in_process_batch import BatchRunner
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import Block
@@ -135,6 +137,36 @@ def test_results_do_not_change_with_the_state() -> None:
         found = p | events | beam.ParDo(Appending())
         grown = [list(range(n + 1)) for n in range(MANY)]
         assert_that(found, equal_to([*grown, *[[MANY - 1, MANY]] * MANY]))
+
+
+class Priced(beam.DoFn):
+    """Sums a key up, with side inputs of all kinds."""
+
+    SUM = CombiningValueStateSpec("sum", sum)
+
+    def process(
+        self,
+        element: tuple[str, int],
+        most: tuple[str, int],
+        total: Any = beam.DoFn.StateParam(SUM),
+        few: Any = (),
+        names: Any = None,
+    ) -> Iterator[tuple[str, int, list[tuple[str, int]]]]:
+        total.add(element[1])
+        if total.read() == most[1]:
+            yield names[element[0]], total.read(), sorted(few)
+
+
+@pytest.mark.parametrize("runner", [FnApiRunner, BatchRunner, StreamingRunner])
+def test_a_dofn_has_state_and_side_inputs(runner: Any) -> None:
+    with beam.Pipeline(runner(), options=PipelineOptions()) as p:
+        # All are pairs, as Beam takes any of the inputs for the main one where it looks for keys.
+        most = beam.pvalue.AsSingleton(p | "most" >> beam.Create([("most", MANY)]))
+        few = beam.pvalue.AsList(p | "few" >> beam.Create([("few", 2), ("few", 1)]))
+        names = beam.pvalue.AsDict(p | "names" >> beam.Create([("a", "A"), ("b", "B")]))
+        ones = p | "ones" >> beam.Create([(key, 1) for key in "ab" for _ in range(MANY)])
+        found = ones | beam.ParDo(Priced(), most, few=few, names=names)
+        assert_that(found, equal_to([(key, MANY, [("few", 1), ("few", 2)]) for key in "AB"]))
 
 
 class Rows:
