@@ -13,6 +13,9 @@ from sparkbeam import session as sessions
 from sparkbeam.options import SparkBeamOptions
 from sparkbeam.worker.steps import table
 
+SPARK = "spark"
+"""The group of the tests that share a Spark session, and the name of its fixture."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -37,9 +40,24 @@ def table_of_steps(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    cache = getattr(session.config, "cache", None)
-    if cache is not None and not session.config.option.collectonly:
+    config = session.config
+    cache = getattr(config, "cache", None)
+    # The processes that pytest-xdist starts have the environment of the one that starts them.
+    if cache is not None and not config.option.collectonly and not hasattr(config, "workerinput"):
         quick_start.prepare(Path(cache.mkdir("jvm")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Says which tests have to run in the same process, where pytest-xdist runs several.
+
+    All that use the one Spark session do, and what is marked as another group, else the tests of a
+    file.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            group = SPARK if "spark" in getattr(item, "fixturenames", ()) else str(item.path)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

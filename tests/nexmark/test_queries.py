@@ -23,6 +23,9 @@ from sparkbeam.nexmark.results import Summarize, summary
 from sparkbeam.nexmark.source import NexmarkEvents
 from sparkbeam.runner import SparkRunner
 
+# Some ask for the session as they run.
+pytestmark = pytest.mark.xdist_group("spark")
+
 LIVELY = Configuration(
     events=6_000,
     generators=4,

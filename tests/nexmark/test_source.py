@@ -20,6 +20,9 @@ from sparkbeam.nexmark.model import KINDS, Bid, Event, EventCoder, Person
 from sparkbeam.nexmark.source import NexmarkEvents
 from sparkbeam.runner import SparkRunner
 
+# Some ask for the session as they run.
+pytestmark = pytest.mark.xdist_group("spark")
+
 CONFIGURATION = Configuration(events=2_003, generators=7, out_of_order_group_size=3)
 
 

@@ -28,6 +28,9 @@ from sparkbeam.cli import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.result import SparkPipelineResult
 
+# Some ask for the session as they run.
+pytestmark = pytest.mark.xdist_group("spark")
+
 ENDLESS = sys.maxsize
 
 

@@ -45,6 +45,9 @@ from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.streaming import source
 
+# Some ask for the session as they run.
+pytestmark = pytest.mark.xdist_group("spark")
+
 ON_TIME = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 
 

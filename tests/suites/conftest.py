@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import StandardOptions
@@ -10,6 +11,8 @@ from apache_beam.testing.test_pipeline import TestPipeline
 
 # They are about the SDK more than about its runner, and take minutes; name a file to run it.
 collect_ignore = ["test_dataframes.py", "test_yaml.py"]
+
+FOLDER = Path(__file__).parent
 
 RUNNER = "runners.BatchOnSpark"
 
@@ -49,7 +52,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{mark}: a mark of Beam's own tests")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        module = getattr(item, "module", None)
+        if FOLDER in item.path.parents and not _runner(module).startswith("in_process"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
     if config.getoption("whole"):
         return
     left_out: set[pytest.Item] = set()
@@ -66,7 +74,7 @@ def default_runner(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
     """Runs each pipeline that names no runner over the one that its module names."""
-    runner = getattr(request.module, "RUNNER", RUNNER)
+    runner = _runner(request.module)
     if not runner.startswith("in_process"):
         request.getfixturevalue("spark")
     options = f"--runner={runner} --temp_location={tmp_path_factory.mktemp('beam')}"
@@ -75,6 +83,11 @@ def default_runner(
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
         patch.setattr(TestPipeline, "pytest_test_pipeline_options", options)
         yield
+
+
+def _runner(module: Any) -> str:
+    """The runner that a module of suites names."""
+    return getattr(module, "RUNNER", RUNNER)
 
 
 @pytest.fixture(autouse=True)
