@@ -10,14 +10,16 @@ from sparkbeam.plan.sparkio import Options
 from sparkbeam.upstream.spark import MISSING_SOURCE, OTHER_VERSION
 
 _PACKAGES: Mapping[str, str] = {
-    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
-    "bigquery": "com.google.cloud.spark:spark-bigquery-with-dependencies_2.13:VERSION",
-    "delta": "io.delta:delta-spark_2.13:VERSION",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_2.13:VERSION",
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
-    "mongodb": "org.mongodb.spark:mongo-spark-connector_2.13:VERSION",
-    "org.apache.spark.sql.cassandra": "com.datastax.spark:spark-cassandra-connector_2.13:VERSION",
-    "snowflake": "net.snowflake:spark-snowflake_2.13:VERSION",
+    "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
+    "bigquery": "com.google.cloud.spark:spark-bigquery-with-dependencies_{scala}:VERSION",
+    "delta": "io.delta:delta-spark_{scala}:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala}:VERSION",
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark}",
+    "mongodb": "org.mongodb.spark:mongo-spark-connector_{scala}:VERSION",
+    "org.apache.spark.sql.cassandra": (
+        "com.datastax.spark:spark-cassandra-connector_{scala}:VERSION"
+    ),
+    "snowflake": "net.snowflake:spark-snowflake_{scala}:VERSION",
 }
 """Where the data sources are that Spark knows by name and does not bring along."""
 
@@ -72,13 +74,13 @@ def _sentence(text: str) -> str:
 
 
 def _remedy(text: str, format: str | None, options: Options) -> str:
+    package = _package(format, options)
     if OTHER_VERSION.search(text):
         return (
-            f"What reads '{format}' is for another version of Spark than {pyspark.__version__}: "
-            "give the session a package for this one (spark.jars.packages)."
+            f"The package of '{format}' is for another Spark than {pyspark.__version__}: give the "
+            f"session one for this (--spark_conf=spark.jars.packages={package or '…'})."
         )
     if MISSING_SOURCE.search(text):
-        package = _package(format, options)
         if package is not None:
             return f"Give the session its package: --spark_conf=spark.jars.packages={package}"
         return (
@@ -103,4 +105,7 @@ def _package(format: str | None, options: Options) -> str | None:
     version = pyspark.__version__
     package = _PACKAGES.get(name)
     minor = ".".join(version.split(".")[:2])
-    return None if package is None else package.format(spark=version, minor=minor)
+    scala = "2.12" if minor < "4" else "2.13"
+    if name == "delta" and minor > "4.0":  # Delta Lake is made for each minor version since then.
+        scala = f"{minor}_{scala}"
+    return None if package is None else package.format(spark=version, minor=minor, scala=scala)

@@ -23,6 +23,8 @@ Caused by: java.lang.NoSuchMethodError: 'void org.apache.spark.Y.z()'
 \t... 3 more
 """
 
+MINOR = pyspark.__version__.rpartition(".")[0]
+
 
 @pytest.mark.parametrize(
     ("text", "format", "options", "said"),
@@ -31,9 +33,9 @@ Caused by: java.lang.NoSuchMethodError: 'void org.apache.spark.Y.z()'
         (JAVA, "jdbc", {"URL": "jdbc:unheard:of"}, "java.sql.SQLException: No suitable driver."),
         (JAVA, "jdbc", {}, "spark.jars.packages=GROUP:DRIVER:VERSION"),
         (WRAPPED, "delta", {}, "NoSuchMethodError: 'void org.apache.spark.Y.z()'."),
-        (WRAPPED, "delta", {}, f"for another version of Spark than {pyspark.__version__}"),
+        (WRAPPED, "delta", {}, f"for another Spark than {pyspark.__version__}"),
         ("[DATA_SOURCE_NOT_FOUND] x", "kafka", {}, f"kafka-0-10_2.13:{pyspark.__version__}"),
-        ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, "io.delta:delta-spark_2.13:VERSION"),
+        ("[DATA_SOURCE_NOT_FOUND] x", "Delta", {}, f"io.delta:delta-spark_{MINOR}_2.13:VERSION"),
         ("[DATA_SOURCE_NOT_FOUND] x", "nosuchformat", {}, "Correct the name"),
         ("[UNABLE_TO_INFER_SCHEMA] x", "parquet", {}, "Give the schema"),
     ],

@@ -32,7 +32,7 @@ FOREVER_SECONDS = 86_400
 COLUMNS = ("user", "stream", "number")
 SCHEMA = "user bigint, stream string, number bigint"
 OPTIONS = (
-    "--spark_conf=spark.jars.packages=io.delta:delta-spark_2.13:4.2.0",
+    "--spark_conf=spark.jars.packages=io.delta:delta-spark_4.2_2.13:4.4.0",
     "--spark_conf=spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension",
     "--spark_conf=spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
 )
