@@ -13,6 +13,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 
 from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
 from sparkbeam.wire.environment import Environment
@@ -82,6 +83,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": _number,
         "help": "Streaming: into how many shards keys and their state are divided; fixed for "
         "the life of a checkpoint. Default: the number of cores.",
+    },
+    "--session_aggregator": {
+        "metavar": "{auto,canonical,ordered,columnar}",
+        "default": "auto",
+        "help": "Batch: how combines over Sessions add up the elements of a key. canonical: as "
+        "Beam merges windows; ordered: sessions sorted, found by bisection; columnar: many "
+        "elements at once. auto: columnar where the CombineFn has a vectorised form, else ordered.",
     },
     "--spark_progress": {
         "metavar": "{auto,on,off}",
@@ -223,6 +231,17 @@ def _check_progress(options: SparkBeamOptions) -> None:
     arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
 
 
+def _check_aggregator(options: SparkBeamOptions) -> None:
+    known = ("auto", *(aggregator.value for aggregator in SessionAggregator))
+    arguments.one_of("--session_aggregator", options.session_aggregator, known)
+
+
+def session_aggregator(options: SparkBeamOptions) -> SessionAggregator | None:
+    """How sessions are to be combined; None where that is for the plan to choose."""
+    asked: str = options.session_aggregator
+    return None if asked == "auto" else SessionAggregator(asked)
+
+
 def _check_explain(options: SparkBeamOptions) -> None:
     arguments.flag("--spark_explain", options.spark_explain)
 
@@ -236,6 +255,7 @@ _CHECKS = (
     _check_elements,
     _check_checkpoint,
     _check_trigger,
+    _check_aggregator,
     _check_progress,
     _check_explain,
 )

@@ -80,7 +80,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         if checked.spark_explain or is_collecting():
             return self._explained(pipeline, options)
         interactive.check(pipeline)
-        plan = self._plan(pipeline, options)
+        plan = self._plan(pipeline, checked)
         session = self.session(options)
         for path in checked.spark_py_files or ():
             session.addArtifacts(path, pyfile=True)
@@ -124,7 +124,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 f"options={arguments.shown(options)} are no options: give PipelineOptions, or None."
             )
         checked = spark_options.checked(options)
-        plan = self._plan(pipeline, options)
+        plan = self._plan(pipeline, checked)
         return Explanation(
             _plan=plan,
             pipeline=describe.outline(self._proto(pipeline), plan),
@@ -153,7 +153,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         result._finish([], None)
         return result
 
-    def _plan(self, pipeline: Pipeline, options: PipelineOptions) -> Plan:
+    def _plan(self, pipeline: Pipeline, options: spark_options.SparkBeamOptions) -> Plan:
         RuntimeValueProvider.set_runtime_options({})
         pipeline.visit(
             group_by_key_input_visitor(
@@ -163,7 +163,12 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         proto = self._proto(pipeline)
         streaming = _asks_for_streaming(proto, options) or _is_unbounded(proto)
         with depth.allowed(len(proto.components.transforms)):
-            return translate(proto, drain=self._drain, streaming=streaming)
+            return translate(
+                proto,
+                drain=self._drain,
+                streaming=streaming,
+                sessions=spark_options.session_aggregator(options),
+            )
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:

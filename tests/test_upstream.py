@@ -13,7 +13,7 @@ from apache_beam.coders import VarIntCoder, coder_impl
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
-from apache_beam.transforms import core, trigger
+from apache_beam.transforms import combiners, core, trigger
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, IntervalWindow
@@ -124,6 +124,14 @@ class TestUserCode:
 
     def test_a_global_combine_begins_with_pairs(self) -> None:
         assert list(of_beam.KeyWithNone().process(3)) == [(None, 3)]
+
+    @pytest.mark.parametrize("has_side_inputs", [True, False])
+    def test_the_function_in_a_combine_is_found(self, has_side_inputs: bool) -> None:
+        fn = core.CombineFn.maybe_from_callable(sum, has_side_inputs)
+        assert of_beam.function_of_combine(pickler.loads(pickler.dumps(fn))) is sum
+
+    def test_a_combine_fn_has_no_function(self) -> None:
+        assert of_beam.function_of_combine(combiners.CountCombineFn()) is None
 
     def test_dofns_of_batches_are_told_apart(self) -> None:
         class Batched(beam.DoFn):

@@ -155,7 +155,13 @@ def grouping(how: Grouping) -> str:
     """What makes the groups of a GroupByKey, and why."""
     kept = "accumulators" if how.combines else "values"
     where = f", over {kept} in state" if how.layout is Layout.STORED else ""
-    return f"{_GROUPERS[how.evaluator]}{where}, because {_printable(how.reason)}"
+    words = f"{_GROUPERS[how.evaluator]}{where}, because {_printable(how.reason)}"
+    if how.aggregator is None:
+        return words
+    return (
+        f"{words}; before the shuffle by the {how.aggregator.value} aggregator of sessions, "
+        f"because {_printable(how.aggregator_reason)}"
+    )
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:

@@ -6,11 +6,14 @@ window of a non-merging WindowFn is as good as a part of the key, and sessions m
 their start. All else is up to Beam's trigger driver.
 """
 
-from apache_beam.transforms.core import Windowing
+from collections.abc import Callable
+
+from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import GlobalWindows, Sessions, TimestampCombiner
 
-from sparkbeam.plan.model import Evaluator, Grouping
+from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
+from sparkbeam.windows.forms import form_of
 
 _STAMPS = {
     TimestampCombiner.OUTPUT_AT_EARLIEST: "earliest",
@@ -18,16 +21,42 @@ _STAMPS = {
 }
 
 
-def decide(windowing: Windowing, *, combines: bool, streaming: bool) -> Grouping:
+def decide(
+    windowing: Windowing,
+    *,
+    combines: Callable[[], CombineFn] | None,
+    streaming: bool,
+    sessions: SessionAggregator | None = None,
+) -> Grouping:
     """How the GroupByKey of elements with a windowing is done.
 
     Args:
         windowing: theirs.
-        combines: the values are accumulators, which are merged behind it.
+        combines: gives what merges the values behind it, which are accumulators; None where
+            they are not.
         streaming: the pipeline is a streaming query.
+        sessions: how sessions are to be combined; None where that is for us to choose.
     """
     evaluator, reason = _in_streaming(windowing) if streaming else _in_batch(windowing)
-    return Grouping(evaluator, reason, combines)
+    if evaluator is not Evaluator.SESSIONS:
+        return Grouping(evaluator, reason, combines is not None)
+    if sessions is SessionAggregator.CANONICAL:
+        evaluator = Evaluator.MERGING
+    if combines is None:
+        return Grouping(evaluator, reason, combines=False)
+    return Grouping(evaluator, reason, True, *_aggregator(combines(), sessions))
+
+
+def _aggregator(
+    combine_fn: CombineFn, asked: SessionAggregator | None
+) -> tuple[SessionAggregator, str]:
+    if asked is not None:
+        return asked, "--session_aggregator says so"
+    form = form_of(combine_fn)
+    if form is None:
+        name = type(combine_fn).__name__
+        return SessionAggregator.ORDERED, f"{name} has no vectorised form"
+    return SessionAggregator.COLUMNAR, f"{form.name} has a vectorised form"
 
 
 def _in_batch(windowing: Windowing) -> tuple[Evaluator, str]:

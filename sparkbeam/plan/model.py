@@ -16,7 +16,10 @@ SOURCE_URN = "sparkbeam:source:v1"
 """The operation that feeds a stage; its payload is JSON with ``layout`` and ``grouped``."""
 
 SINK_URN = "sparkbeam:sink:v1"
-"""The operation that fills a port; its payload is JSON with ``layout`` and ``tag``."""
+"""The operation that fills a port; its payload is JSON with ``layout`` and ``tag``.
+
+Where sessions are combined before it, ``aggregator`` tells how.
+"""
 
 CREATE_URN = "sparkbeam:create:v1"
 """The values of a Create: each task of the stage puts out its share of them."""
@@ -90,6 +93,19 @@ class Evaluator(Enum):
     """As DRIVEN_WINDOWS, with all windows of the key."""
 
 
+class SessionAggregator(Enum):
+    """How the sessions of a key are combined before the shuffle; see :mod:`sparkbeam.windows`."""
+
+    CANONICAL = "canonical"
+    """Beam's own merge over all sessions, for each element."""
+
+    ORDERED = "ordered"
+    """Element by element, into sessions in their order."""
+
+    COLUMNAR = "columnar"
+    """Many elements at once, as columns."""
+
+
 _GROUPED = {
     Evaluator.GLOBAL: Layout.GROUPS,
     Evaluator.WINDOWED: Layout.GROUPS,
@@ -108,11 +124,16 @@ class Grouping:
         evaluator: what makes its groups.
         reason: why it is that one, in words.
         combines: the values are accumulators, and the stage merges them first of all.
+        aggregator: what has made them of elements, session by session; None where it is not
+            sessions that are combined, or they stay apart before the shuffle.
+        aggregator_reason: why it is that one, in words.
     """
 
     evaluator: Evaluator
     reason: str
     combines: bool
+    aggregator: SessionAggregator | None = None
+    aggregator_reason: str = ""
 
     @property
     def layout(self) -> Layout:

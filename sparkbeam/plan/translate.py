@@ -10,8 +10,9 @@ into a stage that reads several ports.
 import copy
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
@@ -25,7 +26,7 @@ from apache_beam.runners.pipeline_utils import (
 )
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms import window
-from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
@@ -39,6 +40,7 @@ from sparkbeam.plan.model import (
     Layout,
     Plan,
     Port,
+    SessionAggregator,
     SideInput,
     Sink,
     Source,
@@ -49,7 +51,11 @@ from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
 
 
 def translate(
-    pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False, streaming: bool = False
+    pipeline: beam_runner_api_pb2.Pipeline,
+    *,
+    drain: bool = False,
+    streaming: bool = False,
+    sessions: SessionAggregator | None = None,
 ) -> Plan:
     """Turns a pipeline into a plan.
 
@@ -57,27 +63,25 @@ def translate(
         pipeline: the proto; it is not changed.
         drain: truncate unbounded restrictions, so that the pipeline ends.
         streaming: the plan is for a streaming query.
+        sessions: how sessions are combined in batch; None where that is for the plan to choose.
 
     Raises:
         UnsupportedTransform: a transform cannot run; the message has its label.
         ConfigurationError: the proto is damaged.
     """
     try:
-        return _translated(pipeline, drain=drain, streaming=streaming)
+        validity.check(pipeline)
+        pipeline = copy.deepcopy(pipeline)
+        support.check(pipeline)
+        validate_pipeline_graph(pipeline)
+        pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
+        context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
+        applied = _applied(pipeline)
+        return _Translation(context.components, stages, applied, streaming, sessions).plan()
     except SparkBeamError:
         raise
     except Exception as error:
         raise validity.damaged(error) from error
-
-
-def _translated(pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool, streaming: bool) -> Plan:
-    validity.check(pipeline)
-    pipeline = copy.deepcopy(pipeline)
-    support.check(pipeline)
-    validate_pipeline_graph(pipeline)
-    pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
-    context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
-    return _Translation(context.components, stages, _applied(pipeline), streaming=streaming).plan()
 
 
 @dataclass
@@ -107,11 +111,12 @@ class _Translation:
         components: beam_runner_api_pb2.Components,
         stages: list[translations.Stage],
         applied: frozenset[str],
-        *,
         streaming: bool,
+        sessions: SessionAggregator | None,
     ) -> None:
         self._components = components
         self._streaming = streaming
+        self._sessions = sessions
         self._applied = applied
         self._row_types = pickled_row_types(components)
         self._context = pipeline_context.PipelineContext(components)
@@ -141,6 +146,12 @@ class _Translation:
             draft = self._drafts[position]
             finished[draft.id] = tuple(self._side_inputs(draft)), self._connect(draft)
             position += 1
+        self._aggregators = {
+            tag: read.grouping.aggregator
+            for _, read in finished.values()
+            if read.grouping is not None
+            for tag in read.inputs
+        }
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources())
         return Plan(tuple(_in_order(described)), sources, self._streaming, sinks)
@@ -195,7 +206,10 @@ class _Translation:
             assert transform is not None
             (grouped,) = transform.inputs.values()
             how = grouping.decide(
-                self._windowing(grouped), combines=_combines(draft), streaming=self._streaming
+                self._windowing(grouped),
+                combines=self._combines(draft),
+                streaming=self._streaming,
+                sessions=self._sessions,
             )
             tags = self._ports(grouped, how.layout)
             return _Input(Exchange.BY_KEY, how.layout, tags, grouped, how)
@@ -205,6 +219,16 @@ class _Translation:
             tags = self._ports(reshuffled, Layout.CHUNKS)
             return _Input(Exchange.REBALANCE, Layout.CHUNKS, tags, reshuffled)
         return _Input(Exchange.FORWARD, Layout.CHUNKS, self._ports(draft.input, Layout.CHUNKS))
+
+    def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
+        """Gives the CombineFn of a stage that does nothing with its elements but merge them."""
+        readers = [t for t in draft.transforms if draft.input in t.inputs.values()]
+        if [t.spec.urn for t in readers] != [optimize.MERGE_ACCUMULATORS]:
+            return None
+        payload = proto_utils.parse_Bytes(
+            readers[0].spec.payload, beam_runner_api_pb2.CombinePayload
+        )
+        return partial(CombineFn.from_runner_api, payload.combine_fn, self._context)
 
     def _side_inputs(self, draft: _Draft) -> list[SideInput]:
         found = []
@@ -289,7 +313,7 @@ class _Translation:
             transforms[port.transform_id] = _end(
                 f"{labels[-1]}/{port.transform_id}",
                 SINK_URN,
-                {"layout": port.layout.value, "tag": port.tag},
+                {"layout": port.layout.value, "tag": port.tag, **self._reduced(port)},
                 inputs={"in": port.pcollection},
             )
         needed = {
@@ -327,6 +351,10 @@ class _Translation:
             creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
         )
 
+    def _reduced(self, port: Port) -> dict[str, object]:
+        aggregator = self._aggregators.get(port.tag)
+        return {} if aggregator is None else {"aggregator": aggregator.value}
+
     def _windowing(self, pcollection: str) -> Windowing:
         return self._context.windowing_strategies.get_by_id(
             self._components.pcollections[pcollection].windowing_strategy_id
@@ -358,12 +386,6 @@ def _end(
     return beam_runner_api_pb2.PTransform(
         unique_name=label, spec=described, inputs=inputs, outputs=outputs
     )
-
-
-def _combines(draft: _Draft) -> bool:
-    """Whether all that a stage does with its elements is to merge accumulators."""
-    readers = [t.spec.urn for t in draft.transforms if draft.input in t.inputs.values()]
-    return readers == [optimize.MERGE_ACCUMULATORS]
 
 
 def _keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | None:

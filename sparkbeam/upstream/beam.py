@@ -46,6 +46,20 @@ def is_of_create(fn: Any) -> bool:
 
 _HOME_OF_CREATE = (core.Create.__module__, f"{core.Create.expand.__qualname__}.<locals>.<lambda>")
 
+
+def function_of_combine(combine_fn: Any) -> Callable[..., Any] | None:
+    """The function that a combine was given in the place of a CombineFn; None for any other."""
+    if type(combine_fn) not in _COMBINES_OF_FUNCTIONS:
+        return None
+    function: Callable[..., Any] = combine_fn._fn
+    return function
+
+
+_COMBINES_OF_FUNCTIONS = frozenset(
+    type(core.CombineFn.maybe_from_callable(sum, has_side_inputs))
+    for has_side_inputs in (True, False)
+)
+
 KeyWithNone: type[core.DoFn] = core._KeyWithNone
 """The DoFn with which each global combine begins: it makes pairs with None as key."""
 

@@ -8,6 +8,8 @@ windows down, and none of them passes the ends of time.
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
@@ -42,6 +44,26 @@ def coded_hold(micros: int) -> int:
     It is not after the pane, whichever way that is rounded.
     """
     return _floor(micros)
+
+
+def coded_column(micros: list[int]) -> npt.NDArray[np.int64]:
+    """As :func:`coded_micros`, of many."""
+    inside = _inside(micros)
+    return inside - np.fmod(inside, 1000)
+
+
+def floored_column(micros: list[int]) -> npt.NDArray[np.int64]:
+    """Starts or ends of windows as the coder of windows gives them back; see :func:`coded_span`."""
+    inside = _inside(micros)
+    return inside - inside % 1000
+
+
+def _inside(micros: list[int]) -> npt.NDArray[np.int64]:
+    try:
+        column = np.array(micros, np.int64)
+    except OverflowError:
+        return np.array([max(_MIN, min(time, _MAX)) for time in micros], np.int64)
+    return np.clip(column, _MIN, _MAX)
 
 
 def _floor(micros: int) -> int:

@@ -18,7 +18,7 @@ A function may put out an object and change it afterwards. Such a result ends it
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import GlobalWindow
@@ -45,6 +45,8 @@ LOOK = 64
 """A block that is being filled is measured each time that it has so many values more."""
 
 _MEASURED = 8
+
+_Many = TypeVar("_Many")
 
 
 class Block:
@@ -199,11 +201,24 @@ class Emitter:
             for element in block.elements():
                 receive(element)
             return
+        self.hand_on(self._takers, block, next(block.elements()), len(block))
+
+    def hand_on(
+        self, takers: list[Callable[[_Many], None]], many: _Many, example: WindowedValue, count: int
+    ) -> None:
+        """Hands on many elements in a form of their own.
+
+        Args:
+            takers: know the form.
+            many: the elements.
+            example: one of them.
+            count: how many there are.
+        """
         # Counts as the receiver does: one element through the sampler, the rest by number.
-        self._counter.update_from(next(block.elements()))
-        self._counter.element_counter.update(len(block) - 1)
-        for take in self._takers:
-            take(block)
+        self._counter.update_from(example)
+        self._counter.element_counter.update(count - 1)
+        for take in takers:
+            take(many)
         self._counter.update_collect()
 
     def single(self, element: WindowedValue) -> None:

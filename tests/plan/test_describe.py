@@ -89,6 +89,21 @@ class TestStages:
     def test_words_tell_how_rows_arrive(self, build: Any, words: str) -> None:
         assert words in described(lambda p: build(p) | "Read it" >> beam.Map(print))
 
+    def test_words_tell_what_combines_sessions_and_why(self) -> None:
+        text = described(
+            lambda p: (
+                keyed(p)
+                | beam.WindowInto(window.Sessions(10))
+                | "Sum" >> beam.CombinePerKey(sum)
+                | "Show" >> beam.Map(print)
+            )
+        )
+        assert (
+            "group by key and session, in one pass over the rows, because Sessions fire once; "
+            "before the shuffle by the columnar aggregator of sessions, because sum has a "
+            "vectorised form"
+        ) in " ".join(facts(text, "s1"))
+
     def test_in_streaming_words_tell_what_a_grouping_keeps_and_why(self) -> None:
         early = beam.WindowInto(
             window.FixedWindows(10),

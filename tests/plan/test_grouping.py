@@ -4,7 +4,8 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -16,10 +17,10 @@ from apache_beam.transforms.window import (
 from plans import translated
 
 from sparkbeam.plan import grouping
-from sparkbeam.plan.model import Evaluator, Grouping
+from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
 from sparkbeam.worker.grouping.evaluators import BATCH, STREAMING
 
-COUNTING = {
+COUNTING: dict[str, Any] = {
     "triggerfn": Repeatedly(AfterCount(3)),
     "accumulation_mode": AccumulationMode.DISCARDING,
 }
@@ -49,7 +50,7 @@ def test_the_windowing_decides(
 ) -> None:
     windowing = Windowing(window_fn, **more)
     for streaming, expected in ((False, in_batch), (True, in_streaming)):
-        how = grouping.decide(windowing, combines=False, streaming=streaming)
+        how = grouping.decide(windowing, combines=None, streaming=streaming)
         assert how.evaluator is expected
         if more is COUNTING:
             assert how.reason == "the trigger is Repeatedly(AfterCount(3))"
@@ -73,6 +74,59 @@ def test_a_stage_tells_whether_it_merges_accumulators(streaming: bool) -> None:
         "Map(print)": False,
         "Sum": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("combine_fn", "asked", "found", "reason"),
+    [
+        (sum, None, SessionAggregator.COLUMNAR, "sum has a vectorised form"),
+        (CountCombineFn(), None, SessionAggregator.COLUMNAR, "count has a vectorised form"),
+        (MeanCombineFn(), None, SessionAggregator.ORDERED, "MeanCombineFn has no vectorised form"),
+        (sum, SessionAggregator.ORDERED, SessionAggregator.ORDERED, "--session_aggregator says so"),
+    ],
+)
+def test_the_combine_fn_decides_how_sessions_are_combined(
+    combine_fn: Any, asked: SessionAggregator | None, found: SessionAggregator, reason: str
+) -> None:
+    how = grouping.decide(
+        Windowing(Sessions(5)),
+        combines=lambda: CombineFn.maybe_from_callable(combine_fn),
+        streaming=False,
+        sessions=asked,
+    )
+    assert how == Grouping(Evaluator.SESSIONS, "Sessions fire once", True, found, reason)
+
+
+@pytest.mark.parametrize("combines", [None, CountCombineFn])
+def test_sessions_may_be_left_to_beam_before_and_after_the_shuffle(combines: Any) -> None:
+    how = grouping.decide(
+        Windowing(Sessions(5)),
+        combines=combines,
+        streaming=False,
+        sessions=SessionAggregator.CANONICAL,
+    )
+    assert how.evaluator is Evaluator.MERGING
+    assert how.aggregator is (SessionAggregator.CANONICAL if combines else None)
+
+
+@pytest.mark.parametrize(
+    ("windowing", "streaming"),
+    [
+        (Windowing(FixedWindows(5)), False),
+        (Windowing(Visits(5)), False),
+        (Windowing(Sessions(5), **COUNTING), False),
+        (Windowing(Sessions(5)), True),
+    ],
+)
+def test_elsewhere_no_sessions_are_combined(windowing: Windowing, streaming: bool) -> None:
+    how = grouping.decide(
+        windowing,
+        combines=CountCombineFn,
+        streaming=streaming,
+        sessions=SessionAggregator.CANONICAL,
+    )
+    assert how.aggregator is None
+    assert how.evaluator is not Evaluator.SESSIONS
 
 
 def test_what_is_written_is_what_the_evaluator_reads() -> None:

@@ -7,11 +7,13 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 from apache_beam.transforms.window import Sessions, TimestampCombiner, TimestampedValue
+from in_process import CORES
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.sessions import SessionSink
+from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.steps import combines
 
 found: list[Any] = []
@@ -26,55 +28,90 @@ def note(
     found.append((element, repr(window), timestamp.micros, repr(pane)))
 
 
-def sums(runner: Any, windowing: beam.WindowInto, count: int) -> list[Any]:
-    """Sums of numbers by key and session, with all that belongs to them."""
+def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto") -> list[Any]:
+    """What 150 numbers come to by key and session, with all that belongs to it."""
     choice = random.Random(3)
-    numbers = [(choice.randrange(3), choice.randrange(200)) for _ in range(count)]
+    numbers = [(choice.randrange(3), choice.randrange(200)) for _ in range(150)]
     found.clear()
-    with beam.Pipeline(runner, options=PipelineOptions()) as p:
+    options = PipelineOptions([f"--session_aggregator={how}"])
+    with beam.Pipeline(runner, options=options) as p:
         _ = (
             p
             | beam.Create(numbers)
             | beam.Map(lambda pair: TimestampedValue(pair, pair[1] + 0.5))
             | windowing
-            | beam.CombinePerKey(sum)
+            | beam.CombinePerKey(fn)
             | beam.Map(note)
         )
     return sorted(found)
 
 
-@pytest.mark.parametrize("most", [5, 100_000], ids=["in parts", "at once"])
+@pytest.mark.parametrize("how", ["canonical", "ordered", "columnar"])
 @pytest.mark.parametrize(
-    "combiner",
+    ("combiner", "fn"),
     [
-        TimestampCombiner.OUTPUT_AT_EOW,
-        TimestampCombiner.OUTPUT_AT_EARLIEST,
-        TimestampCombiner.OUTPUT_AT_LATEST,
+        (TimestampCombiner.OUTPUT_AT_EOW, MeanCombineFn()),
+        (TimestampCombiner.OUTPUT_AT_EARLIEST, sum),
+        (TimestampCombiner.OUTPUT_AT_LATEST, CountCombineFn()),
     ],
 )
 def test_they_are_those_of_beams_own_runner(
-    most: int, combiner: Any, monkeypatch: pytest.MonkeyPatch
+    combiner: Any, fn: Any, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(combines, "_MAX_KEYS", most)
+    monkeypatch.setattr(combines, "_MAX_KEYS", 5)  # So that they are put out in parts.
     windowing = beam.WindowInto(Sessions(2), timestamp_combiner=combiner)
-    expected = sums(FnApiRunner(), windowing, 150)
-    assert sums(BatchRunner(), windowing, 150) == expected
+    expected = combined(FnApiRunner(), windowing, fn)
+    assert combined(BatchRunner(), windowing, fn, how) == expected
     assert len(expected) > 20
 
 
-def test_elements_of_different_times_are_one_accumulator(monkeypatch: pytest.MonkeyPatch) -> None:
+class Texts(beam.CombineFn):
+    """The largest of lists that somebody may change."""
+
+    def create_accumulator(self) -> list[str]:
+        return [""]
+
+    def add_input(self, accumulator: list[str], element: list[str]) -> list[str]:
+        return list(max(accumulator, element))
+
+    def merge_accumulators(self, accumulators: Any) -> list[str]:
+        return max(accumulators)
+
+    def extract_output(self, accumulator: list[str]) -> str:
+        return accumulator[0]
+
+
+def test_values_that_may_change_do_not_wait() -> None:
+    def lists(pair: tuple[int, int]) -> Any:
+        reused = [""]
+        for number in range(3):
+            reused[0] = str(number * pair[1])
+            yield TimestampedValue((pair[0], reused), pair[1])
+
+    found.clear()
+    with beam.Pipeline(
+        BatchRunner(), options=PipelineOptions(["--session_aggregator=columnar"])
+    ) as p:
+        _ = (
+            p
+            | beam.Create([(1, 2), (1, 3), (2, 50)])
+            | beam.FlatMap(lists)
+            | beam.Map(lambda pair: pair)
+            | beam.WindowInto(Sessions(10))
+            | beam.CombinePerKey(Texts())
+            | beam.Map(note)
+        )
+    assert sorted(element for element, *_ in found) == [(1, "6"), (2, "50")]
+
+
+def test_one_accumulator_for_each_session_is_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
-    write_block, write = SessionSink.write_block, SessionSink.write
+    write = SessionSink.write_sessions
 
-    def noted_block(self: SessionSink, block: Block) -> None:
-        written.append(len(block))
-        write_block(self, block)
+    def noted(self: SessionSink, found: list[KeySessions]) -> None:
+        written.extend(len(sessions) for _, sessions in found)
+        write(self, found)
 
-    def noted(self: SessionSink, element: Any) -> None:
-        written.append(1)
-        write(self, element)
-
-    monkeypatch.setattr(SessionSink, "write_block", noted_block)
-    monkeypatch.setattr(SessionSink, "write", noted)
-    assert len(sums(BatchRunner(), beam.WindowInto(Sessions(1000)), 500)) == 3
-    assert sum(written) < 20
+    monkeypatch.setattr(SessionSink, "write_sessions", noted)
+    assert len(combined(BatchRunner(), beam.WindowInto(Sessions(1000)), sum)) == 3
+    assert 3 <= sum(written) <= 3 * CORES

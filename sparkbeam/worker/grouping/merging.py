@@ -7,34 +7,15 @@ of a key are there and there is one pane.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow, WindowFn
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.windows.canonical import Merges
 from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.stamps import ON_TIME, stamps_of
-
-
-class _Merges(WindowFn.MergeContext):
-    """Notes which windows become one."""
-
-    def __init__(self, windows: list[BoundedWindow]) -> None:
-        super().__init__(windows)
-        self._into: dict[BoundedWindow, BoundedWindow] = {}
-
-    def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:
-        for window in to_be_merged:
-            if window != merge_result:
-                self._into[window] = merge_result
-
-    def result(self, window: BoundedWindow) -> BoundedWindow:
-        """What the window has become in the end."""
-        while window in self._into:
-            window = self._into[window]
-        return window
 
 
 class MergingGroups:
@@ -54,7 +35,7 @@ class MergingGroups:
         for element in elements:
             for window in element.windows:
                 by_window[window].append(element)
-        merges = _Merges(list(by_window))
+        merges = Merges(list(by_window))
         self._window_fn.merge(merges)
         groups: dict[BoundedWindow, list[WindowedValue]] = defaultdict(list)
         for window, members in by_window.items():

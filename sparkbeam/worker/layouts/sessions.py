@@ -15,10 +15,11 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.windows.aggregator import in_session
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, Row, RowWriter
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.layouts.tables import OBJECT_BYTES, TABLE_BYTES
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.stamps import ON_TIME, combine_stamps
@@ -27,14 +28,6 @@ _KEY = itemgetter(0)
 
 SESSION_HEADER = struct.Struct(">qq")
 """The end of a session and its combined timestamp, both in microseconds."""
-
-
-def in_session(next_start: int, start: int, end: int) -> bool:
-    """Whether a session takes in the next one by start: one that touches it stays apart.
-
-    Where rounding leaves a session no length, it nevertheless is one with those of its start.
-    """
-    return next_start < end or next_start == start
 
 
 class SessionSink(Sink):
@@ -79,6 +72,18 @@ class SessionSink(Sink):
                 self._bytes += 4 * OBJECT_BYTES + len(encoded)
         if self._bytes > TABLE_BYTES:
             self.flush()
+
+    def write_sessions(self, found: list[KeySessions]) -> None:
+        keys: list[bytes] = []
+        starts: list[int] = []
+        cells: list[bytes] = []
+        for key, sessions in found:
+            keys += [self._encode_key(key)] * len(sessions)
+            for start, end, stamp, accumulator in sessions:
+                starts.append(start)
+                run = RunCoder.join([self._encode_value(accumulator)])
+                cells.append(SESSION_HEADER.pack(end, stamp) + run)
+        self._rows.extend(self._tag, keys, starts, cells)
 
     def flush(self) -> None:
         for key, gathered in self._elements.items():

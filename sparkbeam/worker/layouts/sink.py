@@ -1,10 +1,17 @@
 """What writes a layout."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
+from apache_beam.transforms.window import IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.windows.aggregator import Session
 from sparkbeam.worker.blocks import Block
+
+KeySessions = tuple[Any, list[Session]]
+"""A key with sessions of its own, in order of their start."""
 
 
 class Sink(ABC):
@@ -22,6 +29,14 @@ class Sink(ABC):
         """Writes many elements."""
         for element in block.elements():
             self.write(element)
+
+    def write_sessions(self, found: list[KeySessions]) -> None:
+        """Writes the accumulators of sessions."""
+        for key, sessions in found:
+            for start, end, stamp, accumulator in sessions:
+                window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+                time = Timestamp(micros=stamp)
+                self.write(WindowedValue((key, accumulator), time, (window,)))
 
     def write_count(self, template: WindowedValue, number: int) -> None:  # noqa: B027
         """Tells that accumulators stand for more elements than there are of them.

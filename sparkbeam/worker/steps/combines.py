@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from itertools import islice
-from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.coders import coders
@@ -16,16 +14,13 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow, IntervalWindow
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import Layout
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
-from sparkbeam.wire.rounding import coded_end, coded_span
+from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit, Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.sessions import in_session
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.stamps import combine_stamps
@@ -86,58 +81,6 @@ class _Table:
         self.gathered.clear()
 
 
-_WindowTable = tuple[BoundedWindow | None, _Table]
-
-
-def _merged_sessions(
-    tables: list[_WindowTable],
-    combine_fn: beam.CombineFn,
-    combine_stamps: Callable[[int, int], int] | None,
-) -> list[_WindowTable]:
-    """The tables of the sessions that there are when those of each key have merged.
-
-    Only for where nothing comes late, as it may get into a session with something in time.
-    """
-    by_key: defaultdict[Hashable, list[tuple[int, int, _Table]]] = defaultdict(list)
-    for window, table in tables:
-        assert window is not None
-        start, end = coded_span(window)
-        for name in table.accumulators:
-            by_key[name].append((start, end, table))
-    merged: defaultdict[tuple[int, int], _Table] = defaultdict(_Table)
-    for name, sessions in by_key.items():
-        sessions.sort(key=itemgetter(0))
-        for start, end, some in _overlapping(sessions):
-            into = merged[start, end]
-            accumulators = [table.accumulators[name] for table in some]
-            into.accumulators[name] = (
-                accumulators[0]
-                if len(accumulators) == 1
-                else combine_fn.merge_accumulators(accumulators)
-            )
-            if combine_stamps is not None:
-                into.stamps[name] = reduce(combine_stamps, (table.stamps[name] for table in some))
-    return [
-        (IntervalWindow(Timestamp(micros=start), Timestamp(micros=end)), table)
-        for (start, end), table in merged.items()
-    ]
-
-
-def _overlapping(
-    sessions: list[tuple[int, int, _Table]],
-) -> Iterator[tuple[int, int, list[_Table]]]:
-    """Start, end and tables of sessions that become one; they come by start."""
-    first, last = sessions[0][:2]
-    some: list[_Table] = []
-    for start, end, table in sessions:
-        if not in_session(start, first, last):
-            yield first, last, some
-            first, last, some = start, end, []
-        last = max(last, end)
-        some.append(table)
-    yield first, last, some
-
-
 class PrecombineOperation(operations.PGBKCVOperation):
     """The map side of a combine: gathers values by key, adds them to accumulators in runs.
 
@@ -165,10 +108,6 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._bytes = 0
         self._keys = 0
         self._unmeasured = 0
-        self._merges_sessions = bool(self.readers) and all(
-            isinstance(reader, SinkOperation) and reader.layout is Layout.SESSIONS
-            for reader in self.readers
-        )
 
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
@@ -185,23 +124,26 @@ class PrecombineOperation(operations.PGBKCVOperation):
     ) -> None:
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
-        size = size_of(values[-1])
-        if len(values) > 1:
-            size = len(values) * max(size, size_of(values[0]))
         for window in (None,) if self._is_global else windows:
             table = self._waiting[window] = self._tables[window]
             table.gather(names, values)
             if stamps is not None:
                 assert self._combine_stamps is not None
                 table.combine_times(names, stamps, self._combine_stamps)
-            self._count += len(values)
-            self._bytes += size
-        if (
-            self._count >= _MAX_BUFFERED
-            or self._bytes >= _MAX_BUFFERED_BYTES
-            or not all_immutable(values)
-        ):
+        if not self._has_come(values, len(windows)) and not all_immutable(values):
             self._add_up()
+
+    def _has_come(self, values: Sequence[Any], times: int) -> bool:
+        """Counts values, in so many windows each; whether they and all others are added up now."""
+        size = size_of(values[-1])
+        if len(values) > 1:
+            size = len(values) * max(size, size_of(values[0]))
+        self._count += len(values) * times
+        self._bytes += size * times
+        is_enough = self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES
+        if is_enough:
+            self._add_up()
+        return is_enough
 
     def _named(self, keys: Sequence[Any]) -> Sequence[Hashable]:
         try:
@@ -213,22 +155,30 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def _add_up(self) -> None:
         with self._users_code():
-            for table in self._waiting.values():
-                before = len(table.accumulators)
-                table.add_up(self.combine_fn)
-                self._keys += len(table.accumulators) - before
-        self._waiting.clear()
+            self._settle()
         self._unmeasured += self._bytes
         self._count = self._bytes = 0
         if self._keys > _MAX_KEYS or self._are_large():
             self._put_out()
+
+    def _settle(self) -> None:
+        """Makes accumulators of what waits."""
+        for table in self._waiting.values():
+            before = len(table.accumulators)
+            table.add_up(self.combine_fn)
+            self._keys += len(table.accumulators) - before
+        self._waiting.clear()
 
     def _are_large(self) -> bool:
         """Whether the accumulators take much memory; looked at where they may."""
         if self._unmeasured < _MEASURED_BYTES:
             return False
         self._unmeasured = 0
-        return size_of([table.accumulators for table in self._tables.values()]) > _MAX_BYTES
+        return self._size() > _MAX_BYTES
+
+    def _size(self) -> int:
+        """About how many bytes the accumulators take."""
+        return size_of([table.accumulators for table in self._tables.values()])
 
     @contextmanager
     def _users_code(self) -> Iterator[None]:
@@ -241,9 +191,6 @@ class PrecombineOperation(operations.PGBKCVOperation):
         tables = list(self._tables.items())
         self._tables.clear()
         self._keys = self._unmeasured = 0
-        if self._merges_sessions:
-            with self._users_code():
-                tables = _merged_sessions(tables, self.combine_fn, self._combine_stamps)
         for window, table in tables:
             template = GLOBAL
             if window is not None:
@@ -280,18 +227,23 @@ class PrecombineOperation(operations.PGBKCVOperation):
         super().finish()
 
 
-def _combine_fn(step: Step) -> beam.CombineFn | None:
+_Kind = TypeVar("_Kind", bound=PrecombineOperation)
+
+
+def combine_fn_of(step: Step) -> beam.CombineFn | None:
+    """The CombineFn of a step that is the map side of a combine; None for any other step."""
     if step.urn != common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn:
         return None
     payload = step.payload(beam_runner_api_pb2.CombinePayload)
     return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
 
 
-def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
+def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -> _Kind:
+    """Makes the operation that runs the map side of a combine."""
     (output,) = step.transform.outputs.values()
     coder = step.factory.get_windowed_coder(output)
-    operation = step.factory.augment_oldstyle_op(
-        PrecombineOperation(
+    operation: _Kind = step.factory.augment_oldstyle_op(
+        kind(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
                 pickler.dumps((combine_fn, [], {})),
@@ -311,4 +263,8 @@ def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
     return operation
 
 
-PRECOMBINE = Way("a combine of blocks", _combine_fn, _make)
+def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
+    return make_precombine(step, combine_fn, PrecombineOperation)
+
+
+PRECOMBINE = Way("a combine of blocks", combine_fn_of, _make)

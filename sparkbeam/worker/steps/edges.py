@@ -15,12 +15,12 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block, Emitter
 from sparkbeam.worker.ends import ENDS, Port
-from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.steps.step import Step, Way
 
 _NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
@@ -91,6 +91,7 @@ class SinkOperation(operations.Operation):
         layout, tag: what the sink is made for.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
+        aggregator: how sessions are combined that are to be written; None where they are not.
     """
 
     _sink: Sink
@@ -105,6 +106,7 @@ class SinkOperation(operations.Operation):
         producer: str,
         coder: coders.WindowedValueCoder,
         windowing: Windowing,
+        aggregator: SessionAggregator | None,
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
         self.layout = layout
@@ -112,6 +114,7 @@ class SinkOperation(operations.Operation):
         self._producer = producer
         self.coder = coder
         self.windowing = windowing
+        self.aggregator = aggregator
 
     def open(self, rows: RowWriter, partition: int = 0) -> None:
         """Tells who takes the rows, before the first bundle.
@@ -133,6 +136,13 @@ class SinkOperation(operations.Operation):
         """Writes many elements."""
         try:
             self._sink.write_block(block)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_sessions(self, found: list[KeySessions]) -> None:
+        """Writes the accumulators of sessions."""
+        try:
+            self._sink.write_sessions(found)
         except Exception as error:
             raise self._failed() from error
 
@@ -185,6 +195,7 @@ def _make_sink(step: Step, spec: Any) -> SinkOperation:
         for t in step.factory.descriptor.transforms.values()
         if step.input in t.outputs.values()
     )
+    aggregator = spec.get("aggregator")
     return SinkOperation(
         common.NameContext(step.label, step.id),
         step.factory,
@@ -193,6 +204,7 @@ def _make_sink(step: Step, spec: Any) -> SinkOperation:
         producer=producer,
         coder=step.factory.get_windowed_coder(step.input),
         windowing=step.windowing(step.input),
+        aggregator=None if aggregator is None else SessionAggregator(aggregator),
     )
 
 

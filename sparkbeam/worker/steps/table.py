@@ -9,7 +9,7 @@ from typing import Any
 from apache_beam.runners.worker import bundle_processor, operations
 
 from sparkbeam.worker.keyed.memory import StageState
-from sparkbeam.worker.steps import combines, dofns, edges, functions, windows
+from sparkbeam.worker.steps import combines, dofns, edges, functions, sessions, windows
 from sparkbeam.worker.steps.step import Step, Way
 
 ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
@@ -19,6 +19,7 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
     functions.FUNCTION,
     dofns.DOFN,
     windows.WINDOWS,
+    sessions.SESSION_COMBINE,
     combines.PRECOMBINE,
 )
 """What does the same as Beam's own operations, faster."""

@@ -1,0 +1,92 @@
+"""Sessions as Beam merges them: the reference."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.windows.aggregator import Session, Stamps, merged
+
+Buffer = dict[Any, tuple[int, Any]]
+"""Timestamp and accumulator of each session."""
+
+
+class Merges(WindowFn.MergeContext):
+    """Notes which windows become one."""
+
+    def __init__(self, windows: list[BoundedWindow]) -> None:
+        super().__init__(windows)
+        self._into: dict[BoundedWindow, BoundedWindow] = {}
+
+    def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:
+        for window in to_be_merged:
+            if window != merge_result:
+                self._into[window] = merge_result
+
+    def result(self, window: BoundedWindow) -> BoundedWindow:
+        """What the window has become in the end."""
+        while window in self._into:
+            window = self._into[window]
+        return window
+
+    def changed(self) -> Iterable[BoundedWindow]:
+        """The windows that have become another one."""
+        return self._into
+
+
+class CanonicalSessions:
+    """Shows all windows to Beam's ``Sessions`` each time, and merges what it says.
+
+    The time for an element is in proportion to the number of sessions.
+
+    Args:
+        combine_fn: of their values.
+        stamps: of their timestamps.
+    """
+
+    def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
+        self._combine_fn = combine_fn
+        self._stamps = stamps
+        self._window_fn = Sessions(1)  # Only how long its own windows are depends on the gap.
+
+    def zero(self) -> Buffer:
+        return {}
+
+    def reduce(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Buffer:
+        combine_fn = self._combine_fn
+        window: Any = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+        merges = Merges(list(buffer) if window in buffer else [*buffer, window])
+        self._window_fn.merge(merges)
+        joined = [buffer.pop(earlier) for earlier in merges.changed() if earlier in buffer]
+        window = merges.result(window)
+        if window in buffer:
+            joined.append(buffer.pop(window))
+        if joined:
+            accumulator = merged(combine_fn, [accumulator for _, accumulator in joined])
+            stamp = reduce(self._stamps, (earlier for earlier, _ in joined), stamp)
+        else:
+            accumulator = combine_fn.create_accumulator()
+        buffer[window] = stamp, combine_fn.add_input(accumulator, value)
+        return buffer
+
+    def merge(self, left: Buffer, right: Buffer) -> Buffer:
+        merges = Merges(list(left | right))
+        self._window_fn.merge(merges)
+        parts: defaultdict[Any, list[tuple[int, Any]]] = defaultdict(list)
+        for window, part in (*left.items(), *right.items()):
+            parts[merges.result(window)].append(part)
+        return {
+            window: (
+                reduce(self._stamps, (stamp for stamp, _ in some)),
+                merged(self._combine_fn, [accumulator for _, accumulator in some]),
+            )
+            for window, some in parts.items()
+        }
+
+    def finish(self, buffer: Buffer) -> Iterator[Session]:
+        for window in sorted(buffer, key=lambda window: window.start):
+            yield Session(window.start.micros, window.end.micros, *buffer[window])

@@ -1,0 +1,129 @@
+"""The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.windows.aggregator import Session, Stamps
+from sparkbeam.windows.canonical import CanonicalSessions
+from sparkbeam.windows.ordered import OrderedSessions
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.worker.layouts.sink import KeySessions
+from sparkbeam.worker.layouts.tables import all_immutable
+from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
+from sparkbeam.worker.steps.edges import SinkOperation
+from sparkbeam.worker.steps.sessiontables import ColumnarSessions, ReducedSessions, SessionTable
+from sparkbeam.worker.steps.step import Step, Way
+
+_HANDED_ON = 1000
+
+
+def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) -> SessionTable:
+    match kind:
+        case SessionAggregator.CANONICAL:
+            return ReducedSessions(CanonicalSessions(combine_fn, stamps))
+        case SessionAggregator.ORDERED:
+            return ReducedSessions(OrderedSessions(combine_fn, stamps))
+        case SessionAggregator.COLUMNAR:
+            return ColumnarSessions(combine_fn, stamps)
+
+
+class SessionCombineOperation(PrecombineOperation):
+    """Combines the values of each session that there is so far.
+
+    Attributes:
+        aggregator: how.
+        readers: the operations that take the accumulators.
+    """
+
+    aggregator: SessionAggregator
+    readers: list[Any]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._takers = [reader.process_sessions for reader in self.readers]
+        self._sessions = self._table(self.aggregator)
+
+    def _table(self, kind: SessionAggregator) -> SessionTable:
+        # At the end of the window nobody asks for the stamps.
+        return _table(kind, self.combine_fn, self._combine_stamps or max)
+
+    def _take(
+        self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
+    ) -> None:
+        keys, values = zip(*pairs, strict=True)
+        names = self._named(keys)
+        if self._sessions.keeps_values and not all_immutable(values):
+            # What may change cannot wait until there is enough for columns.
+            self._put_out()
+            self._sessions = self._table(SessionAggregator.ORDERED)
+        try:
+            self._sessions.add(names, windows, stamps or [0] * len(values), values)
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        self._has_come(values, len(windows))
+
+    def _settle(self) -> None:
+        self._sessions.settle()
+        self._keys = len(self._sessions)
+
+    def _size(self) -> int:
+        return self._sessions.size()
+
+    def _put_out(self) -> None:
+        with self._users_code():
+            found = list(self._compacted(self._sessions.take()))
+        self._keys = self._unmeasured = 0
+        part: list[KeySessions] = []
+        count = 0
+        for name, sessions in found:
+            part.append((self._names.key(name), sessions))
+            count += len(sessions)
+            if count >= _HANDED_ON:
+                self._hand_on(part, count)
+                part, count = [], 0
+        if part:
+            self._hand_on(part, count)
+
+    def _compacted(
+        self, found: Iterator[tuple[Hashable, list[Session]]]
+    ) -> Iterator[tuple[Hashable, list[Session]]]:
+        compact = self.combine_fn_compact
+        if compact is None:
+            yield from found
+            return
+        for name, sessions in found:
+            yield name, [Session(s, e, stamp, compact(a)) for s, e, stamp, a in sessions]
+
+    def _hand_on(self, part: list[KeySessions], count: int) -> None:
+        key, (first, *_) = part[0]
+        window = IntervalWindow(Timestamp(micros=first.start), Timestamp(micros=first.end))
+        example = WindowedValue((key, first.accumulator), window.start, (window,))
+        self._emitter.hand_on(self._takers, part, example, count)
+
+
+def _suits(step: Step) -> tuple[beam.CombineFn, SessionAggregator] | None:
+    combine_fn = combine_fn_of(step)
+    if combine_fn is None:
+        return None
+    readers = [reader for some in step.consumers.values() for reader in some]
+    kinds = {getattr(reader, "aggregator", None) for reader in readers}
+    if len(kinds) != 1 or not all(isinstance(reader, SinkOperation) for reader in readers):
+        return None
+    (kind,) = kinds
+    return None if kind is None else (combine_fn, kind)
+
+
+def _make(step: Step, found: tuple[beam.CombineFn, SessionAggregator]) -> SessionCombineOperation:
+    combine_fn, kind = found
+    operation = make_precombine(step, combine_fn, SessionCombineOperation)
+    operation.aggregator = kind
+    return operation
+
+
+SESSION_COMBINE = Way("a combine of sessions", _suits, _make)

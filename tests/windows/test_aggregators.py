@@ -1,0 +1,232 @@
+"""All aggregators of sessions give what Beam's own merge gives."""
+
+import sys
+from collections import defaultdict
+from functools import reduce
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn, ToListCombineFn
+from apache_beam.transforms.cy_combiners import MaxInt64Fn, SumInt64Fn
+from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkbeam.windows import columnar
+from sparkbeam.windows.aggregator import Aggregator
+from sparkbeam.windows.canonical import CanonicalSessions
+from sparkbeam.windows.columnar import ColumnarSessions, Runs, SessionColumns
+from sparkbeam.windows.ordered import OrderedSessions
+from sparkbeam.wire.rounding import coded_span
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import worked
+
+KINDS: dict[str, Any] = {
+    "canonical": CanonicalSessions,
+    "ordered": OrderedSessions,
+    "columnar": ColumnarSessions,
+}
+MILLI = 1000
+
+of_each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+Element = tuple[int, Any]
+Found = list[tuple[int, int, int, Any]]
+
+
+def window_of(micros: int, gap: int) -> tuple[int, int]:
+    time = Timestamp(micros=micros)
+    return coded_span(IntervalWindow(time, time + gap / 1_000_000))
+
+
+def sessions(aggregator: Aggregator[Any], parts: list[list[Element]], gap: int) -> Any:
+    """The buffer of elements that were reduced in parts."""
+    buffers = []
+    for part in parts:
+        buffer = aggregator.zero()
+        for micros, value in part:
+            buffer = aggregator.reduce(buffer, *window_of(micros, gap), micros, value)
+        buffers.append(buffer)
+    return reduce(aggregator.merge, buffers)
+
+
+def finished(aggregator: Aggregator[Any], buffer: Any, fn: beam.CombineFn) -> Found:
+    return [
+        (start, end, stamp, shown(fn.extract_output(accumulator)))
+        for start, end, stamp, accumulator in aggregator.finish(buffer)
+    ]
+
+
+def shown(output: Any) -> str:
+    """An output without the order of a list, as that of arrival is not told."""
+    return repr(sorted(output) if isinstance(output, list) else output)
+
+
+class Merges(WindowFn.MergeContext):
+    def __init__(self, windows: Any) -> None:
+        super().__init__(windows)
+        self.into: dict[Any, Any] = {}
+
+    def merge(self, to_be_merged: Any, merge_result: Any) -> None:
+        self.into |= dict.fromkeys(to_be_merged, merge_result)
+
+
+def beams(elements: list[Element], gap: int, fn: beam.CombineFn, stamps: Any) -> Found:
+    """One call of Beam's merge for all windows, and one of the CombineFn for each session."""
+    by_window = defaultdict(list)
+    for micros, value in elements:
+        start, end = window_of(micros, gap)
+        window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+        by_window[window].append((micros, value))
+    merges = Merges(list(by_window))
+    Sessions(1).merge(merges)
+    merged: defaultdict[Any, list[Element]] = defaultdict(list)
+    for window, members in by_window.items():
+        merged[merges.into.get(window, window)] += members
+    return sorted(
+        (
+            window.start.micros,
+            window.end.micros,
+            stamps(micros for micros, _ in members),
+            shown(fn.apply([value for _, value in members])),
+        )
+        for window, members in merged.items()
+    )
+
+
+TIMES = st.one_of(
+    st.integers(-30, 30).map(lambda number: number * MILLI),
+    st.sampled_from([MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, MAX_TIMESTAMP.micros - 7 * MILLI]),
+)
+WHOLE = st.one_of(st.integers(-5, 5), st.sampled_from([2**62, 2**63 - 1, -(2**63)]))
+VALUES = {
+    "count": (CountCombineFn(), st.none()),
+    "sum": (beam.CombineFn.from_callable(sum), st.one_of(WHOLE, st.booleans(), st.just(2**70))),
+    "min": (
+        beam.CombineFn.from_callable(min),
+        st.one_of(WHOLE, st.sampled_from([0.5, -1.5, float("inf")])),
+    ),
+    "max of floats": (
+        beam.CombineFn.from_callable(max),
+        st.floats(allow_nan=False).filter(bool),
+    ),
+    "max of texts": (beam.CombineFn.from_callable(max), st.text(max_size=2)),
+    "sum, of Beam": (SumInt64Fn(), st.integers(-5, 5)),
+    "max, of Beam": (MaxInt64Fn(), WHOLE),
+    "mean": (MeanCombineFn(), st.integers(-5, 5)),
+    "list": (ToListCombineFn(), st.integers(-5, 5)),
+}
+
+
+@st.composite
+def in_parts(draw: Any, values: Any) -> list[list[Element]]:
+    elements = draw(st.lists(st.tuples(TIMES, values), min_size=1, max_size=40))
+    cuts = sorted(draw(st.lists(st.integers(0, len(elements)), max_size=4)))
+    bounds = [0, *cuts, len(elements)]
+    return [elements[begin:end] for begin, end in pairwise(bounds)]
+
+
+@of_each_kind
+@pytest.mark.parametrize(("fn", "values"), VALUES.values(), ids=VALUES)
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_they_are_those_of_beam(kind: Any, fn: beam.CombineFn, values: Any, data: Any) -> None:
+    parts = data.draw(in_parts(values))
+    gap = data.draw(st.integers(1, 12)) * MILLI
+    stamps = data.draw(st.sampled_from([min, max]))
+    elements = [element for part in parts for element in part]
+    with mock.patch.object(columnar, "_WAITING", 3):
+        aggregator = kind(fn, stamps)
+        found = finished(aggregator, sessions(aggregator, parts, gap), fn)
+    assert found == beams(elements, gap, fn, stamps)
+
+
+@of_each_kind
+def test_sessions_that_touch_stay_apart(kind: Any) -> None:
+    aggregator = kind(CountCombineFn(), max)
+    buffer = aggregator.zero()
+    for start in (10, 0, 20):
+        buffer = aggregator.reduce(buffer, start, start + 10, start, None)
+    assert [session[:2] for session in aggregator.finish(buffer)] == [(0, 10), (10, 20), (20, 30)]
+
+
+@of_each_kind
+def test_an_element_may_join_several_sessions(kind: Any) -> None:
+    aggregator = kind(beam.CombineFn.from_callable(sum), max)
+    buffer = aggregator.zero()
+    for start in range(0, 100, 10):
+        buffer = aggregator.reduce(buffer, start, start + 5, start, 1)
+    buffer = aggregator.reduce(buffer, 12, 58, 12, 100)
+    found = finished(aggregator, buffer, beam.CombineFn.from_callable(sum))
+    assert found == [
+        (0, 5, 0, "1"),
+        (10, 58, 50, "105"),
+        *((start, start + 5, start, "1") for start in range(60, 100, 10)),
+    ]
+
+
+@of_each_kind
+def test_the_worked_example_of_the_documents(kind: Any) -> None:
+    fn = beam.CombineFn.from_callable(sum)
+    aggregator = kind(fn, max)
+    buffer = aggregator.zero()
+    for session in worked.BEFORE:
+        buffer = aggregator.reduce(buffer, session.start, session.end, session.start, session.value)
+    for element in worked.INPUTS:
+        buffer = aggregator.reduce(buffer, element.start, element.end, element.start, element.value)
+    assert [element.value for element in worked.INPUTS] == [7, 5, 4, 4, 9]
+    assert [(start, end, total) for start, end, _, total in finished(aggregator, buffer, fn)] == [
+        (1, 12, "33"),
+        (14, 15, "2"),
+    ]
+
+
+def test_columns_add_up_values_in_the_order_in_which_they_come() -> None:
+    aggregator = ColumnarSessions(ToListCombineFn(), max)
+    buffer = aggregator.zero()
+    for time in (3, 1, 2, 1):
+        buffer = aggregator.reduce(buffer, time, time + 5, time, time)
+    (session,) = aggregator.finish(buffer)
+    assert session.accumulator == [3, 1, 2, 1]
+
+
+class Arrays(beam.CombineFn):
+    """Adds numbers up in an array."""
+
+    def create_accumulator(self) -> Any:
+        return np.zeros(2, np.int64)
+
+    def add_input(self, accumulator: Any, element: int) -> Any:
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Any) -> Any:
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+@of_each_kind
+def test_an_accumulator_may_be_an_array(kind: Any) -> None:
+    aggregator = kind(Arrays(), max)
+    parts: list[list[Element]] = [[(0, 1), (50_000, 2)], [(2_000, 3), (70_000, 5)], [(51_000, 4)]]
+    found = aggregator.finish(sessions(aggregator, parts, 10_000))
+    assert [session.accumulator.tolist() for session in found] == [[4, 4], [6, 6], [5, 5]]
+
+
+def test_columns_that_come_in_small_parts_are_merged_seldom() -> None:
+    make = SessionColumns(CountCombineFn(), max)
+    runs = Runs(make)
+    for start in range(100):
+        column = np.array([start * 10])
+        runs.add(make.reduce(column * 0, column, column + 5, column, [None]))
+        assert len(list(runs)) <= 8
+    assert len(list(runs.sessions())) == 100
