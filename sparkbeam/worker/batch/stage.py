@@ -12,7 +12,6 @@ import os
 import queue
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -30,14 +29,15 @@ from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBu
 from sparkbeam.wire.sideinputs import SideInputData
 from sparkbeam.worker import finalizers, logs, output, tally
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.grouping.evaluators import BATCH
 from sparkbeam.worker.keyed.memory import BundleState
 from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.worker.steps.bundles import Bundles, delay_of
 from sparkbeam.worker.steps.edges import SourceOperation
-from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
+from sparkbeam.worker.steps.processor import Residual, StageProcessor
 from sparkbeam.worker.task import partition_id, settle
 
 _QUEUED_BATCHES = 3
@@ -92,7 +92,7 @@ class _Run:
         )
         self._abandoned = threading.Event()
         self._connection = Connection()
-        self._processor: StageProcessor | None = None
+        self._bundles: Bundles | None = None
         self._partition = partition_id()
         self._rows = RowBuffer(self._put)
         self._finalizers: list[finalizers.Callback] = []
@@ -120,8 +120,9 @@ class _Run:
         # The bundle may take long over one element, so the reports are sent from here.
         while True:
             self._tally.tick()
-            if self._processor is not None:
-                OUTLET.at(logs.step_in(self._task.stage, self._processor.sampler))
+            bundles = self._bundles
+            if bundles is not None:
+                OUTLET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
             with contextlib.suppress(queue.Empty):
                 return self._queue.get(timeout=tally.REPORT_SECONDS)
             if self._connection.is_closed():
@@ -150,23 +151,27 @@ class _Run:
 
     def _run_stage(self) -> None:
         stage = self._task.stage
-        key = (self._task.run_id, stage.id)
-        processor = KEPT.take(key, lambda: StageProcessor(stage, BundleState()))
+        bundles = Bundles(
+            (self._task.run_id, stage.id),
+            lambda: StageProcessor(stage, BundleState()),
+            self._rows,
+            self._partition,
+            self._tally,
+        )
         settle()
-        processor.state.side_inputs = CollectedSideInputs(self._task.side_inputs)
-        for sink in processor.sinks:
-            sink.open(self._rows, self._partition)
-        self._processor = processor
-        with warnings.catch_warnings(record=True) as caught:
-            self._process(processor)
-        self._processor = None
-        self._rows.append(METRICS_TAG, None, 0, self._tally.finished(caught))
+        self._bundles = bundles
+        self._process(bundles)
+        self._bundles = None
+        self._rows.append(METRICS_TAG, None, 0, bundles.report())
         self._rows.flush()
-        KEPT.give_back(key, processor)
+        self._finalizers = bundles.callbacks
+        bundles.close()
 
-    def _process(self, processor: StageProcessor) -> None:
+    def _process(self, bundles: Bundles) -> None:
+        processor = bundles.processor
         source, state = processor.source, processor.state
         assert isinstance(state, BundleState)
+        state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         if self._task.stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
             (number,) = [
@@ -181,13 +186,11 @@ class _Run:
             keys = (elements for _, elements in KeyedSource(source.windowed_coder).keys(rows))
             for first in keys:
                 bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
-                followed = self._tally.followed(processor, bundle)
-                residuals = processor.run_keyed(followed)
+                residuals = bundles.process_keyed(bundle)
                 state.forget_user_state()
-                self._finish_bundle(processor, residuals)
+                self._finish(bundles, residuals)
             return
-        elements = self._elements(source, rows)
-        self._finish_bundle(processor, processor.run(self._tally.followed(processor, elements)))
+        self._finish(bundles, bundles.process(self._elements(source, rows)))
 
     def _elements(self, source: SourceOperation, rows: Iterator[Row]) -> Iterator[Block]:
         how = self._task.stage.grouping
@@ -197,35 +200,27 @@ class _Run:
         assert source.grouped_windowing is not None
         return BATCH[how.evaluator](rows, source.grouped_coder, source.grouped_windowing)
 
-    def _finish_bundle(self, processor: StageProcessor, residuals: list[Residual]) -> None:
-        """Ends a bundle and processes what it deferred, until nothing is left."""
-        self._commit(processor)
+    def _finish(self, bundles: Bundles, residuals: list[Residual]) -> None:
+        """Puts out what a bundle has made, and processes what it deferred, till nothing is left."""
+        self._rows.flush()
         waiting: list[tuple[float, int, bytes]] = []
         order = itertools.count()
-        decode_all = processor.source.windowed_coder_impl.decode_all
         while True:
             now = time.monotonic()
             for residual in residuals:
-                delay = residual.requested_time_delay
-                due = now + delay.seconds + delay.nanos / 1e9
+                due = now + delay_of(residual) / 1e6
                 heapq.heappush(waiting, (due, next(order), residual.application.element))
             if not waiting:
                 return
             # What was deferred may wait for them.
-            confirmed, self._finalizers = self._finalizers, []
+            confirmed, bundles.callbacks = bundles.callbacks, []
             finalizers.call(confirmed)
             time.sleep(max(0.0, waiting[0][0] - now))
             due_now = [heapq.heappop(waiting)[2]]
             while waiting and waiting[0][0] <= time.monotonic():
                 due_now.append(heapq.heappop(waiting)[2])
-            deferred = in_blocks(element for encoded in due_now for element in decode_all(encoded))
-            residuals = processor.run(self._tally.followed(processor, deferred, resumed=True))
-            self._commit(processor)
-
-    def _commit(self, processor: StageProcessor) -> None:
-        self._rows.flush()
-        self._tally.add(processor.monitoring_infos())
-        self._finalizers += processor.taken_finalizers()
+            residuals = bundles.resume(due_now)
+            self._rows.flush()
 
     def _data_rows(self) -> Iterator[Row]:
         """The rows of data; reports of earlier stages go straight to the output."""

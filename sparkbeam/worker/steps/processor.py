@@ -6,7 +6,6 @@ has had its last task; processors that have idled for a while are torn down.
 """
 
 import functools
-import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -19,7 +18,6 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
-from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.keyed.memory import StageState
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
@@ -39,6 +37,11 @@ _sampler = functools.partial(statesampler.StateSampler, sampling_period_ms=_SAMP
 
 Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 
+Message: TypeAlias = beam_fn_api_pb2.Elements.Data | beam_fn_api_pb2.Elements.Timers
+
+Feed = Callable[[Message], Iterator[Message]]
+"""Gives the messages of a bundle; see :meth:`StageProcessor.process`."""
+
 
 class _Channel:
     """In place of gRPC: the bundle processor asks it for input and for timer streams."""
@@ -46,7 +49,7 @@ class _Channel:
     def __init__(self, source_id: str, timers: Timers) -> None:
         self._source_id = source_id
         self._timers = timers
-        self.feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]] = lambda _: iter(())
+        self.feed: Feed = lambda _: iter(())
 
     def input_elements(self, instruction_id: str, expected: Any) -> Iterator[Any]:
         # The data never goes through the message: it says "go on", and the
@@ -110,31 +113,7 @@ class StageProcessor:
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0
 
-    def run(self, elements: Iterator[Block]) -> list[Residual]:
-        """Processes one bundle; returns what splittable DoFns have deferred."""
-
-        def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
-            self.source.elements = elements
-            yield go_on
-
-        return self.process(feed)
-
-    def run_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
-        """Processes one bundle of a stateful stage: for each key its elements, then its timers."""
-        if not self.timers.streams:
-            return self.run(joined(itertools.chain.from_iterable(keys)))
-
-        def feed(go_on: beam_fn_api_pb2.Elements.Data) -> Iterator[Any]:
-            for elements in keys:
-                self.source.elements = elements
-                yield go_on
-                yield from self.timers.fire()
-
-        return self.process(feed)
-
-    def process(
-        self, feed: Callable[[beam_fn_api_pb2.Elements.Data], Iterator[Any]]
-    ) -> list[Residual]:
+    def process(self, feed: Feed) -> list[Residual]:
         """Processes one bundle.
 
         Args:

@@ -131,7 +131,7 @@ class StatefulRun(KeyedRun):
         for first in keys:
             some = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
             feed = self._feed(some, fire=fire)
-            self._run(lambda feed=feed: self._processor.process(feed))  # type: ignore[misc]
+            self._run(lambda feed=feed: self._bundles.run(feed))  # type: ignore[misc]
 
     def _feed(
         self, keys: Iterable[tuple[bytes, Iterator[Block]]], *, fire: bool

@@ -6,8 +6,9 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MIN_MICROS
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.steps.bundles import delay_of
 from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.streaming.draining import truncation
 from sparkbeam.worker.streaming.stages import StageRun
@@ -46,9 +47,7 @@ class PlainRun(StageRun):
 
     def _resume(self, due: list[Deferred]) -> None:
         """Goes on with what was deferred."""
-        decode = self._processor.source.windowed_coder_impl.decode_all
-        elements = in_blocks(e for _, _, encoded in due for e in decode(encoded))
-        self._bundle(elements, resumed=True)
+        self._run(lambda: self._bundles.resume(encoded for _, _, encoded in due))
 
     def _truncate(self) -> None:
         """Gives up what is left of restrictions that have no end."""
@@ -63,8 +62,7 @@ class PlainRun(StageRun):
 
     def _defer(self, residuals: list[Residual]) -> None:
         for residual in residuals:
-            delay = residual.requested_time_delay
-            at = self.moment.clock + delay.seconds * 1_000_000 + delay.nanos // 1000
+            at = self.moment.clock + delay_of(residual)
             deferred = (at, _held_by(residual), residual.application.element)
             self._deferred = (*self._deferred, deferred)
 

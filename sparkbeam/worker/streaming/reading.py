@@ -90,7 +90,7 @@ class ReadingRun(PlainRun):
                 yield from in_blocks(iter(decode(waiting.popleft()[-1])))
 
         with watch:
-            self._bundle(begun(), resumed=True)
+            self._run(lambda: self._bundles.process(begun(), resumed=True))
         self._defer(watch.residuals)
         self._deferred = (*waiting, *self._deferred)
 

@@ -5,7 +5,6 @@ from one micro-batch to the next is in the shard's state.
 """
 
 import itertools
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -26,7 +25,8 @@ from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.stateful import LayerState, StoredTimers
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
-from sparkbeam.worker.steps.processor import KEPT, Residual, StageProcessor
+from sparkbeam.worker.steps.bundles import Bundles
+from sparkbeam.worker.steps.processor import Residual, StageProcessor
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.sideinputs import Gate, StreamSideInputs
 
@@ -41,9 +41,6 @@ class StageRun(ABC):
         stage: what to run.
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
         router: takes the output.
-
-    Attributes:
-        callbacks: those of bundle finalizers, to be called once the micro-batch is committed.
     """
 
     _keyed: KeyedState | None = None
@@ -51,25 +48,28 @@ class StageRun(ABC):
     def __init__(self, run_id: str, stage: Stage, shard: ShardState | None, router: Router) -> None:
         self.stage = stage
         self.moment = Moment()
-        self.callbacks: list[Callback] = []
-        self._key = (run_id, stage.id)
-        self._processor = depth.call(
-            stage.steps,
-            lambda: KEPT.take(self._key, lambda: StageProcessor(stage, LayerState(), StoredTimers)),
-        )
+        self._tally = tally.Tally(stage.id, 0, None)
+        self._bundles = depth.call(stage.steps, lambda: self._new_bundles(run_id, router))
+        self._processor = self._bundles.processor
         assert isinstance(self._processor.state, LayerState)
         self._state = self._processor.state
         self._shard = shard
-        self._tally = tally.Tally(stage.id, 0, None)
-        self._warnings: list[warnings.WarningMessage] = []
-        self._bundles = 0
         self._marks: Mapping[int, int] = {}
         self._side: StreamSideInputs | None = None
         self._gate: Gate | None = None
-        for sink in self._processor.sinks:
-            sink.open(router)
         if shard is not None:
             self._load(shard)
+
+    def _new_bundles(self, run_id: str, router: Router) -> Bundles:
+        def build() -> StageProcessor:
+            return StageProcessor(self.stage, LayerState(), StoredTimers)
+
+        return Bundles((run_id, self.stage.id), build, router, 0, self._tally)
+
+    @property
+    def callbacks(self) -> list[Callback]:
+        """Those of bundle finalizers, to be called once the micro-batch is committed."""
+        return self._bundles.callbacks
 
     def _load(self, shard: ShardState) -> None:
         """Takes up what the micro-batch before has left."""
@@ -99,11 +99,11 @@ class StageRun(ABC):
 
     def close(self) -> bytes | None:
         """Ends the stage's part in the micro-batch; gives its report, if it has one."""
-        KEPT.give_back(self._key, self._processor)
+        self._bundles.close()
         dropped = self._dropped()
         if dropped:
             self._tally.add([_dropped_info(self.stage, dropped)])
-        return self._tally.finished(self._warnings) if self._bundles or dropped else None
+        return self._bundles.report() if self._bundles.count or dropped else None
 
     def receive(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> None:
         """Processes the data of a round.
@@ -182,27 +182,14 @@ class StageRun(ABC):
             return iter(blocks)
         return self._gate.let_through(key, blocks, self._marks)
 
-    def _bundle(self, elements: Iterator[Block], *, resumed: bool = False) -> None:
-        """Processes elements in one bundle, if there are any.
-
-        Args:
-            elements: what goes into it.
-            resumed: they have been counted, in an earlier bundle.
-        """
+    def _bundle(self, elements: Iterator[Block]) -> None:
+        """Processes elements in one bundle, if there are any."""
         first = next(elements, None)
         if first is not None:
-            whole = itertools.chain([first], elements)
-            followed = self._tally.followed(self._processor, whole, resumed=resumed)
-            self._run(lambda: self._processor.run(followed))
+            self._run(lambda: self._bundles.process(itertools.chain([first], elements)))
 
-    def _run(self, work: Callable[[], list[Residual]]) -> None:
-        self._bundles += 1
-        with warnings.catch_warnings(record=True) as caught:
-            residuals = depth.call(self.stage.steps, work)
-        self._warnings += caught
-        self._tally.add(self._processor.monitoring_infos())
-        self.callbacks += self._processor.taken_finalizers()
-        self._defer(residuals)
+    def _run(self, bundle: Callable[[], list[Residual]]) -> None:
+        self._defer(depth.call(self.stage.steps, bundle))
 
     def _defer(self, residuals: list[Residual]) -> None:
         """Keeps what splittable DoFns have left for later."""

@@ -1,0 +1,108 @@
+"""The bundles of a stage in one Spark task, in batch and in streaming."""
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+
+from sparkbeam.wire.rows import RowWriter
+from sparkbeam.worker.blocks import Block, in_blocks, joined
+from sparkbeam.worker.finalizers import Callback
+from sparkbeam.worker.steps.processor import KEPT, Feed, Message, Residual, StageProcessor
+from sparkbeam.worker.tally import Tally
+
+
+class Bundles:
+    """Runs them one after the other, and gathers what they have to report.
+
+    Args:
+        key: under which the stage's processor is kept for the next task.
+        build: makes the processor where none is kept.
+        rows: takes what the sinks write.
+        partition: of the task.
+        tally: adds up the metrics.
+
+    Attributes:
+        processor: of the stage.
+        count: how many bundles have ended.
+        callbacks: those of bundle finalizers, which somebody is to call.
+    """
+
+    def __init__(
+        self,
+        key: tuple[str, str],
+        build: Callable[[], StageProcessor],
+        rows: RowWriter,
+        partition: int,
+        tally: Tally,
+    ) -> None:
+        self._key = key
+        self._tally = tally
+        self._warnings: list[warnings.WarningMessage] = []
+        self.processor = KEPT.take(key, build)
+        self.count = 0
+        self.callbacks: list[Callback] = []
+        for sink in self.processor.sinks:
+            sink.open(rows, partition)
+
+    def process(self, elements: Iterator[Block], *, resumed: bool = False) -> list[Residual]:
+        """Runs a bundle.
+
+        Args:
+            elements: what goes into it.
+            resumed: they have been counted, in an earlier bundle.
+
+        Returns:
+            What splittable DoFns have deferred.
+        """
+        followed = self._tally.followed(self.processor, elements, resumed=resumed)
+
+        def feed(go_on: Message) -> Iterator[Message]:
+            self.processor.source.elements = followed
+            yield go_on
+
+        return self.run(feed)
+
+    def process_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
+        """Runs a bundle of a stateful stage: for each key its elements, then its timers."""
+        source, timers = self.processor.source, self.processor.timers
+        if not timers.streams:
+            return self.process(joined(itertools.chain.from_iterable(keys)))
+        followed = self._tally.followed(self.processor, keys)
+
+        def feed(go_on: Message) -> Iterator[Message]:
+            for elements in followed:
+                source.elements = elements
+                yield go_on
+                yield from timers.fire()
+
+        return self.run(feed)
+
+    def resume(self, deferred: Iterable[bytes]) -> list[Residual]:
+        """Runs a bundle that goes on with elements that were deferred; gives what it defers."""
+        decode = self.processor.source.windowed_coder_impl.decode_all
+        elements = in_blocks(element for encoded in deferred for element in decode(encoded))
+        return self.process(elements, resumed=True)
+
+    def run(self, feed: Feed) -> list[Residual]:
+        """Runs a bundle; see :meth:`StageProcessor.process`."""
+        with warnings.catch_warnings(record=True) as caught:
+            residuals = self.processor.process(feed)
+        self.count += 1
+        self._warnings += caught
+        self._tally.add(self.processor.monitoring_infos())
+        self.callbacks += self.processor.taken_finalizers()
+        return residuals
+
+    def report(self) -> bytes:
+        """What all of them have to report, at the end of the task."""
+        return self._tally.finished(self._warnings)
+
+    def close(self) -> None:
+        """Keeps the processor for the next task of the stage."""
+        KEPT.give_back(self._key, self.processor)
+
+
+def delay_of(residual: Residual) -> int:
+    """How long what was deferred is to wait, in microseconds."""
+    delay = residual.requested_time_delay
+    return delay.seconds * 1_000_000 + delay.nanos // 1000
