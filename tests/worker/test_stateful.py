@@ -142,7 +142,7 @@ def test_results_do_not_change_with_the_state() -> None:
 class Priced(beam.DoFn):
     """Sums a key up, with side inputs of all kinds."""
 
-    SUM = CombiningValueStateSpec("sum", sum)
+    SUM = CombiningValueStateSpec("sum", combine_fn=sum)
 
     def process(
         self,
