@@ -1,6 +1,7 @@
 """The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
 
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import apache_beam as beam
@@ -21,6 +22,9 @@ from sparkbeam.worker.steps.sessiontables import ColumnarSessions, ReducedSessio
 from sparkbeam.worker.steps.step import Step, Way
 
 _HANDED_ON = 1000
+"""So many keys with their sessions leave at once."""
+
+_Named = Iterator[tuple[Hashable, list[Session]]]
 
 
 def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) -> SessionTable:
@@ -76,23 +80,16 @@ class SessionCombineOperation(PrecombineOperation):
         return self._sessions.size()
 
     def _put_out(self) -> None:
-        with self._users_code():
-            found = list(self._compacted(self._sessions.take()))
+        found = self._compacted(self._sessions.take())
         self._keys = self._unmeasured = 0
-        part: list[KeySessions] = []
-        count = 0
-        for name, sessions in found:
-            part.append((self._names.key(name), sessions))
-            count += len(sessions)
-            if count >= _HANDED_ON:
-                self._hand_on(part, count)
-                part, count = [], 0
-        if part:
-            self._hand_on(part, count)
+        while part := self._some(found):
+            self._hand_on([(self._names.key(name), sessions) for name, sessions in part])
 
-    def _compacted(
-        self, found: Iterator[tuple[Hashable, list[Session]]]
-    ) -> Iterator[tuple[Hashable, list[Session]]]:
+    def _some(self, found: _Named) -> list[tuple[Hashable, list[Session]]]:
+        with self._users_code():
+            return list(islice(found, _HANDED_ON))
+
+    def _compacted(self, found: _Named) -> _Named:
         compact = self.combine_fn_compact
         if compact is None:
             yield from found
@@ -100,10 +97,11 @@ class SessionCombineOperation(PrecombineOperation):
         for name, sessions in found:
             yield name, [Session(s, e, stamp, compact(a)) for s, e, stamp, a in sessions]
 
-    def _hand_on(self, part: list[KeySessions], count: int) -> None:
+    def _hand_on(self, part: list[KeySessions]) -> None:
         key, (first, *_) = part[0]
         window = IntervalWindow(Timestamp(micros=first.start), Timestamp(micros=first.end))
         example = WindowedValue((key, first.accumulator), window.start, (window,))
+        count = sum(len(sessions) for _, sessions in part)
         self._emitter.hand_on(self._takers, part, example, count)
 
 
