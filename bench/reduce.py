@@ -1,0 +1,204 @@
+"""What it costs to reduce elements into the sessions of one key, with each aggregator.
+
+Run with ``python bench/reduce.py``. It needs no Spark. The workload is that of the benchmark of
+session aggregators in Beam's Java SDK: a gap of 5 ms; an element begins a new session with a
+given probability, 6 ms behind the latest element so far; else it falls 1 ms behind that
+(*sequential inserts*) or anywhere before it (*random inserts*).
+
+All iterations take the same time of the processor, each from an empty buffer, so that a faster
+aggregator comes to have more sessions; what it takes to make the elements does not count. The
+columnar aggregator gets them in columns of 10,000, the others one by one. The results are written
+in the form of JMH's, ``out/ordered/jmh-result.json`` for the canonical and the ordered aggregator,
+and ``out/columnar/jmh-result.json`` with the columnar one in the place of the ordered one.
+``reduce.vl.json`` draws either of them; ``--draw`` does so into the documents.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+import numpy.typing as npt
+import vl_convert
+from apache_beam.transforms.combiners import CountCombineFn
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam.windows.canonical import CanonicalSessions
+from sparkbeam.windows.columnar import ColumnarSessions
+from sparkbeam.windows.ordered import OrderedSessions
+
+ROOT = Path(__file__).parents[1]
+GAP, NEW, NEXT = 5_000, 6_000, 1_000
+PUBLISHED = (0.1, 0.2, 0.4)
+CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+BATCH = 10_000
+LOOK = 64
+
+
+class Measured(NamedTuple):
+    """An iteration.
+
+    Attributes:
+        rate: elements a second.
+        sessions: how many there were in the end.
+    """
+
+    rate: float
+    sessions: int
+
+
+class Workload:
+    """Timestamps in microseconds, without an end.
+
+    Args:
+        probability: of a new session.
+        sequential: other elements fall into the last session, not anywhere.
+        seed: of what is random.
+    """
+
+    def __init__(self, probability: float, *, sequential: bool, seed: int) -> None:
+        self._probability = probability
+        self._step = NEXT if sequential else 0
+        self._random = np.random.default_rng(seed)
+        self._latest = 0
+
+    def take(self, count: int) -> npt.NDArray[np.int64]:
+        """The next timestamps."""
+        is_new = self._random.random(count) < self._probability
+        latest = self._latest + np.cumsum(np.where(is_new, NEW, self._step))
+        self._latest = int(latest[-1])
+        if self._step:
+            return latest
+        anywhere = np.floor(latest / 1000 * self._random.random(count)).astype(np.int64) * 1000
+        return np.where(is_new, latest, anywhere)
+
+
+def one_by_one(aggregator: Any, workload: Workload, seconds: float) -> Measured:
+    """Reduces elements one after the other."""
+    reduce, buffer = aggregator.reduce, aggregator.zero()
+    spent, count, look = 0.0, 0, LOOK
+    while spent < seconds:
+        some = workload.take(look).tolist()
+        begin = time.process_time()
+        for stamp in some:
+            buffer = reduce(buffer, stamp, stamp + GAP, stamp, None)
+        took = time.process_time() - begin
+        spent += took
+        count += look
+        look = min(BATCH, 2 * look) if took < seconds / 100 else max(1, look // 2)
+    return Measured(count / spent, len(list(aggregator.finish(buffer))))
+
+
+def as_columns(aggregator: ColumnarSessions, workload: Workload, seconds: float) -> Measured:
+    """Reduces batches of columns."""
+    buffer = aggregator.zero()
+    spent, count = 0.0, 0
+    values = [None] * BATCH
+    while spent < seconds:
+        column = workload.take(BATCH)
+        begin = time.process_time()
+        buffer = aggregator.reduce_all(buffer, column, column + GAP, column, values)
+        spent += time.process_time() - begin
+        count += BATCH
+    return Measured(count / spent, len(list(aggregator.finish(buffer))))
+
+
+AGGREGATORS: dict[str, Callable[[Workload, float], Measured]] = {
+    "canonical": lambda *what: one_by_one(CanonicalSessions(CountCombineFn(), max), *what),
+    "ordered": lambda *what: one_by_one(OrderedSessions(CountCombineFn(), max), *what),
+    "columnar": lambda *what: as_columns(ColumnarSessions(CountCombineFn(), max), *what),
+}
+
+Point = tuple[str, bool, float]
+"""An aggregator, whether inserts are sequential, and the probability of a new session."""
+
+
+def measured(
+    probabilities: tuple[float, ...], iterations: int, seconds: float
+) -> dict[Point, list[Measured]]:
+    """All iterations; those of the aggregators of a point take turns."""
+    found: dict[Point, list[Measured]] = {}
+    for sequential, probability in product((True, False), probabilities):
+        for number in range(iterations + 1):
+            for name, run in AGGREGATORS.items():
+                workload = Workload(probability, sequential=sequential, seed=number)
+                one = run(workload, seconds)
+                if number:  # The first one warms up.
+                    found.setdefault((name, sequential, probability), []).append(one)
+    return found
+
+
+def in_jmhs_form(found: dict[Point, list[Measured]], optimized: str) -> list[dict[str, Any]]:
+    """The results of the canonical aggregator and of another one as JMH writes them."""
+    return [
+        {
+            "benchmark": "bench.reduce",
+            "mode": "thrpt",
+            "params": {
+                "newSessionProbability": f"{probability:g}",
+                "optimize": str(name == optimized).lower(),
+                "ordered": str(sequential).lower(),
+            },
+            "primaryMetric": {
+                "score": statistics.mean(one.rate for one in iterations),
+                "scoreUnit": "ops/s",
+                "rawData": [[one.rate for one in iterations]],
+            },
+        }
+        for (name, sequential, probability), iterations in found.items()
+        if name in ("canonical", optimized)
+    ]
+
+
+def draw(results: list[dict[str, Any]], picture: Path) -> None:
+    """Draws the picture that the specification makes of results."""
+    specification = json.loads((ROOT / "bench" / "reduce.vl.json").read_text())
+    specification["data"] = {"values": results}
+    picture.write_text(vl_convert.vegalite_to_svg(specification))
+
+
+def table(found: dict[Point, list[Measured]]) -> Table:
+    """Medians, and how many times as many as the canonical aggregator's."""
+    shown = Table("inserts", "new session", "aggregator", "elements/s", "sessions", "x canonical")
+    for (name, sequential, probability), iterations in found.items():
+        rate = statistics.median(one.rate for one in iterations)
+        canonical = statistics.median(
+            one.rate for one in found["canonical", sequential, probability]
+        )
+        shown.add_row(
+            "sequential" if sequential else "random",
+            f"{probability:g}",
+            name,
+            f"{rate:,.0f}",
+            f"{statistics.median(one.sessions for one in iterations):,.0f}",
+            f"{rate / canonical:,.1f}",
+        )
+    return shown
+
+
+@click.command()
+@click.option("--iterations", default=25, help="How many there are for each point.")
+@click.option("--seconds", default=1.0, help="How long each of them takes.")
+@click.option("--curve", is_flag=True, help="Probabilities from 0.01 to 1.")
+@click.option("--draw", "is_drawn", is_flag=True, help="Draw the pictures of the documents.")
+def main(iterations: int, seconds: float, *, curve: bool, is_drawn: bool) -> None:
+    """Measures, writes the files and prints the table."""
+    found = measured(CURVE if curve else PUBLISHED, iterations, seconds)
+    for optimized in ("ordered", "columnar"):
+        results = in_jmhs_form(found, optimized)
+        folder = ROOT / "out" / optimized
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "jmh-result.json").write_text(json.dumps(results, indent=1))
+        if is_drawn:
+            draw(results, ROOT / "docs" / f"reduce-{optimized}.svg")
+    Console(width=100).print(table(found))
+
+
+if __name__ == "__main__":
+    main()
