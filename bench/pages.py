@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.records import EVENT_TIME
 from sparkbeam.worker.state.store import MemoryMap
 from sparkbeam.worker.task import settle
-from sparkbeam.worker.timers import EVENT_TIME
 
 VALUE_BYTES = 100
 PORTION = 100_000

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder, coder_impl
+from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
 from apache_beam.transforms import combiners, core, trigger
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, IntervalWindow
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
 from apache_beam.typehints import row_type
 from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -206,21 +205,6 @@ class TestBundles:
         callback()
         finalizer.finalize_bundle()
         assert called == ["x", "x"]
-
-
-class TestState:
-    """Without these, no stateful DoFn runs."""
-
-    def test_the_states_of_a_bundle_are_within_reach(self) -> None:
-        coder = VarIntCoder()
-        handler: Any = None
-        context = of_beam.UserStateContext(
-            handler, "step", coder, GlobalWindows().get_window_coder()
-        )
-        spec = ReadModifyWriteStateSpec("value", coder)
-        context.states["here"] = context.create_state(spec, 1, GlobalWindow())
-        context.reset()
-        assert context.states == {}
 
 
 class TestTriggers:

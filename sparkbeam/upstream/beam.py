@@ -15,7 +15,6 @@ from apache_beam.coders import coder_impl
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.transforms import core, sideinputs, trigger
-from apache_beam.transforms.userstate import StateSpec
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
@@ -192,23 +191,6 @@ def _taken_or_called(self: Any) -> None:
 
 # What holds them is out of reach, as Beam's operations are compiled.
 core._BundleFinalizerParam.finalize_bundle = _taken_or_called  # type: ignore[method-assign]
-
-# Of state.
-
-
-class UserStateContext(bundle_processor.FnApiUserStateContext):
-    """What gives a stateful DoFn its states, for subclasses."""
-
-    @property
-    def states(self) -> dict[Any, Any]:
-        """The states of the bundle so far, by what a subclass tells them apart by."""
-        states: dict[Any, Any] = self._all_states
-        return states
-
-    def create_state(self, spec: StateSpec, key: Any, window: BoundedWindow) -> Any:
-        """Beam's own state over the handler that the context was made with."""
-        return self._create_state(spec, key, window)
-
 
 # Of triggers.
 

@@ -6,8 +6,8 @@ import pytest
 
 from sparkbeam.worker.state import page
 from sparkbeam.worker.state.pages import KeyedState, ShardState
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
 
 SMALL_CACHE = 20_000
 

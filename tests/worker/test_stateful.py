@@ -12,10 +12,13 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     CombiningValueStateSpec,
     ReadModifyWriteStateSpec,
     SetStateSpec,
+    TimerSpec,
+    on_timer,
 )
 from apache_beam.transforms.window import (
     GlobalWindow,
@@ -167,6 +170,32 @@ def test_a_dofn_has_state_and_side_inputs(runner: Any) -> None:
         ones = p | "ones" >> beam.Create([(key, 1) for key in "ab" for _ in range(MANY)])
         found = ones | beam.ParDo(Priced(), most, few=few, names=names)
         assert_that(found, equal_to([(key, MANY, [("few", 1), ("few", 2)]) for key in "AB"]))
+
+
+class Following(beam.DoFn):
+    """Has a timer in processing time that sets one in event time."""
+
+    CLOCK = TimerSpec("clock", TimeDomain.REAL_TIME)
+    EVENT = TimerSpec("event", TimeDomain.WATERMARK)
+
+    def process(self, element: tuple[str, int], clock: Any = beam.DoFn.TimerParam(CLOCK)) -> None:
+        clock.set(1)
+
+    @on_timer(CLOCK)
+    def on_clock(self, event: Any = beam.DoFn.TimerParam(EVENT)) -> Iterator[str]:
+        event.set(2)
+        yield "clock"
+
+    @on_timer(EVENT)
+    def on_event(self) -> Iterator[str]:
+        yield "event"
+
+
+@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+def test_a_timer_that_is_set_late_by_another_fires(runner: Any) -> None:
+    with beam.Pipeline(runner(), options=PipelineOptions()) as p:
+        found = p | beam.Create([("k", 1)]) | beam.ParDo(Following())
+        assert_that(found, equal_to(["clock", "event"]))
 
 
 class Rows:

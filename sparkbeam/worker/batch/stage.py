@@ -27,21 +27,22 @@ from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
 from sparkbeam.wire.sideinputs import SideInputData
+from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker import finalizers, logs, output, tally
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.grouping.evaluators import BATCH
-from sparkbeam.worker.keyed.memory import BundleState
+from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.keyed.memory import MemoryRecords
 from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.outlet import OUTLET
-from sparkbeam.worker.steps.bundles import Bundles, delay_of
+from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
-from sparkbeam.worker.steps.processor import Residual, StageProcessor
+from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.task import partition_id, settle
 
 _QUEUED_BATCHES = 3
-_KEYS_PER_BUNDLE = 1000
 
 
 @dataclass(frozen=True)
@@ -151,13 +152,7 @@ class _Run:
 
     def _run_stage(self) -> None:
         stage = self._task.stage
-        bundles = Bundles(
-            (self._task.run_id, stage.id),
-            lambda: StageProcessor(stage, BundleState()),
-            self._rows,
-            self._partition,
-            self._tally,
-        )
+        bundles = Bundles(self._task.run_id, stage, self._rows, self._partition, self._tally)
         settle()
         self._bundles = bundles
         self._process(bundles)
@@ -169,9 +164,8 @@ class _Run:
 
     def _process(self, bundles: Bundles) -> None:
         processor = bundles.processor
-        source, state = processor.source, processor.state
-        assert isinstance(state, BundleState)
-        state.side_inputs = CollectedSideInputs(self._task.side_inputs)
+        source = processor.source
+        processor.state.side_inputs = CollectedSideInputs(self._task.side_inputs)
         if self._task.stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
             (number,) = [
@@ -183,14 +177,24 @@ class _Run:
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
-            keys = (elements for _, elements in KeyedSource(source.windowed_coder).keys(rows))
-            for first in keys:
-                bundle = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
-                residuals = bundles.process_keyed(bundle)
-                state.forget_user_state()
-                self._finish(bundles, residuals)
-            return
-        self._finish(bundles, bundles.process(self._elements(source, rows)))
+            self._process_keyed(bundles, rows)
+        else:
+            self._finish(bundles, bundles.process(self._elements(source, rows)))
+
+    def _process_keyed(self, bundles: Bundles, rows: Iterator[Row]) -> None:
+        """Processes one key after the other: all its elements, then all its timers."""
+        processor, records = bundles.processor, MemoryRecords()
+        processor.state.records = records
+        source, timers = processor.source, processor.timers
+        timers.moment = Moment(MAX_MICROS, MAX_MICROS, MAX_MICROS)
+        timers.encode_window = source.windowed_coder.window_coder.encode
+        for keys in portions(KeyedSource(source.windowed_coder).keys(rows)):
+            if timers.streams:
+                residuals = bundles.process_keyed(keys, fire=True)
+            else:
+                residuals = bundles.process(joined(block for _, blocks in keys for block in blocks))
+            records.forget()
+            self._finish(bundles, residuals)
 
     def _elements(self, source: SourceOperation, rows: Iterator[Row]) -> Iterator[Block]:
         how = self._task.stage.grouping

@@ -29,7 +29,7 @@ from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, 
 from sparkbeam.worker.layouts.cells import KeyCells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.state.pages import KeyedState
-from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 
 
 class StreamGrouping(ABC):

@@ -19,8 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.upstream.beam import CombiningTag, HoldTag, ListTag
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker.state.records import Record
-from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"
 """The timer that tells that the time of a window is over."""

@@ -22,8 +22,7 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.triggered import StreamGrouping
 from sparkbeam.worker.stamps import stamps_of
-from sparkbeam.worker.state.records import Record
-from sparkbeam.worker.timers import EVENT_TIME
+from sparkbeam.worker.state.records import EVENT_TIME, Record
 
 _CELL = b"window:"
 _EXPIRY = b"expiry:"

@@ -1,4 +1,4 @@
-"""The states of stateful DoFns in streaming, over the records of a shard's state.
+"""The states of stateful DoFns, over the records of keys.
 
 A value, or an accumulator, is one value of the record; bags and sets are Beam's own over a
 bag of the record. What a bundle changes is written when it ends.
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import userstate
 from apache_beam.transforms.core import CombineFn
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.identity import steady
-from sparkbeam.upstream.beam import UserStateContext
-from sparkbeam.worker.keyed.memory import DONE, Done, commit_each
+from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.tables import immutable_size
 from sparkbeam.worker.state.records import Record
@@ -30,7 +30,7 @@ Remember = Callable[[Record, bytes], None]
 """Sees to it that what a record holds for an encoded window is forgotten in time."""
 
 
-class UserState(UserStateContext):
+class UserState(bundle_processor.FnApiUserStateContext):
     """Gives a stateful DoFn its states; timers as Beam does.
 
     Args:
@@ -53,6 +53,7 @@ class UserState(UserStateContext):
         label: str,
     ) -> None:
         super().__init__(handler, transform_id, key_coder, window_coder)
+        self._handler = handler
         self._step = transform_id
         self._encode_key = key_coder.get_impl().encode_nested
         self._encode_window = window_coder.get_impl().encode
@@ -74,7 +75,7 @@ class UserState(UserStateContext):
         at = (self._encoded, spec.name)
         state = known.states.get(at)
         if state is None:
-            state = known.states[at] = self._new(spec, key, known)
+            state = known.states[at] = self._new(spec, known)
         return state
 
     def _known(self, window: BoundedWindow) -> "_Window":
@@ -83,9 +84,9 @@ class UserState(UserStateContext):
             known = self._windows[window] = _Window(window, self._encode_window(window))
         return known
 
-    def _new(self, spec: userstate.StateSpec, key: Any, window: "_Window") -> Any:
+    def _new(self, spec: userstate.StateSpec, window: "_Window") -> Any:
         if isinstance(spec, userstate.OrderedListStateSpec):
-            return self.create_state(spec, key, window.window)
+            return self._ordered_list(spec, window.encoded)
         name = window.cells.get(spec.name)
         if name is None:
             name = user_cell(self._step, spec.name, window.encoded)
@@ -104,6 +105,16 @@ class UserState(UserStateContext):
             case _:
                 raise NotImplementedError(spec)
 
+    def _ordered_list(self, spec: userstate.OrderedListStateSpec, window: bytes) -> Any:
+        """Beam's own, which asks for ranges."""
+        asked = beam_fn_api_pb2.StateKey.OrderedListUserState(
+            transform_id=self._step, user_state_id=spec.name, window=window, key=self._encoded
+        )
+        state_key = beam_fn_api_pb2.StateKey(ordered_list_user_state=asked)
+        return bundle_processor.SynchronousOrderedListRuntimeState(
+            self._handler, state_key, spec.coder
+        )
+
     def _combine_fn(self, spec: userstate.CombiningValueStateSpec) -> CombineFn:
         fn = self._combine_fns.get(spec.name)
         if fn is None:
@@ -113,8 +124,16 @@ class UserState(UserStateContext):
 
     def commit(self) -> None:
         for window in self._windows.values():
-            commit_each(self._label, ((at[1], state) for at, state in window.states.items()))
+            for (_, name), state in window.states.items():
+                self._commit(name, state)
         self._forget()
+
+    def _commit(self, name: str, state: Any) -> None:
+        try:
+            state.commit()
+        except Exception as error:
+            problem = f"the coder of its state '{name}' cannot encode what is in it"
+            raise StepFailed(self._label, problem) from error
 
     def reset(self) -> None:
         for fn in self._combine_fns.values():
@@ -159,6 +178,16 @@ def forget_user_state(record: Record, window: bytes) -> None:
     prefix = _USER + window_key(window)
     for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
         record.pop(cell)
+
+
+class Done:
+    """The future of a request that is already answered."""
+
+    def get(self) -> None:
+        return None
+
+
+DONE = Done()
 
 
 class Cell:

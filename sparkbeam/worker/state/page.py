@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from sparkbeam.wire import plaindata
 from sparkbeam.worker.state.directory import EVENT, HOLD, NEVER, PROCESSING, Directory
 from sparkbeam.worker.state.entries import Entry, EntryCache, Overflow
-from sparkbeam.worker.state.records import Record, schedule
-from sparkbeam.worker.timers import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record, schedule
 
 PAGE_BYTES = 8 << 10
 """The mean size of the pages of a stage, while it is not large."""

@@ -8,6 +8,9 @@ from sparkbeam.worker.state.bags import BAG, Bag, drop_bag
 from sparkbeam.worker.state.entries import Overflow
 from sparkbeam.worker.state.ordered import OrderedBag, drop_ordered
 
+EVENT_TIME, PROCESSING_TIME = 0, 1
+"""The domains of timers; event time fires first."""
+
 Timer = tuple[int, int, int | None, Any]
 """When it fires, its domain, the hold it has on the watermark, payload. Times in microseconds."""
 
@@ -27,6 +30,13 @@ class RecordOwner(Protocol):
 
     def rescheduled(self) -> None:
         """Timers or holds of a record have changed."""
+
+
+class Records(Protocol):
+    """The records of a stage's keys."""
+
+    def record(self, key: bytes) -> "Record":
+        """The record of a key, made if there is none."""
 
 
 class Record:
@@ -100,7 +110,7 @@ class Record:
 
         Args:
             id: of the timer, in whatever domain.
-            domain: EVENT_TIME or PROCESSING_TIME, see :mod:`sparkbeam.worker.timers`.
+            domain: EVENT_TIME or PROCESSING_TIME.
             fire: when it is due, in microseconds.
             hold: keeps the watermark from passing this time until it has fired.
             payload: plain data, see :mod:`~sparkbeam.wire.plaindata`.

@@ -2,21 +2,27 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
+from sparkbeam.plan.model import Stage
 from sparkbeam.wire.rows import RowWriter
-from sparkbeam.worker.blocks import Block, in_blocks, joined
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.steps.processor import KEPT, Feed, Message, Residual, StageProcessor
 from sparkbeam.worker.tally import Tally
+
+_KEYS_PER_BUNDLE = 1000
+
+_T = TypeVar("_T")
 
 
 class Bundles:
     """Runs them one after the other, and gathers what they have to report.
 
     Args:
-        key: under which the stage's processor is kept for the next task.
-        build: makes the processor where none is kept.
+        run_id: of the run of the pipeline; processors are kept by it.
+        stage: what to run.
         rows: takes what the sinks write.
         partition: of the task.
         tally: adds up the metrics.
@@ -29,16 +35,16 @@ class Bundles:
 
     def __init__(
         self,
-        key: tuple[str, str],
-        build: Callable[[], StageProcessor],
+        run_id: str,
+        stage: Stage,
         rows: RowWriter,
         partition: int,
         tally: Tally,
     ) -> None:
-        self._key = key
+        self._key = run_id, stage.id
         self._tally = tally
         self._warnings: list[warnings.WarningMessage] = []
-        self.processor = KEPT.take(key, build)
+        self.processor = KEPT.take(self._key, lambda: StageProcessor(stage))
         self.count = 0
         self.callbacks: list[Callback] = []
         for sink in self.processor.sinks:
@@ -60,22 +66,35 @@ class Bundles:
             self.processor.source.elements = followed
             yield go_on
 
-        return self.run(feed)
+        return self._run(feed)
 
-    def process_keyed(self, keys: Iterator[Iterator[Block]]) -> list[Residual]:
-        """Runs a bundle of a stateful stage: for each key its elements, then its timers."""
-        source, timers = self.processor.source, self.processor.timers
-        if not timers.streams:
-            return self.process(joined(itertools.chain.from_iterable(keys)))
+    def process_keyed(
+        self, keys: Iterable[tuple[bytes, Iterator[Block]]], *, fire: bool
+    ) -> list[Residual]:
+        """Runs a bundle of a stateful stage: for each key its elements, then its timers.
+
+        Args:
+            keys: encoded, with what goes into the bundle of each.
+            fire: those of its timers fire that are due.
+
+        Returns:
+            What splittable DoFns have deferred.
+        """
+        source, timers, state = self.processor.source, self.processor.timers, self.processor.state
+        assert state.records is not None
+        record = state.records.record
         followed = self._tally.followed(self.processor, keys)
 
         def feed(go_on: Message) -> Iterator[Message]:
-            for elements in followed:
+            for key, elements in followed:
+                timers.record = record(key)
                 source.elements = elements
                 yield go_on
-                yield from timers.fire()
+                timers.collect()
+                if fire:
+                    yield from timers.fire()
 
-        return self.run(feed)
+        return self._run(feed)
 
     def resume(self, deferred: Iterable[bytes]) -> list[Residual]:
         """Runs a bundle that goes on with elements that were deferred; gives what it defers."""
@@ -83,8 +102,8 @@ class Bundles:
         elements = in_blocks(element for encoded in deferred for element in decode(encoded))
         return self.process(elements, resumed=True)
 
-    def run(self, feed: Feed) -> list[Residual]:
-        """Runs a bundle; see :meth:`StageProcessor.process`."""
+    def _run(self, feed: Feed) -> list[Residual]:
+        """See :meth:`StageProcessor.process`."""
         with warnings.catch_warnings(record=True) as caught:
             residuals = self.processor.process(feed)
         self.count += 1
@@ -106,3 +125,9 @@ def delay_of(residual: Residual) -> int:
     """How long what was deferred is to wait, in microseconds."""
     delay = residual.requested_time_delay
     return delay.seconds * 1_000_000 + delay.nanos // 1000
+
+
+def portions(keys: Iterator[_T]) -> Iterator[Iterator[_T]]:
+    """Keys for one bundle after the other; each has to be read before the next."""
+    for first in keys:
+        yield itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))

@@ -19,12 +19,12 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.keyed.memory import StageState
+from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
 from sparkbeam.worker.steps.table import StepFactory
-from sparkbeam.worker.timers import KeyTimers, Timers
 
 IDLE_SECONDS = 20.0
 """A processor that no task has used for this long is torn down."""
@@ -77,29 +77,24 @@ class StageProcessor:
 
     Args:
         stage: what the bundles execute.
-        state: answers requests for state and side inputs.
-        timers: makes what holds the timers.
 
     Attributes:
+        state: answers requests for state and side inputs.
+        timers: those of its DoFns.
         source, sinks, creates: the operations that the task provides for.
         entry: the one that brings the stage's elements in.
     """
 
-    def __init__(
-        self,
-        stage: Stage,
-        state: StageState,
-        timers: Callable[[beam_fn_api_pb2.ProcessBundleDescriptor], Timers] = KeyTimers,
-    ) -> None:
+    def __init__(self, stage: Stage) -> None:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         remember_windows(parsed)
-        self.timers = timers(parsed)
+        self.timers = Timers(parsed)
         if self.timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
-        self.state = state
+        self.state = StageState()
         channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, _sampler):
             self._processor = bundle_processor.BundleProcessor(

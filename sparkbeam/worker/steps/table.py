@@ -8,7 +8,7 @@ from typing import Any
 
 from apache_beam.runners.worker import bundle_processor, operations
 
-from sparkbeam.worker.keyed.memory import StageState
+from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.steps import combines, dofns, edges, functions, sessions, windows
 from sparkbeam.worker.steps.step import Step, Way
 

@@ -1,8 +1,6 @@
 """Stages that read a shuffle by key: groupings, user state and timers."""
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from apache_beam.internal import pickler
 from apache_beam.transforms.combiners import curry_combine_fn
@@ -15,13 +13,13 @@ from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, joined
 from sparkbeam.worker.grouping.evaluators import STREAMING
 from sparkbeam.worker.grouping.lateness import expiry_of
-from sparkbeam.worker.keyed.stateful import KeyedInput, StoredTimers
+from sparkbeam.worker.keyed.input import KeyedInput
 from sparkbeam.worker.state.pages import KeyedState, ShardState
+from sparkbeam.worker.state.records import PROCESSING_TIME
+from sparkbeam.worker.steps.bundles import portions
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.streaming.stages import StageRun
-from sparkbeam.worker.timers import PROCESSING_TIME
 
-_KEYS_PER_BUNDLE = 1000
 _ROWS_PER_BUNDLE = 4000
 
 
@@ -90,14 +88,13 @@ class StatefulRun(KeyedRun):
             sorted_by_time=is_sorted,
         )
         windows = source.windowed_coder.window_coder
-        self._state.keyed = self._keyed
-        self._state.expires = expiry_of(source.windowing)
-        self._state.decode_window = windows.decode
-        assert isinstance(self._processor.timers, StoredTimers)
-        self._timers = self._processor.timers
-        self._timers.moment = self.moment
-        self._timers.encode_window = windows.encode
-        self._one_by_one = bool(is_sorted or self._gate or self._timers.streams)
+        state, timers = self._processor.state, self._processor.timers
+        state.records = self._keyed
+        state.expires = expiry_of(source.windowing)
+        state.decode_window = windows.decode
+        timers.moment = self.moment
+        timers.encode_window = windows.encode
+        self._one_by_one = bool(is_sorted or self._gate or timers.streams)
 
     def _receive(self, rows: list[Row]) -> None:
         self._input.prepare(rows)
@@ -122,35 +119,17 @@ class StatefulRun(KeyedRun):
         limits = (self.moment.input_watermark, self.moment.processing_limit())
         for domain, limit in enumerate(limits):
             due = self._keyed.due_keys(domain, limit)
-            self._bundles_of(((key, iter(())) for key in due), fire=True)
+            self._bundles_of(((key, self._ripe(key)) for key in due), fire=True)
+
+    def _ripe(self, key: bytes) -> Iterator[Block]:
+        return self._input.ripe(self._keyed.record(key), self.moment.input_watermark)
 
     def _bundles_of(
         self, keys: Iterator[tuple[bytes, Iterator[Block]]], *, fire: bool = False
     ) -> None:
-        """Processes keys with their new elements, many to a bundle."""
-        for first in keys:
-            some = itertools.chain([first], itertools.islice(keys, _KEYS_PER_BUNDLE - 1))
-            feed = self._feed(some, fire=fire)
-            self._run(lambda feed=feed: self._bundles.run(feed))  # type: ignore[misc]
-
-    def _feed(
-        self, keys: Iterable[tuple[bytes, Iterator[Block]]], *, fire: bool
-    ) -> Callable[[Any], Iterator[Any]]:
-        timers, source = self._timers, self._processor.source
-
-        def feed(go_on: Any) -> Iterator[Any]:
-            for key, elements in self._tally.followed(self._processor, keys):
-                timers.record = self._keyed.record(key)
-                source.elements = elements
-                yield go_on
-                timers.collect()
-                if fire:
-                    ripe = self._input.ripe(timers.record, self.moment.input_watermark)
-                    source.elements = ripe
-                    yield go_on
-                    yield from timers.fire()
-
-        return feed
+        """Processes keys with their elements, many to a bundle."""
+        for some in portions(keys):
+            self._run(lambda some=some: self._bundles.process_keyed(some, fire=fire))  # type: ignore[misc]
 
 
 def _combine_fn(source: SourceOperation) -> CombineFn:

@@ -22,11 +22,10 @@ from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.stateful import LayerState, StoredTimers
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.bundles import Bundles
-from sparkbeam.worker.steps.processor import Residual, StageProcessor
+from sparkbeam.worker.steps.processor import Residual
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.sideinputs import Gate, StreamSideInputs
 
@@ -49,22 +48,16 @@ class StageRun(ABC):
         self.stage = stage
         self.moment = Moment()
         self._tally = tally.Tally(stage.id, 0, None)
-        self._bundles = depth.call(stage.steps, lambda: self._new_bundles(run_id, router))
+        self._bundles = depth.call(
+            stage.steps, lambda: Bundles(run_id, stage, router, 0, self._tally)
+        )
         self._processor = self._bundles.processor
-        assert isinstance(self._processor.state, LayerState)
-        self._state = self._processor.state
         self._shard = shard
         self._marks: Mapping[int, int] = {}
         self._side: StreamSideInputs | None = None
         self._gate: Gate | None = None
         if shard is not None:
             self._load(shard)
-
-    def _new_bundles(self, run_id: str, router: Router) -> Bundles:
-        def build() -> StageProcessor:
-            return StageProcessor(self.stage, LayerState(), StoredTimers)
-
-        return Bundles((run_id, self.stage.id), build, router, 0, self._tally)
 
     @property
     def callbacks(self) -> list[Callback]:
@@ -80,7 +73,7 @@ class StageRun(ABC):
             self._side = StreamSideInputs(
                 self.stage.side_inputs, shard.stage(f"{self.stage.id}/side")
             )
-            self._state.side_inputs = self._side
+            self._processor.state.side_inputs = self._side
             runs = RunCoder(self._processor.source.windowed_coder.get_impl())
             self._gate = Gate(self._side, runs, shard.value(f"{self.stage.id}/waiting"))
 

@@ -1,0 +1,115 @@
+"""State requests of a bundle processor, answered in process: side inputs and user state."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl, coders
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.worker import sdk_worker
+from apache_beam.transforms.window import BoundedWindow
+
+from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.keyed.timers import EXPIRY
+from sparkbeam.worker.keyed.userstate import DONE, UserState, user_cell
+from sparkbeam.worker.sideinputs import SideInputs
+from sparkbeam.worker.state.ordered import OrderedBag
+from sparkbeam.worker.state.records import EVENT_TIME, Record, Records
+
+
+class StageState(sdk_worker.CachingStateHandler):
+    """The state of a stage.
+
+    Attributes:
+        side_inputs: those of the stage; None for a stage without.
+        records: with the user's state; None for a stage without.
+        expires: tells at which watermark the state of a window is forgotten; None if at none.
+        decode_window: decodes a window of the stage's input.
+    """
+
+    def __init__(self) -> None:
+        self.side_inputs: SideInputs | None = None
+        self.records: Records | None = None
+        self.expires: Callable[[BoundedWindow], int] | None = None
+        self.decode_window: Callable[[bytes], BoundedWindow]
+        self._last: tuple[bytes, int] | None = None
+
+    def user_state(
+        self, transform_id: str, key: coders.Coder, window: coders.Coder, label: str
+    ) -> UserState:
+        """What gives a stateful DoFn its states and timers.
+
+        Args:
+            transform_id: of the step.
+            key: the coder of the keys.
+            window: the coder of the windows.
+            label: of the step, for people.
+        """
+        return UserState(self, transform_id, key, window, self._record, self.remember, label)
+
+    def remember(self, record: Record, window: bytes) -> None:
+        """Sees to it that what a record holds for a window is forgotten in time."""
+        if self.expires is None:
+            return
+        if self._last is None or self._last[0] != window:
+            self._last = (window, self.expires(self.decode_window(window)))
+        _, expiry = self._last
+        timer_id = EXPIRY + window
+        if expiry <= MAX_MICROS and record.timer(timer_id) is None:
+            record.set_timer(timer_id, EVENT_TIME, expiry, None, window)
+
+    # What Beam asks for: side inputs, and ranges of ordered lists, which are its own.
+
+    @contextlib.contextmanager
+    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:
+        yield
+
+    def blocking_get(
+        self, state_key: beam_fn_api_pb2.StateKey, coder: coder_impl.CoderImpl
+    ) -> Iterable[Any]:
+        match state_key.WhichOneof("type"):
+            case "ordered_list_user_state":
+                wanted = state_key.ordered_list_user_state.range
+                found = self._ordered(state_key).range(wanted.start, wanted.end)
+                return (coder.decode_nested(encoded) for _, encoded in found)
+            case "iterable_side_input":
+                request, key = state_key.iterable_side_input, b""
+            case "multimap_side_input":
+                request = state_key.multimap_side_input
+                key = request.key
+            case other:
+                raise NotImplementedError(f"state of kind {other}")
+        assert self.side_inputs is not None
+        return self.side_inputs.values(
+            request.transform_id, request.side_input_id, request.window, key, coder
+        )
+
+    def extend(
+        self,
+        state_key: beam_fn_api_pb2.StateKey,
+        coder: coder_impl.CoderImpl,
+        elements: Iterable[Any],
+    ) -> Any:
+        self._ordered(state_key).add(
+            [(stamp, coder.encode_nested((stamp, value))) for stamp, value in elements]
+        )
+        request = state_key.ordered_list_user_state
+        self.remember(self._record(request.key), request.window)
+        return DONE
+
+    def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Any:
+        wanted = state_key.ordered_list_user_state.range
+        self._ordered(state_key).clear(wanted.start, wanted.end)
+        return DONE
+
+    def done(self) -> None:
+        """Nothing is pending."""
+
+    def _ordered(self, state_key: beam_fn_api_pb2.StateKey) -> OrderedBag:
+        request = state_key.ordered_list_user_state
+        cell = user_cell(request.transform_id, request.user_state_id, request.window)
+        return self._record(request.key).ordered(cell)
+
+    def _record(self, key: bytes) -> Record:
+        assert self.records is not None
+        return self.records.record(key)

@@ -1,0 +1,140 @@
+"""Timers of stateful DoFns, in the records of their keys.
+
+A window that ends has a timer of ours at its expiry, which forgets what the window held.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apache_beam.coders import coder_impl
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.transforms import userstate
+from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils import proto_utils
+
+from sparkbeam.plan.identity import steady
+from sparkbeam.upstream.beam import clear
+from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.keyed.userstate import forget_user_state
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
+
+EXPIRY = b"expiry"
+"""The ids of timers begin so that forget what a window held."""
+
+Family = tuple[str, str]
+"""Transform id and timer family id."""
+
+
+class TimerStream(type(coder_impl.create_OutputStream())):  # type: ignore[misc]
+    """Where a DoFn's timer settings arrive, encoded one after the other."""
+
+    def maybe_flush(self) -> None:
+        """Settings are taken between elements, not here."""
+
+    def close(self) -> None:
+        """The stream lives as long as its processor."""
+
+    def take(self) -> bytes:
+        """What has been written since the last call."""
+        written: bytes = self.get()
+        clear(self)
+        return written
+
+
+class Timers:
+    """The timers of all stateful DoFns of a stage.
+
+    Attributes:
+        streams: where settings arrive, by family.
+        record: of the key at hand.
+        moment: up to when timers fire.
+        encode_window: encodes a window of the stage's input.
+    """
+
+    record: Record
+    moment: Moment
+    encode_window: Callable[[BoundedWindow], bytes]
+
+    def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+        self.streams: dict[Family, TimerStream] = {}
+        self._domain: dict[Family, int] = {}
+        self._coders: dict[Family, Any] = {}
+        for family, spec in _families(descriptor):
+            self.streams[family] = TimerStream()
+            event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
+            self._domain[family] = EVENT_TIME if event_time else PROCESSING_TIME
+        # A record knows the step by a name that it also has when its program starts again.
+        self._stored = {(step, name): (steady(step), name) for step, name in self.streams}
+        self._known = {stored: family for family, stored in self._stored.items()}
+
+    def bind(self, processor: bundle_processor.BundleProcessor) -> None:
+        """Takes the timer coders of the processor that the timers belong to."""
+        self._coders = {
+            family: processor.timers_info[family].timer_coder_impl for family in self.streams
+        }
+
+    def collect(self) -> None:
+        """Takes what the DoFns have set and cleared into the record at hand."""
+        for family, stream in self.streams.items():
+            for timer in self._coders[family].decode_all(stream.take()):
+                self._set(family, timer)
+
+    def fire(self) -> Iterator[beam_fn_api_pb2.Elements.Timers]:
+        """Fires one timer of the key at hand after the other until none is due.
+
+        Those in event time come first. Each comes as a message to the bundle processor, which
+        has run the callback when the next one is asked for.
+        """
+        while (due := self._pop_due()) is not None:
+            _, timer_id, payload = due
+            if timer_id.startswith(EXPIRY):
+                forget_user_state(self.record, payload)
+                continue
+            stored, encoded = payload
+            transform_id, family_id = self._known[stored]
+            yield beam_fn_api_pb2.Elements.Timers(
+                transform_id=transform_id, timer_family_id=family_id, timers=encoded
+            )
+            self.collect()
+
+    def _pop_due(self) -> tuple[int, bytes, Any] | None:
+        due = self.record.pop_due(EVENT_TIME, self.moment.input_watermark)
+        return due or self.record.pop_due(PROCESSING_TIME, self.moment.processing_limit())
+
+    def _set(self, family: Family, timer: userstate.Timer) -> None:
+        stored = self._stored[family]
+        window = self.encode_window(timer.windows[0])
+        timer_id = _timer_id(stored, timer.dynamic_timer_tag, window)
+        if timer.clear_bit:
+            self.record.clear_timer(timer_id)
+            return
+        assert timer.fire_timestamp is not None
+        assert timer.hold_timestamp is not None
+        self.record.set_timer(
+            timer_id,
+            self._domain[family],
+            min(timer.fire_timestamp.micros, MAX_MICROS),
+            timer.hold_timestamp.micros,
+            (stored, self._coders[family].encode_nested(timer)),
+        )
+
+
+def _timer_id(family: Family, dynamic_tag: str, window: bytes) -> bytes:
+    return b"timer" + "\0".join((*family, dynamic_tag, "")).encode() + window
+
+
+def _families(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+) -> Iterator[tuple[Family, beam_runner_api_pb2.TimerFamilySpec]]:
+    for transform_id, transform in descriptor.transforms.items():
+        if transform.spec.urn == _PAR_DO:
+            payload = proto_utils.parse_Bytes(
+                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            for family_id, spec in payload.timer_family_specs.items():
+                yield (transform_id, family_id), spec
+
+
+_PAR_DO = bundle_processor.common_urns.primitives.PAR_DO.urn
