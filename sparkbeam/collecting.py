@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.util import InheritableThread
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.upstream.spark import jvm
+from sparkbeam.upstream.spark import arrow_table, is_classic, jvm
 
 _LOOK_SECONDS = 5.0
 _LOOKS = 3
@@ -33,8 +33,8 @@ def collected(frame: Any) -> pa.Table:
         PipelineFailed: Spark does not answer any more.
         Exception: what Spark has raised.
     """
-    if not type(frame).__module__.startswith("pyspark.sql.classic"):
-        return frame.toArrow()
+    if not is_classic(frame):
+        return arrow_table(frame)
     outcome: Future[pa.Table] = Future()
     place = _Place(frame.sparkSession)
     # It is one that ends with the process, as it may wait for ever.
@@ -57,7 +57,7 @@ def collected(frame: Any) -> pa.Table:
 def _settle(outcome: "Future[pa.Table]", place: "_Place", frame: Any) -> None:
     try:
         place.enter()
-        outcome.set_result(frame.toArrow())
+        outcome.set_result(arrow_table(frame))
     except BaseException as error:
         outcome.set_exception(error)
 

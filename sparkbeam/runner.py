@@ -29,6 +29,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.running import Run
+from sparkbeam.upstream.spark import STREAMING_FROM, ship, version
 
 
 class SparkRunner(PipelineRunner, sessions.HasSession):
@@ -83,7 +84,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         plan = self._plan(pipeline, checked)
         session = self.session(options)
         for path in checked.spark_py_files or ():
-            session.addArtifacts(path, pyfile=True)
+            ship(session, path, module=True)
         result = self._start(plan, session, checked)
         if interactive.is_read_at_once(pipeline):
             result.wait_until_finish()
@@ -162,6 +163,12 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         )
         proto = self._proto(pipeline)
         streaming = _asks_for_streaming(proto, options) or _is_unbounded(proto)
+        if streaming and version() < STREAMING_FROM:
+            needed, found = (".".join(map(str, number)) for number in (STREAMING_FROM, version()))
+            raise ConfigurationError(
+                f"A streaming pipeline needs pyspark {needed} or newer, and this is {found}, on "
+                "which pipelines in batch run: install a newer one."
+            )
         with depth.allowed(len(proto.components.transforms)):
             return translate(
                 proto,

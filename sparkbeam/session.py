@@ -28,6 +28,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.interrupts import python_handler
 from sparkbeam.options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
+from sparkbeam.upstream.spark import is_classic
 
 _JAVA = 17
 _JAVA_REMEDY = (
@@ -288,7 +289,7 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
 
 def is_connect(session: Any) -> bool:
     """Whether the session talks to a Spark Connect server."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
+    return not is_classic(session)
 
 
 def is_local(session: Any) -> bool:

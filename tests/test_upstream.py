@@ -3,6 +3,8 @@
 import ast
 import inspect
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -240,6 +242,27 @@ class TestTriggers:
 
 class TestSpark:
     """Without these, what the functions say of themselves."""
+
+    def test_batch_imports_nothing_that_an_old_pyspark_lacks(self) -> None:
+        new = "pyspark.sql.datasource", "pyspark.sql.streaming"
+        program = (
+            "import builtins\n"
+            "given = builtins.__import__\n"
+            "def checked(name, globals=None, *rest, **named):\n"
+            "    place = (globals or {}).get('__name__', '')\n"
+            f"    if place.startswith('sparkbeam') and name.startswith({new}):\n"
+            "        raise ImportError(f'{name} in {place}')\n"
+            "    return given(name, globals, *rest, **named)\n"
+            "builtins.__import__ = checked\n"
+            "import sparkbeam.io, sparkbeam.runner, sparkbeam.worker.batch.stage\n"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+    def test_a_partition_is_named_by_what_is_hashed_to_it(self) -> None:
+        # As Spark says: SELECT hash(0), hash(1), hash(42).
+        assert [of_spark.murmur3(n) for n in (0, 1, 42)] == [933211791, -559580957, 29417773]
+        numbers = of_spark.hashed_to(7)
+        assert [of_spark.murmur3(n) % 7 for n in numbers] == list(range(7))
 
     def test_the_gateway_of_the_driver(self) -> None:
         assert of_spark.has_jvm() in (True, False)

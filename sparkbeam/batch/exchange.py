@@ -6,6 +6,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from sparkbeam.plan.model import Exchange
+from sparkbeam.upstream.spark import spread_by
 
 ROW_TYPE = StructType(
     [
@@ -46,7 +47,7 @@ def exchanged(
             return by_key.sortWithinPartitions(*by)
         case Exchange.REBALANCE:
             target = sf.col("ord").cast("int")
-            spread = rows.repartitionById(parallelism or cores, target)
+            spread = spread_by(rows, parallelism or cores, target)
             return spread.sortWithinPartitions("ord", "value") if repeatable else spread
         case _:
             return rows

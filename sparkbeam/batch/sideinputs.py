@@ -13,6 +13,7 @@ from sparkbeam import session as sessions
 from sparkbeam.collecting import collected
 from sparkbeam.plan.model import SideInput
 from sparkbeam.temporary import RunFolder
+from sparkbeam.upstream.spark import ship
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.wire.sideinputs import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
 
@@ -80,7 +81,7 @@ class SideInputStore:
         database.close()
         if shared:
             return str(path)
-        self._session.addArtifacts(str(path), file=True)
+        ship(self._session, str(path))
         return name
 
     def close(self) -> None:

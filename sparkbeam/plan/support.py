@@ -21,7 +21,7 @@ _PYTHON_ENVIRONMENTS = frozenset(
 
 @dataclass(frozen=True)
 class Feature:
-    """One row of the support table: a part of the Beam model, in batch and in streaming."""
+    """One row of a support table: a part of the Beam model, or a version, and what runs of it."""
 
     name: str
     batch: str
@@ -109,6 +109,14 @@ FEATURES = (
 )
 
 
+VERSIONS: tuple[Feature, ...] = (
+    Feature("pyspark 4.2, 4.3", "yes", "yes", "`./dev pyspark 4.2.0` runs tests with one"),
+    Feature("pyspark 3.5, 4.0, 4.1", "yes", "no", "the error names the version that it needs"),
+    Feature("apache-beam 2.72 to 2.77", "yes", "yes", "`./dev beam 2.74.0` runs tests with one"),
+)
+"""What has been tested; the bounds of the dependencies are these."""
+
+
 def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
     """Raises :class:`UnsupportedTransform` for the first transform that cannot run."""
     components = pipeline.components
@@ -193,7 +201,9 @@ def table() -> str:
     """The support table in Markdown."""
     rows = [f"| {f.name} | {f.batch} | {f.streaming} | {f.note} |" for f in FEATURES]
     head = ["| part of the Beam model | batch | streaming | notes |", "|---|---|---|---|"]
-    return "\n".join(["# What works", "", *head, *rows])
+    versions = [f"| {v.name} | {v.batch} | {v.streaming} | {v.note} |" for v in VERSIONS]
+    more = ["", "## Versions", head[0].replace("part of the Beam model", "version"), head[1]]
+    return "\n".join(["# What works", "", *head, *rows, *more, *versions])
 
 
 if __name__ == "__main__":

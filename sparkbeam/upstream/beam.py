@@ -6,13 +6,14 @@ Nothing falls back: a Beam that lacks one of them cannot be imported with this v
 """
 
 import contextlib
+import inspect
 import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl
-from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.transforms import core, sideinputs, trigger
 from apache_beam.transforms.window import BoundedWindow, WindowFn
@@ -142,6 +143,24 @@ def par_do_operation(
     return bundle_processor._create_pardo_operation(
         factory, transform_id, transform, consumers, data, payload, kind
     )
+
+
+def input_channel(factory: bundle_processor.BeamTransformFactory) -> dict[str, Any]:
+    """The argument that tells an input of a bundle where its data come from, by its name.
+
+    Before Beam 2.77 that is the channel itself, since then what makes it.
+
+    Args:
+        factory: what Beam's creators of operations get.
+    """
+    made = factory.data_channel_factory.create_data_channel
+    if "data_channel" in _OF_INPUT:
+        return {"data_channel": made(_NO_PORT)}
+    return {"data_channel_factory": lambda _: made(_NO_PORT)}
+
+
+_OF_INPUT = inspect.signature(bundle_processor.DataInputOperation).parameters
+_NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
 
 
 def counter_of(receiver: Any) -> opcounters.OperationCounters:

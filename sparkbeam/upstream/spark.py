@@ -48,6 +48,101 @@ NOISE = re.compile(
 )
 """The beginnings of lines that a JVM writes at each start, and that tell nothing."""
 
+# Older versions.
+
+STREAMING_FROM = (4, 2)
+"""The first PySpark on which streaming pipelines run; those in batch run on older ones."""
+
+
+def version() -> tuple[int, ...]:
+    """That of PySpark, as far as minor versions."""
+    import pyspark
+
+    return tuple(map(int, pyspark.__version__.split(".")[:2]))
+
+
+def spread_by(rows: Any, partitions: int, number: Any) -> Any:
+    """Rows in the partitions that a column of integers names, modulo their number.
+
+    Before Spark 4.1 a partition cannot be named, but only what is hashed to find it.
+
+    Args:
+        rows: a DataFrame.
+        partitions: how many.
+        number: the column.
+    """
+    if hasattr(rows, "repartitionById"):
+        return rows.repartitionById(partitions, number)
+    from pyspark.sql import functions as sf
+
+    hashed = sf.lit(hashed_to(partitions))
+    return rows.repartition(partitions, sf.element_at(hashed, sf.pmod(number, partitions) + 1))
+
+
+def hashed_to(partitions: int) -> list[int]:
+    """For each partition an integer that Spark's hash partitioning puts there."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < partitions:
+        found.setdefault(murmur3(number) % partitions, number)
+        number += 1
+    return [found[partition] for partition in range(partitions)]
+
+
+def murmur3(number: int) -> int:
+    """Spark's hash of an integer of 32 bits that is not negative.
+
+    That is MurmurHash3 (Austin Appleby), x86, 32 bits, of the four bytes, with the seed 42.
+    """
+    mixed = _rotated(number * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    mixed = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64 & _WORD) ^ 4
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
+    mixed ^= mixed >> 16
+    return mixed - (mixed >> 31 << 32)
+
+
+_WORD = 0xFFFFFFFF
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD
+
+
+def arrow_table(frame: Any) -> Any:
+    """All rows of a DataFrame; before Spark 4.0 no public method gives them as an Arrow table."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if is_classic(frame):
+        return pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))
+    table, _ = frame._session.client.to_table(frame._plan.to_proto(frame._session.client))
+    return table
+
+
+def is_classic(thing: Any) -> bool:
+    """Whether a session or a DataFrame is one in the JVM of this process."""
+    return not type(thing).__module__.startswith("pyspark.sql.connect")
+
+
+def ship(session: Any, path: str, *, module: bool = False) -> None:
+    """Sends a file to the workers; before Spark 4.0 a classic session cannot, but its context.
+
+    Args:
+        session: of this or another kind.
+        path: of the file.
+        module: the workers may import what is in it.
+    """
+    if hasattr(session, "addArtifacts"):
+        session.addArtifacts(path, **{"pyfile" if module else "file": True})
+    elif module:
+        session.sparkContext.addPyFile(path)
+    else:
+        session.sparkContext.addFile(path)
+
+
 # A worker.
 
 

@@ -9,21 +9,19 @@ from functools import partial
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
+from sparkbeam.upstream.beam import input_channel
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block, Emitter
 from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.steps.step import Step, Way
-
-_NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
@@ -180,7 +178,7 @@ def _make_source(step: Step, spec: Any) -> SourceOperation:
         factory.state_sampler,
         factory.get_windowed_coder(output),
         transform_id=step.id,
-        data_channel_factory=lambda _: factory.data_channel_factory.create_data_channel(_NO_PORT),
+        **input_channel(factory),
         layout=Layout(spec["layout"]),
         label=step.label,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
