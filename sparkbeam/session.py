@@ -28,7 +28,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.interrupts import python_handler
 from sparkbeam.options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
-from sparkbeam.upstream.spark import is_classic
+from sparkbeam.upstream import spark as upstream
 
 _JAVA = 17
 _JAVA_REMEDY = (
@@ -289,7 +289,7 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
 
 def is_connect(session: Any) -> bool:
     """Whether the session talks to a Spark Connect server."""
-    return not is_classic(session)
+    return upstream.is_connect(session)
 
 
 def is_local(session: Any) -> bool:

@@ -122,9 +122,14 @@ def arrow_table(frame: Any) -> Any:
     return table
 
 
+def is_connect(thing: Any) -> bool:
+    """Whether a session or a DataFrame is one of a Spark Connect server."""
+    return type(thing).__module__.startswith("pyspark.sql.connect.")
+
+
 def is_classic(thing: Any) -> bool:
-    """Whether a session or a DataFrame is one in the JVM of this process."""
-    return not type(thing).__module__.startswith("pyspark.sql.connect")
+    """Whether it is one in the JVM of this process."""
+    return type(thing).__module__.startswith("pyspark.sql.") and not is_connect(thing)
 
 
 def ship(session: Any, path: str, *, module: bool = False) -> None:
