@@ -316,23 +316,10 @@ class _Translation:
                 {"layout": port.layout.value, "tag": port.tag, **self._reduced(port)},
                 inputs={"in": port.pcollection},
             )
-        needed = {
-            pcoll
-            for transform in transforms.values()
-            for pcoll in (*transform.inputs.values(), *transform.outputs.values())
-        } | ({read.grouped} if read.grouped else set())
-        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
-            id=draft.id,
-            transforms=transforms,
-            pcollections={pcoll: self._components.pcollections[pcoll] for pcoll in needed},
-            coders=dict(self._components.coders),
-            windowing_strategies=dict(self._components.windowing_strategies),
-            environments=dict(self._components.environments),
-        )
         return Stage(
             id=draft.id,
             labels=labels,
-            descriptor=descriptor.SerializeToString(deterministic=True),
+            descriptor=self._descriptor(draft.id, transforms, read.grouped),
             source_id=source_id,
             exchange=read.exchange,
             layout=read.layout,
@@ -350,6 +337,23 @@ class _Translation:
             ),
             creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
         )
+
+    def _descriptor(
+        self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], grouped: str | None
+    ) -> bytes:
+        """What a worker makes the steps of a stage from."""
+        needed = {grouped} if grouped else set()
+        for transform in transforms.values():
+            needed |= {*transform.inputs.values(), *transform.outputs.values()}
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
+            id=id,
+            transforms=transforms,
+            pcollections={pcoll: self._components.pcollections[pcoll] for pcoll in needed},
+            coders=dict(self._components.coders),
+            windowing_strategies=dict(self._components.windowing_strategies),
+            environments=dict(self._components.environments),
+        )
+        return descriptor.SerializeToString(deterministic=True)
 
     def _reduced(self, port: Port) -> dict[str, object]:
         aggregator = self._aggregators.get(port.tag)
