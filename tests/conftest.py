@@ -47,17 +47,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         quick_start.prepare(Path(cache.mkdir("jvm")))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Says which tests have to run in the same process, where pytest-xdist runs several.
 
     All that use the one Spark session do, and what is marked as another group, else the tests of a
     file.
     """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            group = SPARK if "spark" in getattr(item, "fixturenames", ()) else str(item.path)
-            item.add_marker(pytest.mark.xdist_group(group))
+    if item.get_closest_marker("xdist_group") is None:
+        group = SPARK if "spark" in getattr(item, "fixturenames", ()) else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

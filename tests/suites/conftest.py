@@ -12,8 +12,6 @@ from apache_beam.testing.test_pipeline import TestPipeline
 # They are about the SDK more than about its runner, and take minutes; name a file to run it.
 collect_ignore = ["test_dataframes.py", "test_yaml.py"]
 
-FOLDER = Path(__file__).parent
-
 RUNNER = "runners.BatchOnSpark"
 
 PARTS = {
@@ -52,12 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{mark}: a mark of Beam's own tests")
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if not _runner(getattr(item, "module", None)).startswith("in_process"):
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        module = getattr(item, "module", None)
-        if FOLDER in item.path.parents and not _runner(module).startswith("in_process"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
     if config.getoption("whole"):
         return
     left_out: set[pytest.Item] = set()

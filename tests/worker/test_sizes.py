@@ -89,7 +89,9 @@ def test_a_value_of_a_megabyte_is_known_for_one(value: Any) -> None:
     assert MB / 2 <= size_of(value) <= MB * 2.1
 
 
-@pytest.mark.parametrize("value", [1, None, "", b"", (), {}, 1.5, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [1, None, "", b"", (), {}, 1.5, object()], ids=lambda value: type(value).__name__
+)
 def test_a_small_value_is_small(value: Any) -> None:
     assert SMALL_BYTES <= size_of(value) < 200
 
