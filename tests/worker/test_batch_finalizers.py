@@ -15,7 +15,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.worker.batch import stage
+from sparkbeam.worker.steps import bundles
 
 KEYS = 6
 
@@ -23,7 +23,7 @@ KEYS = 6
 @pytest.fixture(autouse=True)
 def small_bundles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several bundles make a task."""
-    monkeypatch.setattr(stage, "_KEYS_PER_BUNDLE", 1)
+    monkeypatch.setattr(bundles, "_KEYS_PER_BUNDLE", 1)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
