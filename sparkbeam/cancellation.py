@@ -5,8 +5,8 @@ import uuid
 from functools import partial
 from typing import Any
 
-from sparkbeam import session as sessions
 from sparkbeam.errors import PipelineCancelled
+from sparkbeam.upstream.spark import is_connect
 
 
 class Cancellation:
@@ -23,7 +23,7 @@ class Cancellation:
     def __init__(self, session: Any) -> None:
         tag = f"sparkbeam-{uuid.uuid4().hex}"
         self._requested = threading.Event()
-        if sessions.is_connect(session):
+        if is_connect(session):
             self._cover = partial(session.addTag, tag)
             self._interrupt = partial(session.interruptTag, tag)
         else:

@@ -287,14 +287,11 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
     return shortened(hide(str(error).strip().split("\n", 1)[0]), 200)
 
 
-def is_connect(session: Any) -> bool:
-    """Whether the session talks to a Spark Connect server."""
-    return upstream.is_connect(session)
-
-
 def is_local(session: Any) -> bool:
     """Whether all workers surely share this machine's files."""
-    return not is_connect(session) and session.conf.get("spark.master", "").startswith("local")
+    if upstream.is_connect(session):
+        return False
+    return session.conf.get("spark.master", "").startswith("local")
 
 
 def on_one_machine(session: Any) -> bool:

@@ -7,7 +7,7 @@ import pyspark
 
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.sparkio import Options
-from sparkbeam.upstream.spark import MISSING_SOURCE, OTHER_VERSION
+from sparkbeam.upstream.spark import MISSING_SOURCE, OTHER_VERSION, version
 
 _PACKAGES: Mapping[str, str] = {
     "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
@@ -102,10 +102,11 @@ def _package(format: str | None, options: Options) -> str | None:
         scheme = re.match(r"jdbc:(\w+):", urls[0]) if urls else None
         found = _DRIVERS.get(scheme.group(1)) if scheme else None
         return found or "GROUP:DRIVER:VERSION"
-    version = pyspark.__version__
     package = _PACKAGES.get(name)
-    minor = ".".join(version.split(".")[:2])
-    scala = "2.12" if minor < "4" else "2.13"
-    if name == "delta" and minor > "4.0":  # Delta Lake is made for each minor version since then.
+    if package is None:
+        return None
+    minor = ".".join(map(str, version()))
+    scala = "2.12" if version() < (4,) else "2.13"
+    if name == "delta" and version() > (4, 0):  # It is made for each minor version since then.
         scala = f"{minor}_{scala}"
-    return None if package is None else package.format(spark=version, minor=minor, scala=scala)
+    return package.format(spark=pyspark.__version__, minor=minor, scala=scala)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam import session as sessions
+from sparkbeam.upstream.spark import is_connect
 from sparkbeam.wire.reports import Reporter, Signal
 
 _LOOPBACK = "127.0.0.1"
@@ -84,7 +85,7 @@ def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
     try:
         if may_reach_loopback(session):
             return Listener(note)
-        if sessions.is_connect(session):
+        if is_connect(session):
             return None
         host = session.conf.get("spark.driver.host")
         bind = session.conf.get("spark.driver.bindAddress", host)
@@ -96,6 +97,6 @@ def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
 
 def may_reach_loopback(session: Any) -> bool:
     """Whether the workers seem to be on this machine."""
-    if sessions.is_connect(session):
+    if is_connect(session):
         return session.client.host in ("localhost", _LOOPBACK)
     return sessions.is_local(session)

@@ -28,6 +28,7 @@ from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.temporary import RunFolder
+from sparkbeam.upstream.spark import is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL
@@ -90,7 +91,7 @@ class StreamingExecution:
         count = shards or sessions.cores(session)
         self._session = session
         self._topology = topology(plan)
-        self._is_remote = sessions.is_connect(session)
+        self._is_remote = is_connect(session)
         self._folder = RunFolder("checkpoint") if checkpoint is None else None
         self._checkpoint = absolute(checkpoint) if checkpoint else self._private_folder()
         self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS

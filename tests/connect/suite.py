@@ -32,13 +32,14 @@ from waiting import until
 from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
 from sparkbeam import session as sessions
 from sparkbeam.io import ForeachBatch
+from sparkbeam.upstream.spark import is_connect
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     arguments = ["--spark_connect=local[2]", "--spark_conf=spark.sql.shuffle.partitions=4"]
     session = sessions.obtain(SparkBeamOptions(arguments))
-    assert sessions.is_connect(SparkSession.getActiveSession())
+    assert is_connect(SparkSession.getActiveSession())
     yield session
     session.stop()
 

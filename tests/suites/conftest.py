@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if not _runner(getattr(item, "module", None)).startswith("in_process"):
+    if _on_spark(_runner(getattr(item, "module", None))):
         item.add_marker(pytest.mark.xdist_group("spark"))
 
 
@@ -73,7 +73,7 @@ def default_runner(
 ) -> Iterator[None]:
     """Runs each pipeline that names no runner over the one that its module names."""
     runner = _runner(request.module)
-    if not runner.startswith("in_process"):
+    if _on_spark(runner):
         request.getfixturevalue("spark")
     options = f"--runner={runner} --temp_location={tmp_path_factory.mktemp('beam')}"
     with pytest.MonkeyPatch.context() as patch:
@@ -86,6 +86,10 @@ def default_runner(
 def _runner(module: Any) -> str:
     """The runner that a module of suites names."""
     return getattr(module, "RUNNER", RUNNER)
+
+
+def _on_spark(runner: str) -> bool:
+    return not runner.startswith("in_process")
 
 
 @pytest.fixture(autouse=True)

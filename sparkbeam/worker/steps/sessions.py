@@ -18,7 +18,7 @@ from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
 from sparkbeam.worker.steps.edges import SinkOperation
-from sparkbeam.worker.steps.sessiontables import ColumnarSessions, ReducedSessions, SessionTable
+from sparkbeam.worker.steps.sessiontables import ColumnarTable, ReducedTable, SessionTable
 from sparkbeam.worker.steps.step import Step, Way
 
 _HANDED_ON = 1000
@@ -30,11 +30,11 @@ _Named = Iterator[tuple[Hashable, list[Session]]]
 def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) -> SessionTable:
     match kind:
         case SessionAggregator.CANONICAL:
-            return ReducedSessions(CanonicalSessions(combine_fn, stamps))
+            return ReducedTable(CanonicalSessions(combine_fn, stamps))
         case SessionAggregator.ORDERED:
-            return ReducedSessions(OrderedSessions(combine_fn, stamps))
+            return ReducedTable(OrderedSessions(combine_fn, stamps))
         case SessionAggregator.COLUMNAR:
-            return ColumnarSessions(combine_fn, stamps)
+            return ColumnarTable(combine_fn, stamps)
 
 
 class SessionCombineOperation(PrecombineOperation):

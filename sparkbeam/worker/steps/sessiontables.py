@@ -50,7 +50,7 @@ class SessionTable(Protocol):
         """All sessions by the names of the keys; the table is empty afterwards."""
 
 
-class ReducedSessions:
+class ReducedTable:
     """Reduces elements one by one.
 
     Args:
@@ -94,7 +94,7 @@ class ReducedSessions:
             yield name, list(self._aggregator.finish(buffer))
 
 
-class ColumnarSessions:
+class ColumnarTable:
     """Lets elements wait, and makes sessions of all of them at once.
 
     Args:
