@@ -1,0 +1,61 @@
+"""User functions over columns: plain Python functions of one element as Arrow expressions.
+
+A function is followed by its bytecode, never called (:mod:`~sparkbeam.columns.machine`). What
+comes out evaluates blocks of elements that are Arrow columns, and gives **what Python gives,
+or refuses the block**: ints are unbounded, ``//`` rounds down, None raises where it raises,
+1, 1.0 and True are three results, a branch is evaluated only for the elements that take it.
+A block for which that cannot be promised goes element by element, and an exception is then that
+of the element::
+
+    shape = shape_of(column.type, Bid)  # What the structs of the column are to Python.
+    skip = compile_function(lambda bid: bid.auction % 123 == 0, shape, form=Form.FILTER)
+    if isinstance(skip, Refused):
+        print(f"elements, because {skip.reason}")
+    else:
+        try:
+            rows = skip.kept(column)
+        except NotExact as refusal:
+            ...  # This block: element by element.
+
+===============  ==========================================================================
+``shapes``       what the values of a column are to Python
+``bytecode``     the instructions, alike in all versions of Python
+``captured``     what a function takes from around it, and how one knows that it stays the same
+``machine``      follows the instructions; ``instructions``, ``objects``, ``calls``, ``methods``,
+                 ``operators`` and ``comparisons`` say what they do
+``graph``        makes expressions and statements, which are in ``nodes``
+``evaluate``     evaluates them over a block, by the kernels in ``numbers`` and ``text``
+``compiler``     the whole way
+===============  ==========================================================================
+"""
+
+from sparkbeam.columns.compiler import Compiled, Form, Output, Refused, compile_function
+from sparkbeam.columns.reasons import NotExact, UnknownShape
+from sparkbeam.columns.shapes import (
+    Opaque,
+    Record,
+    Scalar,
+    Shape,
+    Union,
+    arrow_type_of,
+    shape_of,
+)
+from sparkbeam.columns.vectors import member_of
+
+__all__ = [
+    "Compiled",
+    "Form",
+    "NotExact",
+    "Opaque",
+    "Output",
+    "Record",
+    "Refused",
+    "Scalar",
+    "Shape",
+    "Union",
+    "UnknownShape",
+    "arrow_type_of",
+    "compile_function",
+    "member_of",
+    "shape_of",
+]

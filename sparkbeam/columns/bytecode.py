@@ -1,0 +1,278 @@
+"""The instructions of a function, alike in Python 3.11, 3.12 and 3.13.
+
+The names of the operations here are our own; ``_PLAIN`` and ``_SPECIAL`` say which opcodes
+of which version become which of them, and are all that depends on the version.
+"""
+
+import dis
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from sparkbeam.columns.reasons import NotCompiled
+
+EXIT = -1
+"""The end of a function, as a position."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """One instruction.
+
+    Attributes:
+        name: what it does.
+        arg: with what: a name, a constant, a number.
+        target: the position to which it may jump; None if it goes on with the next one.
+    """
+
+    name: str
+    arg: Any = None
+    target: int | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """The instructions of a function without loops.
+
+    Attributes:
+        ops: the instructions.
+        meets: for each of them where all ways from it come together again; EXIT where they
+            only meet as all return.
+        is_generator: whether the function is a generator function.
+    """
+
+    ops: tuple[Op, ...]
+    meets: tuple[int, ...]
+    is_generator: bool
+
+
+JUMPS = frozenset(["jump", "jump_if_true", "jump_if_false", "jump_if_none", "jump_if_not_none"])
+JUMPS_OR_POPS = frozenset(["true_or_pop", "false_or_pop"])
+_ENDS = frozenset(["return", "raise", "unknown"])
+
+# By opcode: all of these take what dis calls the argval.
+_PLAIN = {
+    "LOAD_CONST": "const",
+    "LOAD_FAST": "local",
+    "LOAD_FAST_CHECK": "local",  # From 3.12.
+    "LOAD_FAST_LOAD_FAST": "locals",  # From 3.13, as the two that follow.
+    "STORE_FAST_LOAD_FAST": "store_local",
+    "STORE_FAST_STORE_FAST": "stores",
+    "STORE_FAST": "store",
+    "LOAD_DEREF": "free",
+    "LOAD_METHOD": "method",  # Until 3.11.
+    "PUSH_NULL": "null",
+    "COMPARE_OP": "compare",
+    "IS_OP": "is",
+    "CONTAINS_OP": "in",
+    "BINARY_SUBSCR": "subscript",
+    "BINARY_SLICE": "slice",  # From 3.12.
+    "BUILD_SLICE": "build_slice",
+    "BUILD_TUPLE": "tuple",
+    "BUILD_LIST": "list",
+    "BUILD_MAP": "map",
+    "BUILD_CONST_KEY_MAP": "const_key_map",
+    "LIST_EXTEND": "extend",
+    "LIST_APPEND": "append",
+    "LIST_TO_TUPLE": "list_to_tuple",  # Until 3.11.
+    "DICT_MERGE": "merge",
+    "BUILD_STRING": "string",
+    "FORMAT_SIMPLE": "format_simple",  # From 3.13, as the two that follow.
+    "FORMAT_WITH_SPEC": "format_spec",
+    "CONVERT_VALUE": "convert",
+    "CALL": "call",
+    "CALL_KW": "call_kw",  # From 3.13.
+    "CALL_FUNCTION_EX": "call_ex",
+    "SWAP": "swap",
+    "COPY": "copy",
+    "POP_TOP": "pop",
+    "UNPACK_SEQUENCE": "unpack",
+    "JUMP_FORWARD": "jump",
+    "POP_JUMP_IF_TRUE": "jump_if_true",  # From 3.12, as the three that follow.
+    "POP_JUMP_IF_FALSE": "jump_if_false",
+    "POP_JUMP_IF_NONE": "jump_if_none",
+    "POP_JUMP_IF_NOT_NONE": "jump_if_not_none",
+    "POP_JUMP_FORWARD_IF_TRUE": "jump_if_true",  # Until 3.11, as the five that follow.
+    "POP_JUMP_FORWARD_IF_FALSE": "jump_if_false",
+    "POP_JUMP_FORWARD_IF_NONE": "jump_if_none",
+    "POP_JUMP_FORWARD_IF_NOT_NONE": "jump_if_not_none",
+    "JUMP_IF_TRUE_OR_POP": "true_or_pop",
+    "JUMP_IF_FALSE_OR_POP": "false_or_pop",
+    "RETURN_VALUE": "return",
+    "RAISE_VARARGS": "raise",
+    "RERAISE": "raise",
+    "YIELD_VALUE": "yield",
+    "RETURN_GENERATOR": "generator",
+    "TO_BOOL": "to_bool",  # From 3.13.
+}
+_NOTHING = frozenset(
+    [
+        "RESUME",
+        "NOP",
+        "CACHE",
+        "PRECALL",
+        "COPY_FREE_VARS",
+        "MAKE_CELL",
+        "EXTENDED_ARG",
+    ]  # PRECALL until 3.11.
+)
+_UNARY = {"UNARY_NOT": "not", "UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
+_IS_BACKWARD = "it has a loop"
+_REFUSED = {
+    "FOR_ITER": _IS_BACKWARD,
+    "GET_ITER": _IS_BACKWARD,
+    "JUMP_BACKWARD": _IS_BACKWARD,
+    "SEND": "it has a loop or waits for something",
+    "GET_YIELD_FROM_ITER": "it has a yield from",
+    "LOAD_CLOSURE": "it defines a function",
+    "MAKE_FUNCTION": "it defines a function, or has a loop in brackets",
+    "STORE_ATTR": "it sets an attribute",
+    "DELETE_ATTR": "it deletes an attribute",
+    "STORE_GLOBAL": "it sets a global variable",
+    "DELETE_GLOBAL": "it deletes a global variable",
+    "STORE_DEREF": "it sets a variable that another function sees",
+    "STORE_SUBSCR": "it sets an item",
+    "STORE_SLICE": "it sets items",
+    "DELETE_SUBSCR": "it deletes an item",
+    "IMPORT_NAME": "it imports a module",
+    "BEFORE_WITH": "it has a with",
+    "PUSH_EXC_INFO": "it handles an exception",
+    "BUILD_SET": "it makes a set",
+    "SET_UPDATE": "it makes a set",
+    "LOAD_SUPER_ATTR": "it calls super",
+    "GET_AWAITABLE": "it awaits something",
+    "MATCH_CLASS": "it has a match",
+    "MATCH_SEQUENCE": "it has a match",
+    "MATCH_MAPPING": "it has a match",
+    "GET_LEN": "it has a match",
+}
+_LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5  # Numbers of CALL_INTRINSIC_1.
+
+
+def _global(instruction: dis.Instruction) -> list[Op]:
+    loaded = Op("global", instruction.argval)
+    return [Op("null"), loaded] if (instruction.arg or 0) & 1 else [loaded]
+
+
+def _attribute(instruction: dis.Instruction) -> list[Op]:
+    # From 3.12 the lowest bit makes a LOAD_METHOD of it.
+    is_method = _HAS_METHOD_BIT and instruction.arg is not None and instruction.arg & 1
+    return [Op("method" if is_method else "attr", instruction.argval)]
+
+
+def _intrinsic(instruction: dis.Instruction) -> list[Op]:
+    if instruction.arg == _LIST_TO_TUPLE:
+        return [Op("list_to_tuple")]
+    if instruction.arg == _UNARY_POSITIVE:
+        return [Op("unary", "+")]
+    return [Op("unknown", "it does what has no columns")]
+
+
+def _format_value(instruction: dis.Instruction) -> list[Op]:
+    flags = instruction.arg or 0
+    ops = [Op("convert", _conversion(flags & 3))] if flags & 3 else []
+    if flags & 4:
+        return [Op("unknown", "it formats with a format specification")]
+    return [*ops, Op("format_simple")]
+
+
+def _conversion(number: int) -> str:
+    return ("", "str", "repr", "ascii")[number]
+
+
+_SPECIAL: dict[str, Callable[[dis.Instruction], list[Op]]] = {
+    "LOAD_GLOBAL": _global,
+    "LOAD_ATTR": _attribute,
+    "CALL_INTRINSIC_1": _intrinsic,  # From 3.12.
+    "FORMAT_VALUE": _format_value,  # Until 3.12.
+    "CONVERT_VALUE": lambda one: [Op("convert", _conversion(one.arg or 0))],
+    "RETURN_CONST": lambda one: [Op("const", one.argval), Op("return")],  # From 3.12.
+    "BINARY_OP": lambda one: [Op("binary", one.argrepr.removesuffix("="))],
+    "LOAD_ASSERTION_ERROR": lambda one: [Op("const", AssertionError)],
+    "KW_NAMES": lambda one: [Op("kw_names", one.arg)],  # Until 3.12.
+}
+_HAS_METHOD_BIT = "LOAD_METHOD" not in dis.opmap or dis.opmap["LOAD_METHOD"] > 255
+
+
+@lru_cache(maxsize=1024)
+def program_of(code: CodeType) -> Program:
+    """The instructions of a function.
+
+    An instruction that is not known stays, as ``unknown`` with the reason: only who gets to it
+    has to refuse. So do those that handle exceptions: a block in which one is raised does not
+    run over columns.
+
+    Raises:
+        NotCompiled: it has a loop.
+    """
+    ops: list[Op] = []
+    starts: dict[int, int] = {}
+    for instruction in dis.get_instructions(code):
+        starts[instruction.offset] = len(ops)
+        ops += _translated(instruction, code)
+    placed = [op if op.target is None else Op(op.name, op.arg, starts[op.target]) for op in ops]
+    return Program(tuple(placed), _meets(placed), any(op.name == "generator" for op in placed))
+
+
+def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
+    name = instruction.opname
+    if name in _NOTHING:
+        return []
+    if name in _UNARY:
+        return [Op("unary", _UNARY[name])]
+    if name in _SPECIAL:
+        ops = _SPECIAL[name](instruction)
+        return [Op("kw_names", code.co_consts[ops[0].arg])] if name == "KW_NAMES" else ops
+    if name not in _PLAIN:
+        why = _REFUSED.get(name, f"it does what has no columns ({name.lower()})")
+        return [Op("unknown", _IS_BACKWARD if "BACKWARD" in name else why)]
+    neutral = _PLAIN[name]
+    if neutral in JUMPS or neutral in JUMPS_OR_POPS:
+        return [Op(neutral, target=instruction.argval)]
+    # The number is what is wanted where dis would show what it stands for.
+    shown = name in ("IS_OP", "CONTAINS_OP", "RAISE_VARARGS", "YIELD_VALUE")
+    return [Op(neutral, instruction.arg if shown else instruction.argval)]
+
+
+def _meets(ops: list[Op]) -> tuple[int, ...]:
+    """The nearest position that all ways from each instruction come through.
+
+    They are the immediate postdominators of a graph without circles: those of the later
+    instructions are known when an earlier one is looked at.
+    """
+    meets = [EXIT] * len(ops)
+    for at in range(len(ops) - 1, -1, -1):
+        after = followers(ops, at)
+        meets[at] = after[0]
+        for other in after[1:]:
+            meets[at] = _common(meets, meets[at], other)
+    return tuple(meets)
+
+
+def _common(meets: list[int], one: int, other: int) -> int:
+    while one != other:
+        if EXIT in (one, other):
+            return EXIT
+        if one < other:
+            one = meets[one]
+        else:
+            other = meets[other]
+    return one
+
+
+def followers(ops: "list[Op] | tuple[Op, ...]", at: int) -> list[int]:
+    """Where it may go on after an instruction; the way of a jump comes first.
+
+    Raises:
+        NotCompiled: it goes back.
+    """
+    op = ops[at]
+    if op.name in _ENDS or at + 1 == len(ops):
+        return [EXIT]
+    if op.target is None:
+        return [at + 1]
+    if op.target <= at:
+        raise NotCompiled(_IS_BACKWARD)
+    return [op.target] if op.name == "jump" else [op.target, at + 1]

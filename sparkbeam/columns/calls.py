@@ -1,0 +1,390 @@
+"""The functions and classes that have an exact form over columns when they are called."""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from apache_beam.pvalue import Row
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.columns import numbers, text
+from sparkbeam.columns.comparisons import compared, is_none
+from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.nodes import (
+    Apply,
+    Column,
+    Const,
+    Held,
+    Item,
+    Made,
+    Moment,
+    Node,
+    Select,
+    Stamped,
+    is_type_of,
+)
+from sparkbeam.columns.operators import (
+    as_float,
+    as_number,
+    as_text,
+    binary,
+    items_of,
+    tuple_of,
+)
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBERS,
+    STR,
+    Record,
+    Scalar,
+    Shape,
+    Texts,
+    Union,
+    is_plain_namedtuple,
+)
+from sparkbeam.columns.vectors import Value, Vector, union_places
+
+Handler = Callable[[Graph, tuple[Item, ...]], Item]
+_MICROS = 1_000_000
+
+
+def known_function(function: Any) -> Handler | None:
+    """What a function of Python's own does over columns; None for any other."""
+    try:
+        return _KNOWN.get(function)
+    except TypeError:  # It cannot be hashed.
+        return None
+
+
+def _node(items: tuple[Item, ...], function: str, count: int = 1) -> Node:
+    if len(items) != count or not isinstance(items[0], Node):
+        raise NotCompiled(f"it calls {function} with {', '.join(map(named, items)) or 'nothing'}")
+    return items[0]
+
+
+def _folding(function: Callable[..., Any], handler: Handler) -> Handler:
+    """Calls the function itself where all is constant and short."""
+
+    def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        constants = [item.value for item in items if isinstance(item, Const)]
+        if not items or len(constants) < len(items):
+            return handler(graph, items)
+        try:
+            return graph.const(function(*constants))
+        except NotCompiled:
+            raise
+        except Exception as error:
+            raise NotCompiled(f"it raises {type(error).__name__}") from None
+
+    return handled
+
+
+def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "len")
+    kernels = {STR: text.length, BYTES: text.length_of_bytes}
+    if node.shape in kernels:
+        return graph.apply(kernels[node.shape], INT, node)
+    if isinstance(node.shape, Texts):
+        return graph.apply(text.length_of_list, INT, node)
+    if isinstance(node.shape, Record) and node.shape.type is not Row:
+        return graph.const(len(items_of(graph, node)))
+    raise NotCompiled(f"it calls len with {node.shape}")
+
+
+def _absolute(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _number(graph, _node(items, "abs"), "abs")
+    kernel = numbers.abs_float if node.shape == FLOAT else numbers.abs_int
+    return graph.apply(kernel, node.shape, node)
+
+
+def _number(graph: Graph, node: Node, function: str) -> Node:
+    if node.shape not in NUMBERS:
+        raise NotCompiled(f"it calls {function} with {node.shape}")
+    return as_number(graph, node)
+
+
+def _extreme(symbol: str, name: str) -> Handler:
+    """``min`` or ``max`` of several: the first one that no other is less, or greater, than."""
+
+    def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        if len(items) < 2:
+            raise NotCompiled(f"it calls {name} with one argument")
+        best = items[0]
+        for item in items[1:]:
+            best = graph.select(compared(graph, symbol, item, best), item, best)
+        return best
+
+    return handled
+
+
+def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "int")
+    if node.shape == STR:
+        return graph.apply(text.as_int, INT, node)
+    number = _number(graph, node, "int")
+    if number.shape == FLOAT:
+        return graph.apply(numbers.truncated, INT, number)
+    graph.require(number)
+    return number
+
+
+def _to_float(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "float")
+    if node.shape == STR:
+        return graph.apply(text.as_float, FLOAT, node)
+    number = as_float(graph, _number(graph, node, "float"))
+    graph.require(number)
+    return number
+
+
+def _to_text(graph: Graph, items: tuple[Item, ...]) -> Item:
+    return as_text(graph, _node(items, "str"))
+
+
+def _to_bool(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 1:
+        raise NotCompiled("it calls bool with another number of arguments")
+    return graph.truth(items[0])
+
+
+def _to_tuple(graph: Graph, items: tuple[Item, ...]) -> Item:
+    return tuple_of(graph, items_of(graph, _node(items, "tuple")))
+
+
+def _rounding(kernel: Callable[[Value], Vector], name: str) -> Handler:
+    def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        number = _number(graph, _node(items, name), name)
+        if number.shape == FLOAT:
+            return graph.apply(kernel, INT, number)
+        graph.require(number)
+        return number
+
+    return handled
+
+
+def _of_float(kernel: Callable[[Value], Vector], name: str, shape: Shape) -> Handler:
+    """A function of the math module that converts what it gets to float."""
+
+    def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        number = as_float(graph, _number(graph, _node(items, name), name))
+        return graph.apply(kernel, shape, number)
+
+    return handled
+
+
+def _by_operator(symbol: str) -> Handler:
+    def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        if len(items) != 2:
+            raise NotCompiled("it calls a function with another number of arguments")
+        operation = compared if symbol in ("<", "<=", ">", ">=", "==", "!=") else binary
+        return operation(graph, symbol, *items)
+
+    return handled
+
+
+def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2 or not isinstance(items[1], Held) or not isinstance(items[0], Node):
+        raise NotCompiled("it calls isinstance with what is no class or no column")
+    node, kinds = items[0], _classes(items[1].value)
+    of_none = graph.const(issubclass(type(None), kinds))
+    match node.shape:
+        case Union() if isinstance(node, Column):
+            codes = is_type_of(node, kinds)
+            return graph.apply(HasTypeCode(codes), BOOL, node)
+        case Scalar() | Record():
+            is_one = graph.const(issubclass(node.shape.type, kinds))
+            if is_one.value == of_none.value or node.shape == NONE:
+                return of_none
+            return graph.select(is_none(graph, node), of_none, is_one)
+    raise NotCompiled(f"it asks what {node.shape} is an instance of")
+
+
+def _classes(held: Any) -> tuple[type, ...]:
+    kinds = held if isinstance(held, tuple) else (held,)
+    if not all(type(kind) is type for kind in kinds):
+        raise NotCompiled("it calls isinstance with a class that decides by itself")
+    return kinds
+
+
+@dataclass(frozen=True)
+class HasTypeCode:
+    """Whether elements of a union are of certain members of it.
+
+    Attributes:
+        codes: the type codes of those.
+    """
+
+    codes: tuple[int, ...]
+
+    def __call__(self, value: Value) -> Vector:
+        assert isinstance(value, Vector)
+        return Vector(np.isin(union_places(value.data)[0], np.array(self.codes, np.int8)))
+
+
+def type_codes(condition: Node, every: frozenset[int]) -> frozenset[int]:
+    """The members of a union for which a condition may hold, out of all of them."""
+    match condition:
+        case Apply(kernel=HasTypeCode(codes)):
+            return frozenset(codes)
+        case Select(yes=yes, no=Const(value=False)):
+            return type_codes(condition.condition, every) & type_codes(yes, every)
+    return every
+
+
+def constructed(graph: Graph, kind: Any, args: tuple[Item, ...], by_name: dict[str, Item]) -> Item:
+    """An instance of a class.
+
+    Raises:
+        NotCompiled: it is none of those of which columns are made.
+    """
+    if kind is Row and not args and "self" not in by_name:
+        return _record(graph, Row, tuple(by_name), tuple(by_name.values()))
+    if kind is TimestampedValue:
+        value, time = _bound(("value", "timestamp"), {}, args, by_name)
+        if isinstance(value, Stamped | Moment):
+            raise NotCompiled(f"it makes a TimestampedValue of {named(value)}")
+        return Stamped(value, _moment(graph, time))
+    if kind is Timestamp:
+        return _timestamp(graph, args, by_name)
+    if is_plain_namedtuple(kind):
+        missing = [name for name in kind._fields[len(args) :] if name not in by_name]
+        defaults = {
+            name: graph.const(kind._field_defaults[name])
+            for name in missing
+            if name in kind._field_defaults
+        }
+        fields = _bound(kind._fields, defaults, args, by_name)
+        return _record(graph, kind, kind._fields, fields)
+    if isinstance(kind, type) and issubclass(kind, BaseException) and _is_python_s_own(kind):
+        return Held(kind)
+    raise NotCompiled(f"it calls {full_name(kind)}")
+
+
+def _is_python_s_own(kind: type) -> bool:
+    """Whether nobody has written code that runs when an instance is made."""
+    return kind.__module__ == "builtins" or (
+        type(kind) is type
+        and not any({"__init__", "__new__"} & vars(one).keys() for one in kind.__mro__[:1])
+        and all(map(_is_python_s_own, kind.__bases__))
+    )
+
+
+def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item, ...]) -> Made:
+    fields = tuple(item for item in items if isinstance(item, Node))
+    if len(fields) < len(items):
+        odd = next(item for item in items if not isinstance(item, Node))
+        raise NotCompiled(f"it makes a {kind.__name__} with {named(odd)} in it")
+    return graph.made(Record(kind, names, ()), fields)
+
+
+def _bound(
+    names: tuple[str, ...],
+    defaults: dict[str, Any],
+    args: tuple[Item, ...],
+    by_name: dict[str, Item],
+) -> tuple[Item, ...]:
+    """The arguments of a call in the order of the parameters."""
+    given = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or not by_name.keys() <= set(names) - given.keys():
+        raise NotCompiled("it raises TypeError")
+    given = defaults | given | by_name
+    if len(given) < len(names):
+        raise NotCompiled("it raises TypeError")
+    return tuple(given[name] for name in names)
+
+
+def _moment(graph: Graph, time: Item) -> Moment:
+    """What Beam makes of a timestamp: seconds as an int or a float, or a Timestamp."""
+    if isinstance(time, Moment):
+        return time
+    if not isinstance(time, Node) or time.shape not in NUMBERS:
+        raise NotCompiled(f"it takes {named(time)} as a timestamp")
+    number = as_number(graph, time)
+    product = binary(graph, "*", number, graph.const(_MICROS))
+    return Moment(_whole(graph, product))
+
+
+def _whole(graph: Graph, number: Item) -> Node:
+    assert isinstance(number, Node)
+    if number.shape == FLOAT:
+        whole = _folding(int, _to_int)(graph, (number,))
+        assert isinstance(whole, Node)
+        return whole
+    graph.require(number)
+    return number
+
+
+def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -> Moment:
+    zero = graph.const(0)
+    rest = {name: item for name, item in by_name.items() if name != "micros"}
+    (seconds,) = _bound(("seconds",), {"seconds": zero}, args, rest)
+    moment = Moment(zero) if isinstance(seconds, Moment) else _moment(graph, seconds)
+    micros = by_name.get("micros", zero)
+    if isinstance(seconds, Moment) or not isinstance(micros, Node) or micros.shape not in NUMBERS:
+        raise NotCompiled("it makes a Timestamp of what is no number")
+    if "micros" not in by_name:
+        return moment
+    total = binary(graph, "+", moment.micros, _whole(graph, as_number(graph, micros)))
+    assert isinstance(total, Node)
+    return Moment(total)
+
+
+def _timestamp_of(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 1:
+        raise NotCompiled("it raises TypeError")
+    return _moment(graph, items[0])
+
+
+def full_name(function: Any) -> str:
+    """A function as users know it, such as re.match."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None)
+    if module in (None, "builtins", "__main__"):
+        return str(name)
+    return f"{module}.{name}"
+
+
+_KNOWN: dict[Any, Handler] = {
+    len: _folding(len, _length),
+    abs: _folding(abs, _absolute),
+    min: _extreme("<", "min"),
+    max: _extreme(">", "max"),
+    int: _folding(int, _to_int),
+    float: _folding(float, _to_float),
+    str: _to_text,
+    bool: _to_bool,
+    tuple: _to_tuple,
+    round: _folding(round, _rounding(numbers.rounded, "round")),
+    isinstance: _is_instance,
+    math.floor: _folding(math.floor, _rounding(numbers.floored, "math.floor")),
+    math.ceil: _folding(math.ceil, _rounding(numbers.raised_up, "math.ceil")),
+    math.trunc: _folding(math.trunc, _rounding(numbers.truncated, "math.trunc")),
+    math.fabs: _folding(math.fabs, _of_float(numbers.abs_float, "math.fabs", FLOAT)),
+    math.sqrt: _folding(math.sqrt, _of_float(numbers.square_root, "math.sqrt", FLOAT)),
+    math.isnan: _folding(math.isnan, _of_float(numbers.is_nan, "math.isnan", BOOL)),
+    math.isinf: _folding(math.isinf, _of_float(numbers.is_infinite, "math.isinf", BOOL)),
+    math.isfinite: _folding(math.isfinite, _of_float(numbers.is_finite, "math.isfinite", BOOL)),
+    Timestamp.of: _timestamp_of,
+    operator.add: _by_operator("+"),
+    operator.sub: _by_operator("-"),
+    operator.mul: _by_operator("*"),
+    operator.truediv: _by_operator("/"),
+    operator.floordiv: _by_operator("//"),
+    operator.mod: _by_operator("%"),
+    operator.lt: _by_operator("<"),
+    operator.le: _by_operator("<="),
+    operator.gt: _by_operator(">"),
+    operator.ge: _by_operator(">="),
+    operator.eq: _by_operator("=="),
+    operator.ne: _by_operator("!="),
+}
+"""By the function itself, as it may be known under any name."""

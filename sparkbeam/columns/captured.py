@@ -1,0 +1,206 @@
+"""What a function takes from outside of its arguments, and how one knows that it stays the same.
+
+Globals, variables of functions around it, defaults, attributes of ``self``: what is found when
+the function is compiled becomes a constant, if it is plain and immutable data, or is followed
+further if it is a function, a class, a module or an object whose attributes are looked at.
+Python would look again at each element. So each place where something was found is kept, as a
+*guard*: a block is evaluated only if the same objects are still there. A variable that changes
+while the worker runs, by whatever code, costs the speed and not the result. (Within one block
+nothing can change it: the function does not run, and what it would run sets nothing.) A
+global that the function's own module sets from within a function is not taken in the first
+place: it is meant to change.
+"""
+
+import dis
+import functools
+import operator
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sparkbeam.columns.reasons import NotCompiled
+
+_MISSING = object()
+_BUILTINS = operator.attrgetter("__builtins__")
+_DEEPEST = 4
+_SETS = frozenset([dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]])
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A place and what was found there.
+
+    Attributes:
+        look: gives what is there now; raises any exception if there is nothing.
+        found: what was there.
+        name: of the place, for a reason.
+    """
+
+    look: Callable[[], Any]
+    found: Any
+    name: str
+
+    def holds(self) -> bool:
+        """Whether the same object is still there."""
+        try:
+            return self.look() is self.found
+        except Exception:
+            return False
+
+
+class Surroundings:
+    """Looks things up for one compilation, and keeps the guards.
+
+    Attributes:
+        guards: of all that was found.
+    """
+
+    def __init__(self) -> None:
+        self.guards: list[Guard] = []
+
+    def global_of(self, function: types.FunctionType, name: str) -> Any:
+        """A global variable or a builtin, as a function sees it.
+
+        Raises:
+            NotCompiled: there is none, or it is meant to change.
+        """
+        space = function.__globals__
+        if name in space:
+            if name in _set_globals(space):
+                raise NotCompiled(f"the global variable {name} is set by a function")
+            return self._guarded(functools.partial(space.__getitem__, name), name)
+        self._guard(functools.partial(space.get, name, _MISSING), _MISSING, name)
+        builtins = _BUILTINS(function)
+        if name not in builtins:
+            raise NotCompiled(f"there is no {name}")
+        return self._guarded(functools.partial(builtins.__getitem__, name), name)
+
+    def free_variable(self, function: types.FunctionType, name: str) -> Any:
+        """A variable of a function around this one."""
+        names = function.__code__.co_freevars
+        if name not in names or function.__closure__ is None:
+            raise NotCompiled(f"it shares its variable {name} with another function")
+        cell = function.__closure__[names.index(name)]
+        return self._guarded(lambda: cell.cell_contents, name)
+
+    def code_of(self, function: types.FunctionType) -> types.CodeType:
+        """The code of a function, with its defaults: all three can be replaced."""
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            self._guarded(functools.partial(getattr, function, name), function.__name__)
+        by_name = function.__kwdefaults__ or {}
+        for name in by_name:
+            self._guarded(functools.partial(by_name.__getitem__, name), name)
+        return function.__code__
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """An attribute of a module, or of an object that keeps it as Python's own do.
+
+        Raises:
+            NotCompiled: looking would run code, or there is none.
+        """
+        if isinstance(owner, types.ModuleType):
+            return self._guarded(functools.partial(vars(owner).__getitem__, name), name)
+        if isinstance(owner, type):
+            return self._class_attribute(owner, name)
+        kind = type(owner)
+        if _of_class(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
+            raise NotCompiled(f"it takes .{name} of an object that answers by itself")
+        of_class = _of_class(kind, name)
+        if any(hasattr(type(of_class), name) for name in ("__set__", "__delete__")):
+            raise NotCompiled(f"it takes .{name}, which is a property")
+        held = getattr(owner, "__dict__", {})
+        if name in held:
+            return self._guarded(lambda: vars(owner)[name], name)
+        if of_class is _MISSING:
+            raise NotCompiled(f"it takes .{name}, which there is not")
+        if held or hasattr(owner, "__dict__"):
+            self._guard(lambda: vars(owner).get(name, _MISSING), _MISSING, name)
+        if isinstance(of_class, types.FunctionType):
+            self._guard(functools.partial(getattr, kind, name), of_class, name)
+            return types.MethodType(of_class, owner)
+        if hasattr(type(of_class), "__get__"):
+            raise NotCompiled(f"it takes .{name}, which is computed")
+        return self._guarded(functools.partial(getattr, kind, name), name)
+
+    def of_class(self, kind: type, name: str) -> Any:
+        """What a class or one of its bases has under a name, not bound to anything."""
+        return self._guarded(functools.partial(_of_class, kind, name), name)
+
+    def _class_attribute(self, owner: type, name: str) -> Any:
+        found = _of_class(owner, name)
+        is_function = isinstance(found, types.FunctionType | staticmethod)
+        if type(owner) is not type or found is _MISSING:
+            raise NotCompiled(f"it takes .{name} of a class")
+        if hasattr(type(found), "__get__") and not is_function:
+            raise NotCompiled(f"it takes .{name}, which is computed")
+        return self._guarded(functools.partial(getattr, owner, name), name)
+
+    def _guarded(self, look: Callable[[], Any], name: str) -> Any:
+        try:
+            found = look()
+        except Exception:
+            raise NotCompiled(f"there is no {name} yet") from None
+        self._guard(look, found, name)
+        return found
+
+    def _guard(self, look: Callable[[], Any], found: Any, name: str) -> None:
+        self.guards.append(Guard(look, found, name))
+
+
+def _of_class(kind: type, name: str) -> Any:
+    return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), _MISSING)
+
+
+def _set_globals(space: dict[str, Any]) -> frozenset[str]:
+    """The global variables that functions of a module set, as far as they are found in it."""
+    module = sys.modules.get(space.get("__name__", ""))
+    if module is None or vars(module) is not space:
+        return frozenset(_stores(space))
+    known = _KNOWN.get(module.__name__)
+    if known is None or known[0] is not space or known[1] != len(space):
+        known = _KNOWN[module.__name__] = (space, len(space), frozenset(_stores(space)))
+    return known[2]
+
+
+_KNOWN: dict[str, tuple[dict[str, Any], int, frozenset[str]]] = {}
+
+
+def _stores(space: dict[str, Any]) -> Iterator[str]:
+    seen: set[types.CodeType] = set()
+    for value in list(space.values()):
+        for function in _functions_in(value, space, _DEEPEST):
+            yield from _stores_of(function.__code__, seen)
+
+
+def _functions_in(value: Any, space: dict[str, Any], depth: int) -> Iterator[types.FunctionType]:
+    if depth == 0:
+        return
+    if isinstance(value, types.FunctionType):
+        if value.__globals__ is space:
+            yield value
+        wrapped = vars(value).get("__wrapped__")
+        if wrapped is not None:
+            yield from _functions_in(wrapped, space, depth - 1)
+    elif isinstance(value, staticmethod | classmethod):
+        yield from _functions_in(value.__func__, space, depth - 1)
+    elif isinstance(value, property):
+        for part in (value.fget, value.fset, value.fdel):
+            yield from _functions_in(part, space, depth - 1)
+    elif isinstance(value, type) and value.__module__ == space.get("__name__"):
+        for part in list(vars(value).values()):
+            yield from _functions_in(part, space, depth - 1)
+
+
+def _stores_of(code: types.CodeType, seen: set[types.CodeType]) -> Iterator[str]:
+    if code in seen:
+        return
+    seen.add(code)
+    if not _SETS.isdisjoint(code.co_code[::2]):
+        for instruction in dis.get_instructions(code):
+            if instruction.opcode in _SETS:
+                yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _stores_of(constant, seen)

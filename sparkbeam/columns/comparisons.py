@@ -1,0 +1,201 @@
+"""Comparisons: what is less, equal, None, or in something.
+
+All functions here raise NotCompiled for what has no exact form over columns.
+"""
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from sparkbeam.columns import numbers, text
+from sparkbeam.columns.graph import Graph, checked, named
+from sparkbeam.columns.nodes import (
+    Const,
+    Held,
+    Item,
+    Listed,
+    Moment,
+    Node,
+    Select,
+    Stamped,
+)
+from sparkbeam.columns.operators import as_float, as_number, folded, operand
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    NONE,
+    NUMBERS,
+    STR,
+    Constants,
+    Record,
+    Shape,
+    Texts,
+    is_tuple,
+)
+
+_ORDERS = {
+    "<": ("less", "greater"),
+    "<=": ("less_equal", "greater_equal"),
+    ">": ("greater", "less"),
+    ">=": ("greater_equal", "less_equal"),
+}
+
+
+def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
+    """``left < right`` and the like."""
+    one, other = operand(left, symbol), operand(right, symbol)
+    if symbol in ("==", "!="):
+        same = equal(graph, one, other)
+        return same if symbol == "==" else graph.negated(same)
+    if isinstance(one, Const) and isinstance(other, Const):
+        return folded(graph, symbol, one.value, other.value)
+    same_type = _same_type(graph, one, other)
+    if same_type is None:
+        raise NotCompiled(f"it compares {one.shape} with {other.shape}")
+    one, other = same_type
+    kernels = text if one.shape in (STR, BYTES) else numbers
+    return graph.apply(getattr(kernels, _ORDERS[symbol][0]), BOOL, one, other)
+
+
+def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None:
+    """Two values that compare, as values of one type; None if they do not."""
+    if one.shape == other.shape and one.shape in NUMBERS | {STR, BYTES}:
+        return one, other
+    if not {one.shape, other.shape} <= NUMBERS:
+        return None
+    if FLOAT in (one.shape, other.shape):
+        exact = numbers.as_exact_float
+        return as_float(graph, one, exact), as_float(graph, other, exact)
+    return as_number(graph, one), as_number(graph, other)
+
+
+def equal(graph: Graph, left: Node, right: Node) -> Node:
+    """``left == right``, a bool that is never None."""
+    if isinstance(left, Const) and isinstance(right, Const):
+        return folded(graph, "==", left.value, right.value)
+    for one, other in ((left, right), (right, left)):
+        if one.shape == NONE:
+            return is_none(graph, other)
+    if is_tuple(left.shape) and is_tuple(right.shape):
+        return _equal_tuples(graph, left, right)
+    same_type = _same_type(graph, left, right)
+    if same_type is None:
+        raise NotCompiled(f"it compares {left.shape} with {right.shape}")
+    one, other = same_type
+    return graph.apply(text.equal if one.shape in (STR, BYTES) else numbers.equal, BOOL, one, other)
+
+
+def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
+    """Whether all items are equal; floats are not compared, as one NaN can be the same object."""
+    one, other = graph.taken_apart(left), graph.taken_apart(right)
+    if one is None or other is None:
+        raise NotCompiled("it compares tuples of two kinds")
+    graph.require(one)
+    graph.require(other)
+    if len(one.fields) != len(other.fields):
+        return graph.const(False)
+    result: Node = graph.const(True)
+    for pair in zip(one.fields, other.fields, strict=True):
+        if FLOAT in (pair[0].shape, pair[1].shape):
+            raise NotCompiled("it compares tuples with floats in them")
+        with graph.collected() as only_if_equal_so_far:
+            same = equal(graph, *pair)
+        graph.branch(result, only_if_equal_so_far, [])
+        result = both(graph, result, same)
+    return result
+
+
+def both(graph: Graph, one: Node, other: Node) -> Node:
+    """``one and other`` of bools."""
+    result = graph.select(one, other, graph.const(False))
+    assert isinstance(result, Node)
+    return result
+
+
+def is_none(graph: Graph, item: Item) -> Node:
+    """``item is None``."""
+    if isinstance(item, Held | Listed | Stamped | Moment):
+        return graph.const(False)
+    if not isinstance(item, Node):
+        raise NotCompiled(f"it asks whether {named(item)} is None")
+    if isinstance(item, Const):
+        return graph.const(item.value is None)
+    if isinstance(item.shape, Record):
+        return graph.negated(graph.presence(item))
+    if isinstance(item.shape, Constants | Texts):
+        return graph.const(False)
+    if isinstance(item, Select):
+        return _is_none_of_select(graph, item)
+    return graph.apply(numbers.is_none, BOOL, item)
+
+
+def _is_none_of_select(graph: Graph, item: Select) -> Node:
+    graph.goes_both_ways()
+    with graph.collected() as if_yes:
+        yes = is_none(graph, item.yes)
+    with graph.collected() as if_no:
+        no = is_none(graph, item.no)
+    graph.branch(item.condition, if_yes, if_no)
+    result = graph.select(item.condition, yes, no)
+    assert isinstance(result, Node)
+    return result
+
+
+def same_object(graph: Graph, left: Item, right: Item) -> Node:
+    """``left is right``, where one of them is None, or both are classes and the like."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Const) and one.value is None:
+            return is_none(graph, other)
+    raise NotCompiled("it asks whether two values are the same object")
+
+
+def contains(graph: Graph, item: Item, container: Item) -> Node:
+    """``item in container``."""
+    node, inside = operand(item, "in"), operand(container, "in")
+    if isinstance(node, Const) and isinstance(inside, Const):
+        try:
+            return graph.const(node.value in inside.value)
+        except TypeError as error:
+            raise NotCompiled(f"it raises {type(error).__name__}") from None
+    if isinstance(inside, Const) and isinstance(inside.value, tuple | frozenset):
+        return _in_constants(graph, node, tuple(inside.value))
+    if inside.shape in (STR, BYTES) and isinstance(node, Const) and node.shape == inside.shape:
+        return graph.apply(text.matched(pc.match_substring, (node.value,)), BOOL, inside)
+    raise NotCompiled(f"it asks whether {node.shape} is in {inside.shape}")
+
+
+def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:
+    has_none = None in constants
+    if node.shape == FLOAT and any(one != one for one in constants):
+        raise NotCompiled("it asks whether a float is in constants with a NaN")
+    if node.shape in (STR, BYTES):
+        assert not isinstance(node.shape, Record)
+        wanted = frozenset(one for one in constants if type(one) is node.shape.type)
+        for one in wanted:
+            checked(graph.const(one))
+        return graph.apply(text.contained(wanted, has_none), BOOL, node)
+    if node.shape not in NUMBERS:
+        raise NotCompiled(f"it asks whether {node.shape} is in constants")
+    numeric = [one for one in constants if type(one) in (int, float, bool)]
+    return graph.apply(
+        numbers.contained(frozenset(_representable(numeric, node.shape)), has_none), BOOL, node
+    )
+
+
+def _representable(values: list[Any], shape: Shape) -> list[Any]:
+    """Those numbers that a value of a type can equal, in that type."""
+    if shape == FLOAT:
+        return [float(one) for one in values if _has_float(one)]
+    whole = [int(one) for one in values if one == one and abs(one) < 2.0**64 and one == int(one)]
+    if shape == BOOL:
+        return [bool(one) for one in whole if one in (0, 1)]
+    return [one for one in whole if numbers.SMALLEST <= one <= numbers.LARGEST]
+
+
+def _has_float(value: Any) -> bool:
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False

@@ -1,0 +1,412 @@
+"""Compiles functions of one element to expressions over columns."""
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import Row
+
+from sparkbeam.columns.calls import type_codes
+from sparkbeam.columns.captured import Guard, Surroundings
+from sparkbeam.columns.evaluate import Evaluation, Selection
+from sparkbeam.columns.graph import Graph, checked, named
+from sparkbeam.columns.machine import Machine
+from sparkbeam.columns.nodes import (
+    NOTHING,
+    Const,
+    Either,
+    Item,
+    Listed,
+    Made,
+    Moment,
+    Node,
+    Nothing,
+    Stamped,
+    Statement,
+)
+from sparkbeam.columns.objects import is_generator_function
+from sparkbeam.columns.operators import items_of
+from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.shapes import (
+    NONE,
+    Constants,
+    Mixed,
+    Shape,
+    Texts,
+    Union,
+    arrow_type_of,
+    is_tuple,
+    unified,
+)
+from sparkbeam.columns.vectors import Positions, empty_column
+
+_MOST_LEAVES = 100
+
+
+class Form(Enum):
+    """What the result of a function means.
+
+    MAP: the one result for the element. FILTER: whether the element stays. FLAT: the results,
+    in a list or tuple or None, or what a generator function yields: also what Beam makes of
+    the functions of its Map, MapTuple, Filter and WithKeys, and ``DoFn.process``.
+    """
+
+    MAP = "map"
+    FILTER = "filter"
+    FLAT = "flat"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A function stays with elements.
+
+    Attributes:
+        reason: why, as the end of "elements, because …".
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a function gave for a block.
+
+    Attributes:
+        values: the results.
+        rows: the position in the block of the element that each is of, in ascending order;
+            None where there is one result for each element, in their order.
+        times: the timestamp of each result in microseconds, where the results were
+            TimestampedValues.
+    """
+
+    values: pa.Array
+    rows: Positions | None = None
+    times: Positions | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A function over columns.
+
+    Attributes:
+        arguments: what the columns of its arguments have to be.
+        result: what its results are; of TimestampedValues, the values in them.
+        is_timestamped: whether its results are TimestampedValues.
+        is_filter: whether it hands elements on as they are, or not at all.
+        members: the type codes of those members of a union that a filter of its elements may
+            let through, in ascending order; :func:`member_of` makes a column of one.
+    """
+
+    arguments: tuple[Shape, ...]
+    result: Shape
+    is_timestamped: bool
+    is_filter: bool
+    members: tuple[int, ...]
+    _is_one_to_one: bool
+    _slots: tuple[Item, ...]
+    _statements: tuple[Statement, ...]
+    _guards: tuple[Guard, ...]
+
+    def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> Output:
+        """The results for a block.
+
+        Args:
+            columns: of each argument.
+            rows: the positions of those elements that are meant, in ascending order, if not
+                all.
+
+        Raises:
+            NotExact: Python might give something else for this block, or raise an exception:
+                it has to go element by element.
+        """
+        evaluation = self._run(columns, rows)
+        leaves = self._leaves(evaluation)
+        with _exactly():
+            if self._is_one_to_one and len(leaves) == 1:
+                values, times = self._columns(evaluation, *leaves[0][:2])
+                return Output(values, None, times)
+            return self._gathered(evaluation, leaves)
+
+    def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
+        """The positions of the elements that stay; of a filter only.
+
+        Args, raises: as :meth:`evaluate`.
+        """
+        assert self.is_filter
+        evaluation = self._run(columns, rows)
+        return _sorted([_rows_of(leaf[0]) for leaf in self._leaves(evaluation)])[0]
+
+    def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
+        for guard in self._guards:
+            if not guard.holds():
+                raise NotExact(f"{guard.name} has changed")
+        evaluation = Evaluation(columns, rows)
+        with _exactly():
+            evaluation.run(self._statements, evaluation.top)
+        return evaluation
+
+    def _leaves(self, evaluation: Evaluation) -> list[tuple[Selection, Item, int]]:
+        """The values that are put out, for which elements, and as which of their results."""
+        leaves: list[tuple[Selection, Item, int]] = []
+        with _exactly():
+            for number, slot in enumerate(self._slots):
+                pending = [(evaluation.top, slot)]
+                while pending:
+                    selection, item = pending.pop()
+                    if not selection.count or isinstance(item, Nothing):
+                        continue
+                    if isinstance(item, Either):
+                        yes, no = evaluation.split(item.condition, selection)
+                        pending += [(yes, item.yes), (no, item.no)]
+                    else:
+                        leaves.append((selection, item, number))
+        return leaves
+
+    def _columns(
+        self, evaluation: Evaluation, selection: Selection, item: Item
+    ) -> tuple[pa.Array, Positions | None]:
+        if not isinstance(item, Stamped):
+            assert isinstance(item, Node)
+            return evaluation.column(item, selection, self.result), None
+        assert isinstance(item.value, Node)
+        micros = evaluation.value(item.time.micros, selection)
+        data = getattr(micros, "data", micros)
+        times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
+        return evaluation.column(item.value, selection, self.result), times
+
+    def _gathered(
+        self, evaluation: Evaluation, leaves: list[tuple[Selection, Item, int]]
+    ) -> Output:
+        """The results of all leaves in the order of their elements."""
+        if not leaves:
+            times = np.empty(0, np.int64) if self.is_timestamped else None
+            nothing = None if self._is_one_to_one else np.empty(0, np.int64)
+            return Output(empty_column(self.result), nothing, times)
+        parts = [self._columns(evaluation, *leaf[:2]) for leaf in leaves]
+        rows, order = _sorted([_rows_of(leaf[0]) for leaf in leaves], [leaf[2] for leaf in leaves])
+        values = parts[0][0]
+        if len(parts) > 1:
+            same = values.type if len({part[0].type for part in parts}) == 1 else None
+            arrow_type = same or arrow_type_of(self.result)
+            arrays = [part[0].cast(arrow_type) for part in parts]
+            values = pa.concat_arrays(arrays).take(pa.array(order))
+        stamps = [part[1] for part in parts if part[1] is not None]
+        times = np.concatenate(stamps)[order] if stamps else None
+        return Output(values, None if self._is_one_to_one else rows, times)
+
+
+def compile_function(
+    function: "Callable[..., Any] | Mapping[str, Callable[..., Any]]",
+    *arguments: Shape,
+    form: Form = Form.MAP,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+) -> Compiled | Refused:
+    """Compiles a function by its bytecode, without calling it or any code that it uses.
+
+    The function over columns gives what the function gives, for any block, or raises
+    :class:`~sparkbeam.columns.reasons.NotExact`. What it takes from around it (globals,
+    variables of functions around it, attributes of ``self``) is looked at now, and a block
+    is evaluated only as long as the same objects are still there, see
+    :mod:`sparkbeam.columns.captured`.
+
+    Args:
+        function: a function, a bound method, a ``functools.partial``, an ``itemgetter`` or
+            ``attrgetter``, a NamedTuple class. A mapping from names to such makes Rows.
+        arguments: what the columns of its arguments hold.
+        form: what its result means.
+        args: constant arguments after those.
+        kwargs: constant arguments by name.
+
+    Returns:
+        The function over columns, or why there is none.
+    """
+    try:
+        return _compiled(function, arguments, form, args, kwargs or {})
+    except NotCompiled as refusal:
+        return Refused(str(refusal))
+    except RecursionError:
+        return Refused("it is too deep")
+
+
+def _compiled(
+    function: Any, arguments: tuple[Shape, ...], form: Form, args: Any, kwargs: Any
+) -> Compiled:
+    graph, surroundings = Graph(), Surroundings()
+    machine = Machine(graph, surroundings)
+    columns = [graph.column(shape, number) for number, shape in enumerate(arguments)]
+    with graph.collected() as statements:
+        given: list[Item] = [*columns, *map(machine.objects.held, args)]
+        named_args = {name: machine.objects.held(value) for name, value in kwargs.items()}
+        slots = _slots(graph, machine, function, form, given, named_args)
+    shapes, stamped = [], set()
+    leaves = [leaf for slot in slots for leaf in islice(_flattened(slot), _MOST_LEAVES + 1)]
+    if len(leaves) > _MOST_LEAVES:
+        raise NotCompiled("it has too many ways through it")
+    for leaf in leaves:
+        stamped.add(isinstance(leaf, Stamped))
+        shapes.append(_result_shape(leaf))
+    result = shapes[0] if shapes else NONE
+    for shape in shapes[1:]:
+        result = unified(result, shape)
+    _require_one_column(result, len(stamped))
+    is_filter = len(slots) == len(columns) == 1 and all(leaf is columns[0] for leaf in leaves)
+    return Compiled(
+        arguments,
+        result,
+        stamped == {True},
+        is_filter,
+        _members(columns[0], slots[0]) if is_filter else (),
+        len(slots) == 1 and not _may_be_nothing(slots[0]),
+        slots,
+        tuple(statements),
+        tuple(surroundings.guards),
+    )
+
+
+def _slots(
+    graph: Graph,
+    machine: Machine,
+    function: Any,
+    form: Form,
+    given: list[Item],
+    by_name: dict[str, Item],
+) -> tuple[Item, ...]:
+    """What the function puts out at most, each for those elements for which it does."""
+    plain = function.__func__ if isinstance(function, types.MethodType) else function
+    if isinstance(plain, types.FunctionType) and is_generator_function(plain):
+        if form is not Form.FLAT or by_name:
+            raise NotCompiled("it is a generator function")
+        if plain is not function:
+            given = [machine.objects.held(function.__self__), *given]
+        return machine.generated(plain, given)
+    if isinstance(function, Mapping):
+        items = {name: machine.objects.call(one, given, by_name) for name, one in function.items()}
+        return (machine.objects.call(Row, [], items),)
+    result = machine.objects.call(function, given, by_name)
+    if form is Form.FLAT:
+        return _spread(graph, result)
+    if form is Form.FILTER:
+        condition = graph.truth(result)
+        return (graph.select(condition, given[0], NOTHING),)
+    return (result,)
+
+
+def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
+    """The results of a function that gives them in a list or tuple, or None."""
+    if isinstance(result, Listed):
+        return result.items
+    if isinstance(result, Nothing) or (isinstance(result, Const) and result.value is None):
+        return ()
+    if isinstance(result, Either):
+        yes, no = _spread(graph, result.yes), _spread(graph, result.no)
+        count = max(len(yes), len(no))
+        pairs = zip(_padded(yes, count), _padded(no, count), strict=True)
+        return tuple(graph.select(result.condition, *pair) for pair in pairs)
+    if isinstance(result, Node) and is_tuple(result.shape):
+        if isinstance(result, Made) and result.present is not None:
+            present = result.present
+            return tuple(graph.select(present, field, NOTHING) for field in result.fields)
+        return items_of(graph, result)
+    raise NotCompiled(f"it gives {named(result)} where many results are expected")
+
+
+def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
+    return items + (NOTHING,) * (count - len(items))
+
+
+def _flattened(item: Item) -> Iterator[Item]:
+    """What a result may be, on any way."""
+    if isinstance(item, Either):
+        yield from _flattened(item.yes)
+        yield from _flattened(item.no)
+    elif not isinstance(item, Nothing):
+        yield item
+
+
+def _members(column: Node, slot: Item) -> tuple[int, ...]:
+    """The members of a union that get through a filter."""
+    if not isinstance(column.shape, Union):
+        return ()
+    every = frozenset(range(len(column.shape.members)))
+    if isinstance(slot, Either) and isinstance(slot.no, Nothing):
+        return tuple(sorted(type_codes(slot.condition, every)))
+    return tuple(sorted(every))
+
+
+def _may_be_nothing(item: Item) -> bool:
+    if isinstance(item, Either):
+        return _may_be_nothing(item.yes) or _may_be_nothing(item.no)
+    return isinstance(item, Nothing)
+
+
+def _result_shape(leaf: Item) -> Shape:
+    """What a result is.
+
+    Raises:
+        NotCompiled: no column holds it.
+    """
+    if isinstance(leaf, Stamped):
+        checked(leaf.time.micros)
+        return _result_shape(leaf.value)
+    if not isinstance(leaf, Node) or isinstance(leaf.shape, Texts | Constants | Mixed):
+        raise NotCompiled(f"it gives {'a Timestamp' if isinstance(leaf, Moment) else named(leaf)}")
+    if isinstance(leaf, Made):
+        for field in leaf.fields:
+            _result_shape(field)
+    _check_constant(leaf)
+    return leaf.shape
+
+
+def _check_constant(leaf: Node) -> None:
+    values = [leaf.value] if isinstance(leaf, Const) else []
+    graph = Graph()
+    while values:
+        value = values.pop()
+        if type(value) is not tuple and not isinstance(value, tuple):
+            checked(graph.const(value))
+        else:
+            values += value
+
+
+def _require_one_column(result: Shape, kinds: int) -> None:
+    if kinds > 1:
+        raise NotCompiled("it gives TimestampedValues and others")
+    if isinstance(result, Mixed):
+        raise NotCompiled(f"it gives {result}")
+    arrow_type_of(result)
+
+
+def _rows_of(selection: Selection) -> Positions:
+    rows = selection.rows()
+    return np.arange(selection.count) if rows is None else rows
+
+
+def _sorted(rows: list[Positions], slots: list[int] | None = None) -> tuple[Positions, Positions]:
+    """Positions in ascending order, of one element by slot; and by which order they are."""
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if len(rows) == 1:
+        return rows[0], np.arange(len(rows[0]))
+    every = np.concatenate(rows)
+    numbers = np.concatenate(
+        [np.full(len(one), slot) for one, slot in zip(rows, slots or [0] * len(rows), strict=True)]
+    )
+    order = np.lexsort((numbers, every))
+    return every[order], order
+
+
+@contextmanager
+def _exactly() -> Iterator[None]:
+    """Takes an error of Arrow's for what it is: something that cannot be computed here."""
+    with np.errstate(all="ignore"):
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise NotExact("Arrow cannot compute it") from error

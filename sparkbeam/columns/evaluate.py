@@ -1,0 +1,297 @@
+"""Evaluates the statements and expressions of a compiled function over a block.
+
+Elements that go the same way through the function are a *selection*: a branch makes two of
+one. An expression is evaluated once for a selection, and taken from there for those within it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkbeam.columns.graph import is_present
+from sparkbeam.columns.nodes import (
+    Apply,
+    Branch,
+    Column,
+    Const,
+    Fail,
+    Made,
+    Node,
+    OfUnion,
+    Select,
+    Statement,
+)
+from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.shapes import NONE, Record, Shape, Union
+from sparkbeam.columns.vectors import (
+    Bools,
+    Positions,
+    Value,
+    Vector,
+    as_arrow,
+    loaded,
+    merged,
+    repeated,
+    selected,
+    union_places,
+)
+
+
+class Selection:
+    """Some of the elements of a block.
+
+    Args:
+        count: how many.
+        parent: of which they are; None for all of the block.
+        locate: gives the positions of these among those; asked once, if at all.
+
+    Attributes:
+        count: how many.
+        values: the expressions that have been evaluated for them.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        parent: "Selection | None" = None,
+        locate: Callable[[], Positions] | None = None,
+    ) -> None:
+        self.count = count
+        self.values: dict[Node, Value] = {}
+        self._parent = parent
+        self._locate = locate
+        self._positions: Positions | None = None
+        self._parts: dict[Node, tuple[Selection, Selection]] = {}
+
+    def positions(self) -> Positions:
+        """Which of the elements of the parent they are."""
+        if self._positions is None:
+            assert self._locate is not None
+            self._positions = self._locate()
+        return self._positions
+
+    def rows(self) -> Positions | None:
+        """Their positions in the block; None for all of it."""
+        if self._parent is None:
+            return None
+        above = self._parent.rows()
+        return self.positions() if above is None else above[self.positions()]
+
+    def known(self, node: Node) -> Value:
+        """What has been evaluated for them or for what they are part of.
+
+        Raises:
+            KeyError: nothing has.
+        """
+        if node in self.values or self._parent is None:
+            return self.values[node]
+        value = self._parent.known(node)
+        if isinstance(value, Vector):
+            value = self.values[node] = value.take(self.positions())
+        return value
+
+    def split(self, condition: Node, mask: Bools) -> "tuple[Selection, Selection]":
+        """Those for which a condition holds, and the others."""
+        if condition not in self._parts:
+            held = int(np.count_nonzero(mask))
+            self._parts[condition] = (
+                self._part(held, partial(np.flatnonzero, mask)),
+                self._part(self.count - held, lambda: np.flatnonzero(~mask)),
+            )
+        return self._parts[condition]
+
+    def _part(self, count: int, locate: Callable[[], Positions]) -> "Selection":
+        if count == 0:
+            return _NONE
+        return self if count == self.count else Selection(count, self, locate)
+
+
+_NONE = Selection(0)
+
+
+class Evaluation:
+    """The evaluation of a function over one block.
+
+    Args:
+        arguments: the columns of the arguments; all are as long.
+        rows: which elements, if not all.
+
+    Attributes:
+        top: the elements.
+    """
+
+    def __init__(self, arguments: tuple[pa.Array, ...], rows: Positions | None = None) -> None:
+        self._arguments = arguments
+        self._all = Selection(len(arguments[0]))
+        self.top = self._all
+        if rows is not None:
+            self.top = Selection(len(rows), self._all, lambda: rows)
+
+    def run(self, statements: tuple[Statement, ...], selection: Selection) -> None:
+        """Evaluates what a function does on its way.
+
+        Raises:
+            NotExact: Python might give something else, or raise an exception.
+        """
+        if not selection.count:
+            return
+        for statement in statements:
+            if isinstance(statement, Branch):
+                yes, no = self.split(statement.condition, selection)
+                self.run(statement.yes, yes)
+                self.run(statement.no, no)
+            elif isinstance(statement, Fail):
+                raise NotExact(statement.reason)
+            else:
+                self.value(statement.node, selection)
+
+    def split(self, condition: Node, selection: Selection) -> tuple[Selection, Selection]:
+        """The elements for which a condition holds, and the others."""
+        held = self.value(condition, selection)
+        if isinstance(held, Vector):
+            return selection.split(condition, held.data)
+        return (selection, _NONE) if held else (_NONE, selection)
+
+    def value(self, node: Node, selection: Selection) -> Value:
+        """An expression for some elements, of which there is at least one."""
+        if isinstance(node, Const):
+            return node.value
+        try:
+            return selection.known(node)
+        except KeyError:
+            pass
+        if isinstance(node, Column):
+            self._all.values[node] = loaded(self.array(node), node.shape)
+            return selection.known(node)
+        value = self._evaluated(node, selection)
+        selection.values[node] = value
+        return value
+
+    def _evaluated(self, node: Node, selection: Selection) -> Value:
+        match node:
+            case Select():
+                return self._select(node, selection)
+            case OfUnion():
+                return self._of_union(node, selection)
+            case Apply() if node.kernel is is_present and isinstance(node.args[0], Column):
+                return self._present(node.args[0], selection)
+            case Apply():
+                args = [self.value(arg, selection) for arg in node.args]
+                if not any(isinstance(arg, Vector) for arg in args):
+                    args[0] = repeated(args[0], node.args[0].shape, selection.count)
+                return node.kernel(*args)
+        raise NotExact("a record is computed with")  # pragma: no cover
+
+    def _present(self, column: Column, selection: Selection) -> Value:
+        if not isinstance(column.shape, Record):
+            return is_present(self.value(column, selection))
+        array = self.array(column)
+        if not array.null_count:
+            return True
+        present = Vector(np.asarray(pc.is_valid(array)))
+        rows = selection.rows()
+        return present if rows is None else present.take(rows)
+
+    def _select(self, node: Select, selection: Selection) -> Value:
+        condition = self.value(node.condition, selection)
+        yes, no = self.split(node.condition, selection)
+        if not no.count or not yes.count:
+            return self._as(node.shape, node.yes if yes.count else node.no, selection)
+        assert isinstance(condition, Vector)
+        both = [self._at_hand(one, selection) for one in (node.yes, node.no)]
+        if all(found for found, _ in both):
+            return selected(condition.data, both[0][1], both[1][1], node.shape)
+        ways = (self.value(node.yes, yes), self.value(node.no, no))
+        return merged((yes.positions(), no.positions()), ways, node.shape)
+
+    def _as(self, shape: Shape, node: Node, selection: Selection) -> Value:
+        """A value of one type as that of a column that holds None besides."""
+        value = self.value(node, selection)
+        return repeated(None, shape, selection.count) if node.shape == NONE else value
+
+    def _at_hand(self, node: Node, selection: Selection) -> tuple[bool, Value]:
+        if isinstance(node, Const | Column):
+            return True, self.value(node, selection)
+        found = selection.values.get(node)
+        return found is not None, found
+
+    def _of_union(self, node: OfUnion, selection: Selection) -> Value:
+        array, rows = self.array(node.column), selection.rows()
+        codes, offsets = union_places(array)
+        if rows is not None:
+            codes, offsets = codes[rows], offsets[rows]
+        result: Vector | None = None
+        for code in np.unique(codes):
+            position = node.positions[code]
+            if position is None:
+                raise NotExact(f"an element has no attribute {node.name}")
+            mask = codes == code
+            part = array.field(int(code)).field(position).take(pa.array(offsets[mask]))
+            vector = loaded(part, node.shape)
+            result = vector if mask.all() else _put(result, mask, vector, node.shape)
+        assert result is not None
+        return result
+
+    def array(self, column: Column) -> pa.Array:
+        """The Arrow array of an argument or of a field."""
+        array = self._arguments[column.argument]
+        for position in column.path:
+            array = array.field(position)
+        if isinstance(column.shape, Union) and any(
+            array.field(at).null_count for at in range(array.type.num_fields)
+        ):
+            raise NotExact("an element is None")
+        return array
+
+    def column(self, node: Node, selection: Selection, shape: Shape) -> pa.Array:
+        """An expression as an Arrow array, for the result of a function.
+
+        Args:
+            node: the expression.
+            selection: for which elements.
+            shape: that of the result, which may be None elsewhere.
+        """
+        if isinstance(node, Column) and isinstance(node.shape, Record | Union):
+            rows = selection.rows()
+            array = self.array(node)
+            return array if rows is None else array.take(pa.array(rows))
+        if isinstance(node, Const) and isinstance(node.shape, Record):
+            parts = zip(node.shape.fields, node.value, strict=True)
+            node = Made(node.shape, tuple(Const(*part) for part in parts))
+        if isinstance(node, Made):
+            return self._struct(node, selection, shape)
+        value = self.value(node, selection)
+        if not isinstance(value, Vector):
+            value = repeated(value, shape, selection.count)
+        return as_arrow(value, shape)
+
+    def _struct(self, node: Made, selection: Selection, shape: Shape) -> pa.Array:
+        assert isinstance(shape, Record)
+        mask = None
+        if node.present is not None:
+            present = self.value(node.present, selection)
+            if isinstance(present, Vector):
+                mask = pa.array(~present.data)
+            elif not present:
+                mask = pa.repeat(True, selection.count)
+        arrays = [
+            self.column(field, selection, one)
+            for field, one in zip(node.fields, shape.fields, strict=True)
+        ]
+        fields = [
+            pa.field(name, array.type) for name, array in zip(shape.names, arrays, strict=True)
+        ]
+        if not fields:
+            return pa.array([{}] * selection.count, pa.struct([]))
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector:
+    """Puts a part of a column to its places, and leaves what is elsewhere."""
+    if into is None:
+        into = repeated(None, shape, len(mask))
+    places = np.flatnonzero(mask), np.flatnonzero(~mask)
+    return merged(places, (part, into.take(places[1])), shape)

@@ -1,0 +1,332 @@
+"""Makes the expressions of a function, each of them once, and the statements around them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sparkbeam.columns import numbers, text
+from sparkbeam.columns.nodes import (
+    Apply,
+    Branch,
+    Column,
+    Const,
+    Either,
+    Evaluate,
+    Fail,
+    Item,
+    Listed,
+    Made,
+    Moment,
+    Node,
+    Nothing,
+    OfUnion,
+    Select,
+    Stamped,
+    Statement,
+)
+from sparkbeam.columns.plain import shape_of_value
+from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    NONE,
+    NUMBERS,
+    STR,
+    Constants,
+    Mixed,
+    Record,
+    Shape,
+    Texts,
+    Union,
+    either,
+    unified,
+)
+from sparkbeam.columns.vectors import Value, Vector
+
+_MOST_WAYS = 2000
+
+
+class Graph:
+    """The expressions and statements of one compilation."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Node] = {}
+        self._statements: list[Statement] = []
+        self._ways = 0
+
+    def goes_both_ways(self) -> None:
+        """Counts the values that depend on a condition: with each `if` there may be twice as many.
+
+        Raises:
+            NotCompiled: they are too many.
+        """
+        self._ways += 1
+        if self._ways > _MOST_WAYS:
+            raise NotCompiled("it has too many ways through it")
+
+    def _once(self, key: Any, make: Callable[[], Node]) -> Any:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def const(self, value: Any) -> Const:
+        """A plain value.
+
+        Raises:
+            NotCompiled: it is no plain, immutable data.
+        """
+        shape = shape_of_value(value)
+        # 1, 1.0 and True are equal, and so are 0.0 and -0.0; of NaNs each object is another one.
+        try:
+            written = repr(value)
+        except ValueError:  # Python does not write ints of thousands of digits.
+            raise NotCompiled("an int has more than 64 bits") from None
+        key = (Const, shape, written, id(value) if "nan" in written else None)
+        return self._once(key, lambda: Const(shape, value))
+
+    def column(self, shape: Shape, argument: int, path: tuple[int, ...] = ()) -> Node:
+        """An argument, or a field of it."""
+        if shape == NONE:
+            return self.const(None)
+        return self._once((Column, argument, path), lambda: Column(shape, argument, path))
+
+    def apply(self, kernel: Callable[..., Value], shape: Shape, *args: Node) -> Node:
+        """What a kernel makes of values, evaluated where the function does it."""
+        for arg in args:
+            checked(arg)
+        node = self._once((kernel, args), lambda: Apply(shape, kernel, args))
+        self._statements.append(Evaluate(node))
+        return node
+
+    def of_union(self, column: Column, name: str) -> Node:
+        """A field of what may be one of several records."""
+        assert isinstance(column.shape, Union)
+        positions = tuple(
+            one.names.index(name) if name in one.names else None for one in column.shape.members
+        )
+        shapes = [
+            one.fields[at]
+            for one, at in zip(column.shape.members, positions, strict=True)
+            if at is not None
+        ]
+        if not shapes:
+            raise NotCompiled(f"it takes .{name} of {column.shape}")
+        shape = shapes[0]
+        for other in shapes[1:]:
+            shape = unified(shape, other)
+        if isinstance(shape, Mixed | Record | Union):
+            raise NotCompiled(f"it takes .{name} of {column.shape}, of which each has another one")
+        node = self._once((OfUnion, column, name), lambda: OfUnion(shape, column, positions, name))
+        self._statements.append(Evaluate(node))
+        return node
+
+    def made(self, record: Record, fields: tuple[Node, ...], present: Node | None = None) -> Made:
+        """A record of values."""
+        shape = Record(record.type, record.names, tuple(field.shape for field in fields))
+        key = (Made, shape.type, shape.names, fields, present)
+        return self._once(key, lambda: Made(shape, fields, present))
+
+    def taken_apart(self, node: Node) -> Made | None:
+        """A record as one that is made of its fields; None for anything else."""
+        if isinstance(node, Made):
+            return node
+        shape = node.shape
+        if not isinstance(shape, Record):
+            return None
+        if isinstance(node, Const):
+            return self.made(shape, tuple(map(self.const, node.value)))
+        if not isinstance(node, Column):
+            return None
+        fields = tuple(
+            self.column(one, node.argument, (*node.path, at)) for at, one in enumerate(shape.fields)
+        )
+        return self.made(shape, fields, self.presence(node))
+
+    def presence(self, node: Node) -> Node:
+        """Where a value is not None."""
+        if isinstance(node, Made):
+            return self.const(True) if node.present is None else node.present
+        if isinstance(node, Const):
+            return self.const(node.value is not None)
+        return self._once((is_present, node), lambda: Apply(BOOL, is_present, (node,)))
+
+    def require(self, node: Node) -> None:
+        """Refuses a block in which a value is None."""
+        present = self.presence(node)
+        if not isinstance(present, Const):
+            check = self._once((require_all, present), lambda: Apply(BOOL, require_all, (present,)))
+            self._statements.append(Evaluate(check))
+        elif present.value is False:
+            raise NotCompiled("it takes a field of None")
+
+    def truth(self, item: Item) -> Node:
+        """``bool(item)``.
+
+        Raises:
+            NotCompiled: it cannot be told.
+        """
+        if isinstance(item, Either | Select):
+            return self._truth_of_either(item)
+        if not isinstance(item, Node):
+            raise NotCompiled(f"it asks whether {named(item)} is true")
+        if isinstance(item, Const):
+            return self.const(bool(item.value))
+        shape = item.shape
+        if isinstance(shape, Record):
+            is_true = shape.names or not issubclass(shape.type, tuple)
+            return self.presence(item) if is_true else self.const(False)
+        if shape == BOOL and isinstance(item, Apply):
+            return item
+        if shape in (STR, BYTES):
+            return self.apply(text.truth, BOOL, item)
+        if shape in NUMBERS:
+            return self.apply(numbers.truth, BOOL, item)
+        if isinstance(shape, Union):
+            return self.presence(item)
+        raise NotCompiled(f"it asks whether {shape} is true")
+
+    def _truth_of_either(self, item: Either | Select) -> Node:
+        self.goes_both_ways()
+        with self.collected() as if_yes:
+            yes = self.truth(item.yes)
+        with self.collected() as if_no:
+            no = self.truth(item.no)
+        self.branch(item.condition, if_yes, if_no)
+        truth = self.select(item.condition, yes, no)
+        assert isinstance(truth, Node)
+        return truth
+
+    def negated(self, condition: Node) -> Node:
+        """``not`` of a bool that is never None."""
+        if isinstance(condition, Const):
+            return self.const(not condition.value)
+        return self.apply(numbers.invert_bool, BOOL, condition)
+
+    def select(self, condition: Node, yes: Item, no: Item) -> Item:
+        """One of two values, by a condition."""
+        if yes is no:
+            return yes
+        if isinstance(condition, Const):
+            return yes if condition.value else no
+        self.goes_both_ways()
+        yes = self.const(True) if yes is condition else yes
+        no = self.const(False) if no is condition else no
+        if isinstance(yes, Moment) and isinstance(no, Moment):
+            micros = self.select(condition, yes.micros, no.micros)
+            assert isinstance(micros, Node)
+            return Moment(micros)
+        if isinstance(yes, Stamped) and isinstance(no, Stamped):
+            time = self.select(condition, yes.time, no.time)
+            assert isinstance(time, Moment)
+            return Stamped(self.select(condition, yes.value, no.value), time)
+        if not isinstance(yes, Node) or not isinstance(no, Node):
+            return Either(condition, yes, no)
+        return self._selected(condition, yes, no)
+
+    def _selected(self, condition: Node, yes: Node, no: Node) -> Item:
+        if isinstance(yes.shape, Record) or isinstance(no.shape, Record):
+            record = self._selected_record(condition, yes, no)
+            return Either(condition, yes, no) if record is None else record
+        shape = unified(yes.shape, no.shape)
+        if isinstance(shape, Mixed | Union | Texts | Constants):
+            return Either(condition, yes, no)
+        for one in (yes, no):
+            checked(one)
+        key = (Select, condition, yes, no)
+        return self._once(key, lambda: Select(shape, condition, yes, no))
+
+    def _selected_record(self, condition: Node, yes: Node, no: Node) -> Node | None:
+        """A record with fields from both; None if they do not fit."""
+        one, other = self.taken_apart(yes), self.taken_apart(no)
+        like = one or other
+        if (
+            like is None
+            or (one is None and yes.shape != NONE)
+            or (other is None and no.shape != NONE)
+        ):
+            return None
+        record = like.record
+        kinds = {(made.record.type, made.record.names) for made in (one, other) if made}
+        if len(kinds) > 1:
+            return None
+        nothing = (self.const(None),) * len(record.names)
+        fields = []
+        for pair in zip(
+            one.fields if one else nothing, other.fields if other else nothing, strict=True
+        ):
+            field = self.select(condition, *pair)
+            if not isinstance(field, Node):
+                return None
+            fields.append(field)
+        presence = self.select(condition, self._presence(one), self._presence(other))
+        assert isinstance(presence, Node)
+        is_always = isinstance(presence, Const) and presence.value is True
+        return self.made(record, tuple(fields), None if is_always else presence)
+
+    def _presence(self, record: Made | None) -> Node:
+        return self.const(False) if record is None else self.presence(record)
+
+    def fail(self, reason: str) -> None:
+        """Refuses a block of which an element gets here."""
+        self._statements.append(Fail(reason))
+
+    @contextmanager
+    def collected(self) -> Iterator[list[Statement]]:
+        """Gives the statements that are made within, which are nowhere else then."""
+        outer, self._statements = self._statements, []
+        try:
+            yield self._statements
+        finally:
+            self._statements = outer
+
+    def branch(self, condition: Node, yes: list[Statement], no: list[Statement]) -> None:
+        """Takes the statements of both ways."""
+        if isinstance(condition, Const):
+            self._statements += yes if condition.value else no
+        elif yes or no:
+            self._statements.append(Branch(condition, tuple(yes), tuple(no)))
+
+
+def is_present(value: Value) -> Value:
+    """Where a value is not None: True alone if that is everywhere."""
+    assert isinstance(value, Vector)
+    return True if value.nulls is None else Vector(~value.nulls)
+
+
+def require_all(present: Value) -> Value:
+    """Refuses what is not True everywhere."""
+    held = present.data.all() if isinstance(present, Vector) else present
+    if not held:
+        raise NotExact("it meets None")
+    return True
+
+
+def named(item: Item) -> str:
+    """What an item is, for a reason."""
+    if isinstance(item, Node):
+        return str(item.shape)
+    if isinstance(item, Either):
+        return either(named(item.yes), named(item.no))
+    return _NAMES.get(type(item), "an object")
+
+
+_NAMES: dict[type, str] = {
+    Listed: "a list",
+    Nothing: "nothing",
+    Stamped: "a TimestampedValue",
+    Moment: "a Timestamp",
+}
+
+
+def checked(node: Node) -> None:
+    """Refuses a constant that no column holds."""
+    if not isinstance(node, Const):
+        return
+    value = node.value
+    if type(value) is int and not numbers.SMALLEST <= value <= numbers.LARGEST:
+        raise NotCompiled("an int has more than 64 bits")
+    if type(value) is str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise NotCompiled("a str has half a character (a surrogate)") from None

@@ -1,0 +1,289 @@
+"""What each instruction does to the stack and the variables of a function."""
+
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkbeam.columns import comparisons, operators
+from sparkbeam.columns.bytecode import Op
+from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.nodes import NULL, Const, Held, Item, Listed, Method, Named, Node, Slice
+from sparkbeam.columns.objects import Objects
+from sparkbeam.columns.reasons import NotCompiled
+
+
+@dataclass
+class Frame:
+    """Where a function is on one way through it.
+
+    Attributes:
+        function: which one.
+        locals: its variables, as far as they are bound on this way.
+        stack: of the interpreter.
+        yielded: what a generator has put out so far; NOTHING where it may not have.
+        keywords: the names of the next call's last arguments.
+        result: what it returns, once it has.
+    """
+
+    function: types.FunctionType
+    locals: dict[str, Item]
+    stack: list[Item] = field(default_factory=list)
+    yielded: tuple[Item, ...] = ()
+    keywords: tuple[str, ...] = ()
+    result: Item | None = None
+
+    def copy(self) -> "Frame":
+        """The same on another way."""
+        return Frame(self.function, dict(self.locals), list(self.stack), self.yielded)
+
+    def pop(self, count: int) -> list[Item]:
+        """The last items of the stack, in their order."""
+        items = self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - count :]
+        return items
+
+
+class Instructions:
+    """All but jumps, each in a method of its name.
+
+    Args:
+        graph: makes the expressions.
+        surroundings: looks up what functions capture.
+        objects: what can be called.
+    """
+
+    def __init__(self, graph: Graph, surroundings: Surroundings, objects: Objects) -> None:
+        self._graph = graph
+        self._surroundings = surroundings
+        self._objects = objects
+
+    def do(self, op: Op, frame: Frame) -> None:
+        """Does one instruction.
+
+        Raises:
+            NotCompiled: it has no form over columns.
+        """
+        if op.name == "unknown":
+            raise NotCompiled(op.arg)
+        getattr(self, f"_op_{op.name}")(frame, op.arg)
+
+    def _op_jump(self, frame: Frame, arg: Any) -> None:
+        pass
+
+    def _op_const(self, frame: Frame, arg: Any) -> None:
+        frame.stack.append(Held(arg) if isinstance(arg, type) else self._objects.held(arg))
+
+    def _op_local(self, frame: Frame, name: str) -> None:
+        if name not in frame.locals:
+            raise NotCompiled(f"its variable {name} may have no value")
+        frame.stack.append(frame.locals[name])
+
+    def _op_locals(self, frame: Frame, names: tuple[str, ...]) -> None:
+        for name in names:
+            self._op_local(frame, name)
+
+    def _op_store(self, frame: Frame, name: str) -> None:
+        frame.locals[name] = frame.stack.pop()
+
+    def _op_stores(self, frame: Frame, names: tuple[str, ...]) -> None:
+        for name in names:
+            self._op_store(frame, name)
+
+    def _op_store_local(self, frame: Frame, names: tuple[str, str]) -> None:
+        self._op_store(frame, names[0])
+        self._op_local(frame, names[1])
+
+    def _op_global(self, frame: Frame, name: str) -> None:
+        frame.stack.append(self._objects.held(self._surroundings.global_of(frame.function, name)))
+
+    def _op_free(self, frame: Frame, name: str) -> None:
+        frame.stack.append(
+            self._objects.held(self._surroundings.free_variable(frame.function, name))
+        )
+
+    def _op_null(self, frame: Frame, arg: Any) -> None:
+        frame.stack.append(NULL)
+
+    def _op_attr(self, frame: Frame, name: str) -> None:
+        owner = frame.stack.pop()
+        found = self._objects.attribute(owner, name)
+        if found is None:
+            raise NotCompiled(f"it takes .{name} of {named(owner)}")
+        frame.stack.append(found)
+
+    def _op_method(self, frame: Frame, name: str) -> None:
+        owner = frame.stack.pop()
+        found = self._objects.attribute(owner, name)
+        # A call follows: whether there is such a method is seen then.
+        frame.stack += [NULL, Method(owner, name) if found is None else found]
+
+    def _op_binary(self, frame: Frame, symbol: str) -> None:
+        frame.stack.append(operators.binary(self._graph, symbol, *frame.pop(2)))
+
+    def _op_compare(self, frame: Frame, symbol: str) -> None:
+        frame.stack.append(comparisons.compared(self._graph, symbol, *frame.pop(2)))
+
+    def _op_unary(self, frame: Frame, symbol: str) -> None:
+        frame.stack.append(operators.unary(self._graph, symbol, frame.stack.pop()))
+
+    def _op_to_bool(self, frame: Frame, arg: Any) -> None:
+        frame.stack.append(self._graph.truth(frame.stack.pop()))
+
+    def _op_is(self, frame: Frame, inverted: int) -> None:
+        self._push_condition(frame, comparisons.same_object(self._graph, *frame.pop(2)), inverted)
+
+    def _op_in(self, frame: Frame, inverted: int) -> None:
+        self._push_condition(frame, comparisons.contains(self._graph, *frame.pop(2)), inverted)
+
+    def _push_condition(self, frame: Frame, condition: Node, inverted: int) -> None:
+        frame.stack.append(self._graph.negated(condition) if inverted else condition)
+
+    def _op_subscript(self, frame: Frame, arg: Any) -> None:
+        frame.stack.append(operators.subscript(self._graph, *frame.pop(2)))
+
+    def _op_slice(self, frame: Frame, arg: Any) -> None:
+        owner, start, stop = frame.pop(3)
+        part = self._slice([start, stop])
+        frame.stack.append(operators.subscript(self._graph, owner, part))
+
+    def _op_build_slice(self, frame: Frame, count: int) -> None:
+        frame.stack.append(self._slice(frame.pop(count)))
+
+    def _slice(self, bounds: list[Item]) -> Slice:
+        if not all(isinstance(bound, Const) for bound in bounds):
+            raise NotCompiled("it takes a slice by what are no constant bounds")
+        return Slice(slice(*(bound.value for bound in bounds if isinstance(bound, Const))))
+
+    def _op_tuple(self, frame: Frame, count: int) -> None:
+        frame.stack.append(self._objects.tuple_of(frame.pop(count)))
+
+    def _op_list(self, frame: Frame, count: int) -> None:
+        frame.stack.append(Listed(tuple(frame.pop(count))))
+
+    def _op_extend(self, frame: Frame, depth: int) -> None:
+        more = frame.stack.pop()
+        into = frame.stack[-depth]
+        if not isinstance(into, Listed):
+            raise NotCompiled("it makes a list of what has no columns")
+        frame.stack[-depth] = Listed((*into.items, *self._spread(more)))
+
+    def _op_append(self, frame: Frame, depth: int) -> None:
+        more = frame.stack.pop()
+        into = frame.stack[-depth]
+        if not isinstance(into, Listed):
+            raise NotCompiled("it makes a list of what has no columns")
+        frame.stack[-depth] = Listed((*into.items, more))
+
+    def _op_list_to_tuple(self, frame: Frame, arg: Any) -> None:
+        (items,) = frame.pop(1)
+        assert isinstance(items, Listed)
+        frame.stack.append(self._objects.tuple_of(list(items.items)))
+
+    def _spread(self, item: Item) -> tuple[Item, ...]:
+        if isinstance(item, Listed):
+            return item.items
+        return operators.items_of(self._graph, item)
+
+    def _op_map(self, frame: Frame, count: int) -> None:
+        parts = frame.pop(2 * count)
+        names = [key.value if isinstance(key, Const) else None for key in parts[::2]]
+        self._push_named(frame, names, parts[1::2])
+
+    def _op_const_key_map(self, frame: Frame, count: int) -> None:
+        (keys,) = frame.pop(1)
+        names = list(keys.value) if isinstance(keys, Const) else []
+        self._push_named(frame, names, frame.pop(count))
+
+    def _push_named(self, frame: Frame, names: list[Any], items: list[Item]) -> None:
+        if not all(type(name) is str for name in names) or len(set(names)) < len(items):
+            raise NotCompiled("it makes a dict")
+        frame.stack.append(Named(dict(zip(names, items, strict=True))))
+
+    def _op_merge(self, frame: Frame, depth: int) -> None:
+        more = frame.stack.pop()
+        into = frame.stack[-depth]
+        if not isinstance(into, Named) or not isinstance(more, Named):
+            raise NotCompiled("it makes a dict")
+        if into.items.keys() & more.items.keys():
+            raise NotCompiled("it raises TypeError")
+        frame.stack[-depth] = Named(into.items | more.items)
+
+    def _op_string(self, frame: Frame, count: int) -> None:
+        frame.stack.append(operators.formatted(self._graph, tuple(frame.pop(count))))
+
+    def _op_format_simple(self, frame: Frame, arg: Any) -> None:
+        frame.stack.append(operators.as_text(self._graph, frame.stack.pop()))
+
+    def _op_format_spec(self, frame: Frame, arg: Any) -> None:
+        raise NotCompiled("it formats with a format specification")
+
+    def _op_convert(self, frame: Frame, function: str) -> None:
+        if function != "str":
+            raise NotCompiled(f"it calls {function}")
+        frame.stack.append(operators.as_text(self._graph, frame.stack.pop()))
+
+    def _op_swap(self, frame: Frame, depth: int) -> None:
+        stack = frame.stack
+        stack[-1], stack[-depth] = stack[-depth], stack[-1]
+
+    def _op_copy(self, frame: Frame, depth: int) -> None:
+        frame.stack.append(frame.stack[-depth])
+
+    def _op_pop(self, frame: Frame, arg: Any) -> None:
+        frame.stack.pop()
+
+    def _op_unpack(self, frame: Frame, count: int) -> None:
+        frame.stack += reversed(operators.unpacked(self._graph, frame.stack.pop(), count))
+
+    def _op_kw_names(self, frame: Frame, names: tuple[str, ...]) -> None:
+        frame.keywords = names
+
+    def _op_call(self, frame: Frame, count: int) -> None:
+        names, frame.keywords = frame.keywords, ()
+        self._call_on_stack(frame, count, names)
+
+    def _op_call_kw(self, frame: Frame, count: int) -> None:
+        (names,) = frame.pop(1)
+        assert isinstance(names, Const)
+        self._call_on_stack(frame, count, names.value)
+
+    def _call_on_stack(self, frame: Frame, count: int, names: tuple[str, ...]) -> None:
+        args = frame.pop(count)
+        by_name = dict(zip(names, args[len(args) - len(names) :], strict=True))
+        self._push_called(frame, args[: len(args) - len(names)], by_name)
+
+    def _op_call_ex(self, frame: Frame, flags: int) -> None:
+        by_name = frame.stack.pop() if flags & 1 else Named({})
+        spread = self._spread(frame.stack.pop())
+        if not isinstance(by_name, Named):
+            raise NotCompiled("it calls something with a dict of arguments")
+        self._push_called(frame, list(spread), by_name.items)
+
+    def _push_called(self, frame: Frame, args: list[Item], by_name: dict[str, Item]) -> None:
+        # The callable is beside a NULL: before it from 3.13, after it until 3.12. Or it is a
+        # method, and its first argument comes after it.
+        one, other = frame.pop(2)
+        callee = other if one is NULL else one
+        if NULL not in (one, other):
+            args = [other, *args]
+        if isinstance(callee, Method):
+            result = self._objects.method(callee.owner, callee.name, args, by_name)
+        elif isinstance(callee, Held):
+            result = self._objects.call(callee.value, args, by_name)
+        else:
+            raise NotCompiled(f"it calls {named(callee)}")
+        frame.stack.append(result)
+
+    def _op_return(self, frame: Frame, arg: Any) -> None:
+        frame.result = frame.stack.pop()
+
+    def _op_raise(self, frame: Frame, arg: Any) -> None:
+        self._graph.fail("it raises an exception")
+
+    def _op_generator(self, frame: Frame, arg: Any) -> None:
+        frame.stack.append(self._graph.const(None))
+
+    def _op_yield(self, frame: Frame, arg: Any) -> None:
+        frame.yielded = (*frame.yielded, frame.stack.pop())
+        frame.stack.append(self._graph.const(None))

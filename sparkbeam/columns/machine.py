@@ -1,0 +1,170 @@
+"""Follows the instructions of a function with expressions in the place of values.
+
+At a branch whose condition is an expression it goes both ways, up to where they meet, and
+goes on with values that depend on the condition. So each instruction is seen once for each way
+to it, and what it may raise is evaluated only for the elements that come that way.
+"""
+
+import sys
+import types
+
+from sparkbeam.columns import comparisons
+from sparkbeam.columns.bytecode import EXIT, JUMPS_OR_POPS, Op, Program, followers, program_of
+from sparkbeam.columns.calls import full_name
+from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.graph import Graph
+from sparkbeam.columns.instructions import Frame, Instructions
+from sparkbeam.columns.nodes import NOTHING, Const, Item, Node, Statement
+from sparkbeam.columns.objects import Objects
+from sparkbeam.columns.reasons import NotCompiled
+
+_DEEPEST = 10
+_MOST_STEPS, _MOST_NESTED = 5000, 40
+_COROUTINES = 0x80 | 0x100 | 0x200
+_JUMPS_IF_TRUE = frozenset(["jump_if_true", "true_or_pop", "jump_if_none"])
+
+
+class Machine:
+    """Runs functions over expressions.
+
+    Args:
+        graph: makes the expressions.
+        surroundings: looks up what functions capture.
+
+    Attributes:
+        objects: what else can be called.
+    """
+
+    def __init__(self, graph: Graph, surroundings: Surroundings) -> None:
+        self._graph = graph
+        self._surroundings = surroundings
+        self.objects = Objects(graph, surroundings, self._returned)
+        self._instructions = Instructions(graph, surroundings, self.objects)
+        self._callers: list[types.FunctionType] = []
+        self._steps = 0
+        self._nested = 0
+
+    def generated(self, function: types.FunctionType, args: list[Item]) -> tuple[Item, ...]:
+        """What a generator function puts out; NOTHING where it may put out nothing."""
+        return self._run_function(function, args, {}).yielded
+
+    def _returned(
+        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
+    ) -> Item | None:
+        try:
+            return self._run_function(function, args, by_name).result
+        except NotCompiled as refusal:
+            raise NotCompiled(self._blamed(function, str(refusal))) from None
+
+    def _blamed(self, function: types.FunctionType, reason: str) -> str:
+        """Why a function is refused, for somebody who knows the function that calls it."""
+        caller = self._callers[-1] if self._callers else None
+        if caller is None or _package(caller) == "apache_beam":
+            return reason
+        called = f"it calls {full_name(function)}"
+        is_python_s_own = _package(function) in sys.stdlib_module_names - {"__main__"}
+        return called if is_python_s_own else f"{called}, where {reason}"
+
+    def _run_function(
+        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
+    ) -> Frame:
+        if len(self._callers) == _DEEPEST:
+            raise NotCompiled(f"it calls {full_name(function)} too deep")
+        code = self._surroundings.code_of(function)
+        if code.co_flags & _COROUTINES:
+            raise NotCompiled("it is a coroutine")
+        program = program_of(code)
+        frame = Frame(function, self.objects.bound(function, args, by_name))
+        self._callers.append(function)
+        try:
+            self._run(program, 0, EXIT, frame)
+        finally:
+            self._callers.pop()
+        return frame
+
+    def _run(self, program: Program, at: int, stop: int, frame: Frame) -> None:
+        """Runs up to a position at which all ways come together."""
+        while at != stop:
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise NotCompiled("it has too many ways through it")
+            op = program.ops[at]
+            if op.target is None or op.name == "jump":
+                self._instructions.do(op, frame)
+                at = followers(program.ops, at)[0]
+            else:
+                at = self._jump(program, at, frame)
+
+    def _jump(self, program: Program, at: int, frame: Frame) -> int:
+        """Takes the one way or both; gives the position at which it goes on."""
+        op = program.ops[at]
+        condition = self._condition(op, frame)
+        target, after = followers(program.ops, at)
+        yes, no = (target, after) if op.name in _JUMPS_IF_TRUE else (after, target)
+        if not isinstance(condition, Const):
+            return self._both_ways(program, at, condition, (yes, no), frame)
+        way = yes if condition.value else no
+        self._after_jump(op, frame, way == target)
+        return way
+
+    def _both_ways(
+        self, program: Program, at: int, condition: Node, targets: tuple[int, int], frame: Frame
+    ) -> int:
+        """Goes both ways up to where they meet; gives that position."""
+        meet = program.meets[at]
+        if self._nested == _MOST_NESTED:
+            raise NotCompiled("it has too many ways through it")
+        self._nested += 1
+        ways: list[tuple[Frame, list[Statement]]] = []
+        for target in targets:
+            way = frame.copy()
+            self._after_jump(program.ops[at], way, target == program.ops[at].target)
+            with self._graph.collected() as statements:
+                self._run(program, target, meet, way)
+            ways.append((way, statements))
+        self._nested -= 1
+        (yes, if_yes), (no, if_no) = ways
+        self._graph.branch(condition, if_yes, if_no)
+        self._merge(condition, yes, no, frame)
+        return meet
+
+    def _merge(self, condition: Node, yes: Frame, no: Frame, frame: Frame) -> None:
+        select = self._graph.select
+        if yes.result is not None or no.result is not None:
+            # A way without a result has failed.
+            frame.result = (
+                select(condition, yes.result, no.result)
+                if yes.result is not None and no.result is not None
+                else yes.result or no.result
+            )
+        elif len(yes.stack) == len(no.stack):
+            stacks = zip(yes.stack, no.stack, strict=True)
+            frame.stack = [select(condition, *pair) for pair in stacks]
+        both = yes.locals.keys() & no.locals.keys()
+        frame.locals = {name: select(condition, yes.locals[name], no.locals[name]) for name in both}
+        count = max(len(yes.yielded), len(no.yielded))
+        frame.yielded = tuple(
+            select(condition, *pair)
+            for pair in zip(_padded(yes.yielded, count), _padded(no.yielded, count), strict=True)
+        )
+
+    def _condition(self, op: Op, frame: Frame) -> Node:
+        """What a jump depends on."""
+        if op.name in JUMPS_OR_POPS:
+            return self._graph.truth(frame.stack[-1])
+        item = frame.stack.pop()
+        if op.name in ("jump_if_none", "jump_if_not_none"):
+            return comparisons.is_none(self._graph, item)
+        return self._graph.truth(item)
+
+    def _after_jump(self, op: Op, frame: Frame, jumps: bool) -> None:
+        if op.name in JUMPS_OR_POPS and not jumps:
+            frame.stack.pop()
+
+
+def _package(function: types.FunctionType) -> str:
+    return (function.__module__ or "").partition(".")[0]
+
+
+def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
+    return items + (NOTHING,) * (count - len(items))

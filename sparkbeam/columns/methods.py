@@ -1,0 +1,190 @@
+"""The methods of str, bytes and records that have an exact form over columns."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.compute as pc
+
+from sparkbeam.columns import text
+from sparkbeam.columns.graph import Graph, checked
+from sparkbeam.columns.nodes import Const, Item, Listed, Made, Node
+from sparkbeam.columns.operators import as_text, items_of
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.shapes import BOOL, BYTES, INT, STR, Record, Texts
+
+_TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "strip": (pc.utf8_trim, str.strip),
+    "lstrip": (pc.utf8_ltrim, str.lstrip),
+    "rstrip": (pc.utf8_rtrim, str.rstrip),
+}
+_MATCHES = {"startswith": pc.starts_with, "endswith": pc.ends_with}
+_SIMPLE = {"upper": text.upper, "lower": text.lower}
+_OF_STR = frozenset([*_TRIMS, *_MATCHES, *_SIMPLE, "replace", "count", "find", "split"])
+
+
+def of_text(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Node:
+    """A method of str or bytes.
+
+    Args:
+        graph: of the function.
+        owner: the text.
+        name: of the method.
+        args: of the call, by position.
+
+    Raises:
+        NotCompiled: there is no such method here, or not with such arguments.
+    """
+    if name == "join" and owner.shape == STR:
+        return _joined(graph, owner, args)
+    values = tuple(arg.value if isinstance(arg, Const) else _NO for arg in args)
+    if _NO in values:
+        raise NotCompiled(f"it calls {owner.shape}.{name} with what is no constant")
+    if isinstance(owner, Const):
+        return _folded(graph, owner.value, name, values)
+    graph.require(owner)
+    for arg in args:
+        if isinstance(arg, Const):
+            checked(arg)
+    method = _METHODS.get(name)
+    made = method(graph, owner, name, values) if method else None
+    if made is None:
+        raise NotCompiled(f"it calls {owner.shape}.{name}")
+    return made
+
+
+_NO = object()
+
+
+def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Node:
+    if type(owner) is not str or name not in _OF_STR - {"split", "replace"}:
+        raise NotCompiled(f"it calls {type(owner).__name__}.{name} of a constant")
+    try:
+        return graph.const(getattr(owner, name)(*values))
+    except Exception as error:
+        raise NotCompiled(f"it raises {type(error).__name__}") from None
+
+
+def _simple(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != STR or values:
+        return None
+    return graph.apply(_SIMPLE[name], STR, owner)
+
+
+def _trim(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != STR or len(values) > 1:
+        return None
+    characters = values[0] if values else None
+    if characters is not None and type(characters) is not str:
+        return None
+    return graph.apply(text.trimmed(_TRIMS[name][0], characters), STR, owner)
+
+
+def _match(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if len(values) != 1:
+        return None
+    patterns = values[0] if type(values[0]) is tuple else values
+    if not all(type(one) is _type_of(owner) for one in patterns):
+        return None
+    for one in patterns:
+        checked(graph.const(one))
+    return graph.apply(text.matched(_MATCHES[name], patterns), BOOL, owner)
+
+
+def _type_of(node: Node) -> type:
+    return str if node.shape == STR else bytes
+
+
+def _pattern(owner: Node, values: tuple[Any, ...], count: int) -> bool:
+    """Whether there are as many values, of the type of the text, and the first is not empty."""
+    return (
+        len(values) == count
+        and all(type(one) is _type_of(owner) for one in values)
+        and bool(values[0])
+    )
+
+
+def _replace(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if not _pattern(owner, values, 2):
+        return None
+    return graph.apply(text.replaced(*values), owner.shape, owner)
+
+
+def _count(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    return graph.apply(text.counted(*values), INT, owner) if _pattern(owner, values, 1) else None
+
+
+def _find(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != STR or not _pattern(owner, values, 1) or not values[0].isascii():
+        return None
+    return graph.apply(text.found_at(*values), INT, owner)
+
+
+def _split(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != STR or not _pattern(owner, values[:1], 1):
+        return None
+    most = values[1] if len(values) == 2 else -1
+    if len(values) > 2 or type(most) is not int or most == 0 or most > 1000:
+        return None
+    return graph.apply(text.split(values[0], most), Texts(), owner)
+
+
+def _encode(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != STR or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
+        return None
+    return graph.apply(text.encoded, BYTES, owner)
+
+
+def _decode(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != BYTES or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
+        return None
+    return graph.apply(text.decoded, STR, owner)
+
+
+_Method = Callable[[Graph, Node, str, tuple[Any, ...]], Node | None]
+
+_METHODS: dict[str, _Method] = {
+    **dict.fromkeys(_SIMPLE, _simple),
+    **dict.fromkeys(_TRIMS, _trim),
+    **dict.fromkeys(_MATCHES, _match),
+    "replace": _replace,
+    "count": _count,
+    "find": _find,
+    "split": _split,
+    "encode": _encode,
+    "decode": _decode,
+}
+
+
+def _joined(graph: Graph, separator: Node, args: tuple[Item, ...]) -> Node:
+    """``separator.join`` of a tuple or list that the function makes."""
+    items: tuple[Item, ...] = ()
+    if len(args) == 1 and isinstance(args[0], Listed):
+        items = args[0].items
+    elif len(args) == 1 and isinstance(args[0], Made):
+        items = items_of(graph, args[0])
+    if not items or not all(isinstance(item, Node) and item.shape == STR for item in items):
+        raise NotCompiled("it calls str.join with what is no tuple of str")
+    parts: list[Node] = []
+    for item in items:
+        if parts:
+            parts.append(separator)
+        parts.append(as_text(graph, item))
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, Const) for part in parts):
+        raise NotCompiled("it calls str.join of constants")
+    return graph.apply(text.joined, STR, *parts)
+
+
+def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
+    """``_replace`` of a NamedTuple."""
+    record = owner.shape
+    assert isinstance(record, Record)
+    fields = dict(zip(record.names, items_of(graph, owner), strict=True))
+    for name, item in named.items():
+        if name not in fields:
+            raise NotCompiled("it raises ValueError")
+        if not isinstance(item, Node):
+            raise NotCompiled("it makes a record of what no column holds")
+        fields[name] = item
+    return graph.made(record, tuple(fields.values()))

@@ -1,0 +1,258 @@
+"""Kernels over numbers and bools: exactly what Python computes, or NotExact.
+
+Each takes values of one type, and gives a vector. int64 stands for int as long as nothing
+leaves it; float64 is Python's float.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
+
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
+_EXACT_FLOAT = 2**53
+_TOO_LARGE = "an int leaves 64 bits"
+_ZERO = "it divides by zero"
+
+
+def _checked(kernel: Callable[..., Any]) -> Callable[..., Vector]:
+    def checked(*args: Value) -> Vector:
+        try:
+            return Vector(numpy_of(kernel(*(arrow_of(arg, pa.int64()) for arg in args))))
+        except pa.ArrowInvalid:
+            raise NotExact(_TOO_LARGE) from None
+
+    return checked
+
+
+add_ints = _checked(pc.add_checked)
+subtract_ints = _checked(pc.subtract_checked)
+multiply_ints = _checked(pc.multiply_checked)
+negate_int = _checked(pc.negate_checked)
+abs_int = _checked(pc.abs_checked)
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Vector]:
+    def applied(*args: Value) -> Vector:
+        return Vector(function(*map(bare, args)))
+
+    return applied
+
+
+add_floats, subtract_floats = _plain(np.add), _plain(np.subtract)
+multiply_floats, negate_float = _plain(np.multiply), _plain(np.negative)
+abs_float, invert_int, invert_bool = _plain(np.abs), _plain(np.invert), _plain(np.logical_not)
+and_bits, or_bits, xor_bits = _plain(np.bitwise_and), _plain(np.bitwise_or), _plain(np.bitwise_xor)
+less, less_equal = _plain(np.less), _plain(np.less_equal)
+greater, greater_equal = _plain(np.greater), _plain(np.greater_equal)
+is_nan, is_infinite, is_finite = _plain(np.isnan), _plain(np.isinf), _plain(np.isfinite)
+
+
+def equal(left: Value, right: Value) -> Vector:
+    """``==`` of ints, floats or bools, any of which may be None."""
+    return with_nulls_equal(left, right, np.equal)
+
+
+def with_nulls_equal(left: Value, right: Value, same: Callable[[Any, Any], Any]) -> Vector:
+    """Where two values are equal, or both are None."""
+    vectors = [value for value in (left, right) if isinstance(value, Vector)]
+    if len(vectors) == 1 and None in (left, right):
+        return is_none(vectors[0])
+    data = [value.data if isinstance(value, Vector) else value for value in (left, right)]
+    result = same(*data)
+    if all(vector.nulls is None for vector in vectors):
+        return Vector(result)
+    none, other = (nulls_of(one) if isinstance(one, Vector) else np.False_ for one in (left, right))
+    return Vector(np.where(none | other, none & other, result))
+
+
+def is_none(value: Value) -> Vector:
+    """``value is None``."""
+    assert isinstance(value, Vector)
+    return Vector(nulls_of(value).copy())
+
+
+def truth(value: Value) -> Vector:
+    """``bool(value)`` of numbers; None is False."""
+    assert isinstance(value, Vector)
+    result = value.data if value.data.dtype == np.bool_ else value.data != 0
+    return Vector(result if value.nulls is None else result & ~value.nulls)
+
+
+def bool_as_int(value: Value) -> Vector:
+    """A bool as the int that it is in arithmetic."""
+    data = bare(value)
+    return Vector(data.astype(np.int64))
+
+
+def as_float(value: Value) -> Vector:
+    """An int as a float, rounded to even as Python does."""
+    data = bare(value)
+    return Vector(data.astype(np.float64))
+
+
+def as_exact_float(value: Value) -> Vector:
+    """An int as a float that is no other number; for comparisons with a float."""
+    _require_exact_float(value)
+    return as_float(value)
+
+
+def _require_exact_float(value: Value) -> None:
+    data = bare(value)
+    outside = np.max(data) > _EXACT_FLOAT or np.min(data) < -_EXACT_FLOAT
+    if outside:
+        raise NotExact("an int meets a float, or is divided, that has no exact float")
+
+
+def divide_ints(left: Value, right: Value) -> Vector:
+    """``/`` of ints: of what floats hold exactly the quotient is rounded once, as in Python."""
+    _require_exact_float(left)
+    _require_exact_float(right)
+    return divide_floats(_float_data(left), _float_data(right))
+
+
+def _float_data(value: Value) -> Value:
+    data = bare(value)
+    return Vector(data.astype(np.float64)) if isinstance(value, Vector) else float(data)
+
+
+def divide_floats(left: Value, right: Value) -> Vector:
+    """``/`` of floats."""
+    return Vector(np.true_divide(bare(left), _divisor(right)))
+
+
+def _divisor(right: Value) -> Any:
+    data = bare(right)
+    if np.any(np.equal(data, 0)):
+        raise NotExact(_ZERO)
+    return data
+
+
+def floor_divide_ints(left: Value, right: Value) -> Vector:
+    """``//`` of ints."""
+    dividend, divisor = _division(left, right)
+    return Vector(np.floor_divide(dividend, divisor))
+
+
+def modulo_ints(left: Value, right: Value) -> Vector:
+    """``%`` of ints."""
+    dividend, divisor = _division(left, right)
+    if isinstance(divisor, np.ndarray):
+        return Vector(np.remainder(dividend, divisor))
+    # numpy divides by one number far faster than it takes remainders. The product may leave
+    # 64 bits where the quotient was rounded down; the difference comes back.
+    product = np.floor_divide(dividend, divisor)
+    product *= np.int64(divisor)
+    return Vector(np.subtract(dividend, product, out=product))
+
+
+def _division(left: Value, right: Value) -> tuple[Any, Any]:
+    dividend, divisor = bare(left), _divisor(right)
+    if np.any(np.equal(divisor, -1)) and np.any(np.equal(dividend, SMALLEST)):
+        raise NotExact(_TOO_LARGE)
+    return dividend, divisor
+
+
+def floor_divide_floats(left: Value, right: Value) -> Vector:
+    """``//`` of finite floats, for which numpy follows Python step by step."""
+    return Vector(np.floor_divide(_finite(left), _finite(_divisor(right))))
+
+
+def modulo_floats(left: Value, right: Value) -> Vector:
+    """``%`` of finite floats."""
+    return Vector(np.remainder(_finite(left), _finite(_divisor(right))))
+
+
+def _finite(value: Any) -> Any:
+    data = bare(value) if isinstance(value, Vector) else value
+    if not np.all(np.isfinite(data)):
+        raise NotExact("it divides or rounds what is not finite")
+    return data
+
+
+def shift_left(left: Value, right: Value) -> Vector:
+    """``<<`` of ints."""
+    data, bits = bare(left), _bits(right)
+    if np.any(bits > 62):
+        raise NotExact(_TOO_LARGE)
+    shifted = np.left_shift(data, bits)
+    if not np.array_equal(np.right_shift(shifted, bits), np.broadcast_to(data, np.shape(shifted))):
+        raise NotExact(_TOO_LARGE)
+    return Vector(shifted)
+
+
+def shift_right(left: Value, right: Value) -> Vector:
+    """``>>`` of ints."""
+    return Vector(np.right_shift(bare(left), np.minimum(_bits(right), 63)))
+
+
+def _bits(value: Value) -> Any:
+    bits = np.asarray(bare(value), np.int64)
+    if np.any(bits < 0):
+        raise NotExact("it shifts by a negative number")
+    return bits
+
+
+def power(exponent: int) -> Callable[[Value], Vector]:
+    """``**`` of ints and a small constant that is not negative."""
+
+    def raised(value: Value) -> Vector:
+        data = bare(value)
+        result = Vector(np.ones(len(data), np.int64))
+        for _ in range(exponent):
+            result = multiply_ints(result, Vector(data))
+        return result
+
+    return raised
+
+
+def rounded_to_int(function: Callable[[Any], Any]) -> Callable[[Value], Vector]:
+    """A float as an int, by a function that makes it whole.
+
+    Args:
+        function: rounds to whole floats.
+    """
+
+    def applied(value: Value) -> Vector:
+        whole = function(_finite(value))
+        if np.any(whole >= 2.0**63) or np.any(whole < -(2.0**63)):
+            raise NotExact(_TOO_LARGE)
+        return Vector(whole.astype(np.int64))
+
+    return applied
+
+
+truncated, floored = rounded_to_int(np.trunc), rounded_to_int(np.floor)
+raised_up, rounded = rounded_to_int(np.ceil), rounded_to_int(np.rint)
+
+
+def square_root(value: Value) -> Vector:
+    """``math.sqrt``."""
+    data = bare(value)
+    if np.any(data < 0):
+        raise NotExact("it takes the root of a negative number")
+    return Vector(np.sqrt(data))
+
+
+def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:
+    """``in`` for numbers.
+
+    Args:
+        constants: numbers of the type of the values.
+        has_none: whether None is among the constants, too.
+    """
+    wanted = sorted(constants)
+
+    def applied(value: Value) -> Vector:
+        assert isinstance(value, Vector)
+        found = np.isin(value.data, np.array(wanted, value.data.dtype))
+        if value.nulls is not None:
+            found = np.where(value.nulls, has_none, found)
+        return Vector(found)
+
+    return applied

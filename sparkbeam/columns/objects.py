@@ -1,0 +1,238 @@
+"""What Python objects do when they are called or asked for an attribute."""
+
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.columns import operators
+from sparkbeam.columns.calls import constructed, full_name, known_function
+from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.methods import of_text, replaced_fields
+from sparkbeam.columns.nodes import NOTHING, Column, Held, Item, Named, Node, Slice
+from sparkbeam.columns.plain import is_plain
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.shapes import (
+    BYTES,
+    STR,
+    Record,
+    Scalar,
+    Union,
+    is_field,
+    is_plain_namedtuple,
+)
+
+_VARARGS, _VARKEYWORDS = 0x04, 0x08
+
+
+class Inliner(Protocol):
+    """Follows Python functions."""
+
+    def __call__(
+        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
+    ) -> Item | None:
+        """What a function returns; None if it always raises an exception."""
+
+
+class Objects:
+    """Calls objects and takes their attributes.
+
+    Args:
+        graph: makes the expressions.
+        surroundings: looks up what functions capture.
+        inline: follows Python functions.
+    """
+
+    def __init__(self, graph: Graph, surroundings: Surroundings, inline: Inliner) -> None:
+        self._graph = graph
+        self._surroundings = surroundings
+        self._inline = inline
+
+    def call(self, callee: Any, args: list[Item], by_name: dict[str, Item] | None = None) -> Item:
+        """Calls a Python object.
+
+        Raises:
+            NotCompiled: it has no form over columns.
+        """
+        given = by_name or {}
+        handler = known_function(callee)
+        if handler is not None:
+            if given:
+                raise NotCompiled(f"it calls {full_name(callee)} with arguments by name")
+            return handler(self._graph, tuple(args))
+        match callee:
+            case functools.partial():
+                bound = [self.held(arg) for arg in callee.args]
+                known = {name: self.held(value) for name, value in callee.keywords.items()}
+                return self.call(callee.func, [*bound, *args], known | given)
+            case types.FunctionType():
+                if is_generator_function(callee):
+                    raise NotCompiled("it makes a generator")
+                result = self._inline(callee, args, given)
+                return NOTHING if result is None else result
+            case types.MethodType() if isinstance(callee.__func__, types.FunctionType):
+                return self.call(callee.__func__, [self.held(callee.__self__), *args], given)
+            case operator.itemgetter():
+                return self._got(callee, args, self._item)
+            case operator.attrgetter():
+                return self._got(callee, args, self._attributes)
+            case types.MethodDescriptorType() if _is_method_of(callee, args):
+                return self.method(args[0], callee.__name__, args[1:], given)
+        if isinstance(callee, type):
+            self._surroundings.of_class(callee, "__new__")
+            return constructed(self._graph, callee, tuple(args), given)
+        of_class = self._surroundings.of_class(type(callee), "__call__")
+        if isinstance(of_class, types.FunctionType):
+            return self.call(of_class, [self.held(callee), *args], given)
+        raise NotCompiled(f"it calls {full_name(callee)}")
+
+    def held(self, value: Any) -> Item:
+        """A captured object as a constant, if it is plain data."""
+        if is_plain(value):
+            return self._graph.const(value)
+        if isinstance(value, list | dict | set | bytearray):
+            raise NotCompiled(f"it uses a {type(value).__name__}, which may change")
+        return Held(value)
+
+    def _got(self, getter: Any, args: list[Item], get: Callable[[Item, Any], Item]) -> Item:
+        keys = getter.__reduce__()[1]
+        if len(args) != 1:
+            raise NotCompiled("it raises TypeError")
+        items = [get(args[0], key) for key in keys]
+        return items[0] if len(items) == 1 else self.tuple_of(items)
+
+    def _item(self, owner: Item, key: Any) -> Item:
+        index = Slice(key) if isinstance(key, slice) else self.held(key)
+        return operators.subscript(self._graph, owner, index)
+
+    def _attributes(self, owner: Item, path: str) -> Item:
+        for name in path.split("."):
+            found = self.attribute(owner, name)
+            if found is None:
+                raise NotCompiled(f"it takes .{name} of {named(owner)}")
+            owner = found
+        return owner
+
+    def tuple_of(self, items: list[Item]) -> Item:
+        """A tuple of columns, or of objects."""
+        fields = tuple(item for item in items if isinstance(item, Node))
+        if len(fields) == len(items):
+            return operators.tuple_of(self._graph, fields)
+        if all(isinstance(item, Held) for item in items):
+            return Held(tuple(item.value for item in items if isinstance(item, Held)))
+        odd = next(item for item in items if not isinstance(item, Node))
+        raise NotCompiled(f"it makes a tuple with {named(odd)} in it")
+
+    def bound(
+        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
+    ) -> dict[str, Item]:
+        """The variables with which a call of a function starts."""
+        code = function.__code__
+        by_position = code.co_varnames[: code.co_argcount]
+        count = code.co_argcount + code.co_kwonlyargcount
+        names = code.co_varnames[:count]
+        bound: dict[str, Item] = dict(zip(by_position, args, strict=False))
+        more, given = args[len(by_position) :], dict(by_name)
+        for name in names[code.co_posonlyargcount :]:
+            if name in given and name in bound:
+                raise NotCompiled("it raises TypeError")
+            if name in given:
+                bound[name] = given.pop(name)
+        defaults = function.__defaults__ or ()
+        late = dict(zip(by_position[len(by_position) - len(defaults) :], defaults, strict=True))
+        for name in names:
+            if name not in bound:
+                late |= function.__kwdefaults__ or {}
+                if name not in late:
+                    raise NotCompiled("it raises TypeError")
+                bound[name] = self.held(late[name])
+        if code.co_flags & _VARARGS:
+            bound[code.co_varnames[count]] = self.tuple_of(more)
+            count, more = count + 1, []
+        if code.co_flags & _VARKEYWORDS:
+            bound[code.co_varnames[count]] = Named(given)
+            given = {}
+        if more or given:
+            raise NotCompiled("it raises TypeError")
+        return bound
+
+    def attribute(self, owner: Item, name: str) -> Item | None:
+        """An attribute; None if it is at most a method."""
+        if isinstance(owner, Held):
+            return self._attribute_of_object(owner.value, name)
+        if not isinstance(owner, Node):
+            return None
+        shape = owner.shape
+        if isinstance(shape, Record):
+            return self._attribute_of_record(owner, shape, name)
+        if isinstance(shape, Union) and isinstance(owner, Column):
+            if any(name in one.names and not is_field(one, name) for one in shape.members):
+                return None
+            return self._graph.of_union(owner, name)
+        return None
+
+    def _attribute_of_record(self, owner: Node, record: Record, name: str) -> Item | None:
+        if is_field(record, name):
+            if issubclass(record.type, tuple):
+                self._surroundings.of_class(record.type, name)
+            return operators.items_of(self._graph, owner)[record.names.index(name)]
+        found = self._of_class(record.type, name)
+        if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+            self._graph.require(owner)
+            return self.call(found.fget, [owner])
+        return None
+
+    def _of_class(self, kind: type, name: str) -> Any:
+        """What the class of a NamedTuple has under a name; None if that is nothing of its own."""
+        if not is_plain_namedtuple(kind):
+            return None
+        if not any(name in vars(one) for one in kind.__mro__ if one not in (tuple, object)):
+            return None
+        return self._surroundings.of_class(kind, name)
+
+    def _attribute_of_object(self, owner: Any, name: str) -> Item:
+        if owner is Timestamp and name == "of":
+            return Held(Timestamp.of)
+        if (owner is str or owner is bytes) and isinstance(
+            vars(owner).get(name), types.MethodDescriptorType
+        ):
+            return Held(vars(owner)[name])
+        return self.held(self._surroundings.attribute(owner, name))
+
+    def method(self, owner: Item, name: str, args: list[Item], by_name: dict[str, Item]) -> Item:
+        """What a method of a value gives."""
+        if not isinstance(owner, Node):
+            raise NotCompiled(f"it calls .{name} of {named(owner)}")
+        shape = owner.shape
+        if shape in (STR, BYTES):
+            if by_name:
+                raise NotCompiled(f"it calls {shape}.{name} with arguments by name")
+            return of_text(self._graph, owner, name, tuple(args))
+        if isinstance(shape, Record) and is_plain_namedtuple(shape.type):
+            self._graph.require(owner)
+            if name == "_replace" and not args and _is_of_namedtuples(shape.type, name):
+                return replaced_fields(self._graph, owner, by_name)
+            method = self._of_class(shape.type, name)
+            if isinstance(method, types.FunctionType) and method.__module__ != "collections":
+                return self.call(method, [owner, *args], by_name)
+        raise NotCompiled(f"it calls {shape}.{name}")
+
+
+def _is_method_of(method: types.MethodDescriptorType, args: list[Item]) -> bool:
+    """Whether a method of str or bytes itself is called with a value of that type."""
+    owner = args[0] if args else None
+    return isinstance(owner, Node) and owner.shape == Scalar(method.__objclass__)
+
+
+def _is_of_namedtuples(kind: type, name: str) -> bool:
+    made = getattr(kind, name)
+    return getattr(made, "__module__", None) == "collections"
+
+
+def is_generator_function(function: types.FunctionType) -> bool:
+    """Whether a function gives a generator, which is when what it yields counts."""
+    return bool(function.__code__.co_flags & 0x20)

@@ -1,0 +1,299 @@
+"""What Python's operators do with values of each type, as kernels over columns.
+
+All functions here raise NotCompiled for what has no exact form over columns.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from sparkbeam.columns import numbers, text
+from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.nodes import (
+    Const,
+    Item,
+    Made,
+    Node,
+    Slice,
+)
+from sparkbeam.columns.plain import is_plain
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBERS,
+    STR,
+    Record,
+    Texts,
+    is_tuple,
+)
+
+_INT_KERNELS = {
+    "+": numbers.add_ints,
+    "-": numbers.subtract_ints,
+    "*": numbers.multiply_ints,
+    "//": numbers.floor_divide_ints,
+    "%": numbers.modulo_ints,
+    "<<": numbers.shift_left,
+    ">>": numbers.shift_right,
+    "&": numbers.and_bits,
+    "|": numbers.or_bits,
+    "^": numbers.xor_bits,
+}
+_FLOAT_KERNELS = {
+    "+": numbers.add_floats,
+    "-": numbers.subtract_floats,
+    "*": numbers.multiply_floats,
+    "/": numbers.divide_floats,
+    "//": numbers.floor_divide_floats,
+    "%": numbers.modulo_floats,
+}
+_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": operator.invert,
+}
+_LARGEST_EXPONENT = 8
+_MOST_BITS = 64
+_LONGEST_CONSTANT = 1000
+
+
+def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
+    """``left + right`` and the like."""
+    one, other = operand(left, symbol), operand(right, symbol)
+    if isinstance(one, Const) and isinstance(other, Const):
+        return folded(graph, symbol, one.value, other.value)
+    shapes = one.shape, other.shape
+    if set(shapes) <= NUMBERS:
+        return _arithmetic(graph, symbol, one, other)
+    if symbol == "+" and shapes in ((STR, STR), (BYTES, BYTES)):
+        return graph.apply(text.joined, one.shape, one, other)
+    if symbol == "+" and is_tuple(one.shape) and is_tuple(other.shape):
+        return tuple_of(graph, (*items_of(graph, one), *items_of(graph, other)))
+    raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
+
+
+def operand(item: Item, symbol: str) -> Node:
+    """A value that is computed with."""
+    if isinstance(item, Node):
+        return item
+    raise NotCompiled(f"it computes {symbol} with {named(item)}")
+
+
+def folded(graph: Graph, symbol: str, left: Any, right: Any) -> Const:
+    """The result of constants, by Python."""
+    if symbol == "%" and isinstance(left, str | bytes):
+        raise NotCompiled("it formats with %")
+    for value in (left, right):
+        is_short = type(value) in (bool, float, type(None))
+        if type(value) is int:
+            is_short = value.bit_length() <= _MOST_BITS
+        elif type(value) in (str, bytes, tuple):
+            is_short = len(value) <= _LONGEST_CONSTANT
+        if not is_short or not is_plain(value):
+            raise NotCompiled(f"it computes {symbol} with a constant {type(value).__name__}")
+    sizes = [value for value in (left, right) if type(value) is int]
+    if symbol == "*" and len(sizes) == 2:
+        sizes = []
+    if symbol in ("**", "<<", "*") and any(size > _LONGEST_CONSTANT for size in sizes):
+        raise NotCompiled("it computes a very large constant")
+    try:
+        return graph.const(_PYTHON[symbol](left, right))
+    except NotCompiled:
+        raise
+    except Exception as error:
+        raise NotCompiled(f"it raises {type(error).__name__}") from None
+
+
+def _arithmetic(graph: Graph, symbol: str, left: Node, right: Node) -> Node:
+    if symbol in ("&", "|", "^") and left.shape == right.shape == BOOL:
+        return graph.apply(_INT_KERNELS[symbol], BOOL, left, right)
+    one, other = as_number(graph, left), as_number(graph, right)
+    if FLOAT in (one.shape, other.shape):
+        if symbol not in _FLOAT_KERNELS:
+            raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
+        return graph.apply(
+            _FLOAT_KERNELS[symbol], FLOAT, as_float(graph, one), as_float(graph, other)
+        )
+    if symbol == "/":
+        return graph.apply(numbers.divide_ints, FLOAT, one, other)
+    if symbol == "**":
+        exponent = other.value if isinstance(other, Const) else -1
+        if not 0 <= exponent <= _LARGEST_EXPONENT:
+            raise NotCompiled("it computes ** of what is no small constant")
+        return graph.apply(numbers.power(exponent), INT, one)
+    if symbol not in _INT_KERNELS:
+        raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
+    return graph.apply(_INT_KERNELS[symbol], INT, one, other)
+
+
+def as_number(graph: Graph, node: Node) -> Node:
+    """A bool as an int; other numbers as they are."""
+    if node.shape != BOOL:
+        return node
+    if isinstance(node, Const):
+        return graph.const(int(node.value))
+    return graph.apply(numbers.bool_as_int, INT, node)
+
+
+def as_float(graph: Graph, node: Node, kernel: Any = numbers.as_float) -> Node:
+    """A number as a float.
+
+    Args:
+        graph: of the function.
+        node: the number.
+        kernel: how ints become floats.
+    """
+    node = as_number(graph, node)
+    if node.shape == FLOAT:
+        return node
+    if isinstance(node, Const):
+        try:
+            exact = float(node.value)
+        except OverflowError:
+            raise NotCompiled("an int has more than 64 bits") from None
+        if kernel is numbers.as_exact_float and exact != node.value:
+            raise NotCompiled("it compares a float with an int that has no exact float")
+        return graph.const(exact)
+    return graph.apply(kernel, FLOAT, node)
+
+
+def unary(graph: Graph, symbol: str, item: Item) -> Item:
+    """``-x``, ``+x``, ``~x`` and ``not x``."""
+    if symbol == "not":
+        return graph.negated(graph.truth(item))
+    node = operand(item, symbol)
+    if node.shape not in NUMBERS or (symbol == "~" and node.shape != INT):
+        raise NotCompiled(f"it computes {symbol}{node.shape}")
+    if isinstance(node, Const):
+        return graph.const(_PYTHON_UNARY[symbol](node.value))
+    number = as_number(graph, node)
+    if symbol == "+":
+        # What is None raises here, even where nothing is computed.
+        graph.require(number)
+        return number
+    if symbol == "~":
+        return graph.apply(numbers.invert_int, INT, number)
+    kernel = numbers.negate_float if number.shape == FLOAT else numbers.negate_int
+    return graph.apply(kernel, number.shape, number)
+
+
+def items_of(graph: Graph, item: Item) -> tuple[Node, ...]:
+    """The items of a tuple, NamedTuple or Row, which must not be None."""
+    record = graph.taken_apart(item) if isinstance(item, Node) else None
+    if record is None:
+        raise NotCompiled(f"it takes apart {named(item)}")
+    graph.require(record)
+    return record.fields
+
+
+def tuple_of(graph: Graph, fields: tuple[Node, ...]) -> Made:
+    """A tuple of values."""
+    names = tuple(map(str, range(len(fields))))
+    return graph.made(Record(tuple, names, ()), fields)
+
+
+def subscript(graph: Graph, item: Item, index: Item) -> Item:
+    """``item[index]``."""
+    if isinstance(item, Const) and item.shape in (STR, BYTES) and isinstance(index, Const | Slice):
+        return _part_of_constant(graph, item.value, index.value)
+    if isinstance(index, Slice):
+        return _part(graph, item, index.value)
+    at = index.value if isinstance(index, Const) else None
+    if not isinstance(item, Node) or type(at) is not int:
+        raise NotCompiled("it takes an item by what is no constant position")
+    if is_tuple(item.shape):
+        assert isinstance(item.shape, Record)
+        if not -len(item.shape.names) <= at < len(item.shape.names):
+            raise NotCompiled("it raises IndexError")
+        return items_of(graph, item)[at]
+    if abs(at) > numbers.LARGEST // 2:
+        raise NotCompiled("it takes an item by a very large position")
+    if item.shape == STR:
+        return graph.apply(text.item(at), STR, item)
+    if isinstance(item.shape, Texts):
+        return graph.apply(text.part(at, None), STR, item)
+    raise NotCompiled(f"it takes an item of {item.shape}")
+
+
+def _part_of_constant(graph: Graph, value: Any, index: Any) -> Const:
+    try:
+        return graph.const(value[index])
+    except (IndexError, TypeError, ValueError) as error:
+        raise NotCompiled(f"it raises {type(error).__name__}") from None
+
+
+def _part(graph: Graph, item: Item, part: slice) -> Item:
+    if not isinstance(item, Node) or any(
+        bound is not None and (type(bound) is not int or abs(bound) > 2**31)
+        for bound in (part.start, part.stop, part.step)
+    ):
+        raise NotCompiled("it takes a slice by what are no constant bounds")
+    if is_tuple(item.shape) and part.step != 0:
+        return tuple_of(graph, items_of(graph, item)[part])
+    if part.step not in (None, 1):
+        raise NotCompiled("it takes a slice with a step")
+    if item.shape != STR:  # Arrow's slices of bytes fail where nothing is left.
+        raise NotCompiled(f"it takes a slice of {item.shape}")
+    return graph.apply(text.sliced(part.start or 0, part.stop), STR, item)
+
+
+def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
+    """The items of what is unpacked into as many variables."""
+    if isinstance(item, Node) and isinstance(item.shape, Texts) and count:
+        return tuple(graph.apply(text.part(at, count), STR, item) for at in range(count))
+    items = items_of(graph, item)
+    if len(items) != count:
+        raise NotCompiled("it unpacks another number of items")
+    return items
+
+
+def as_text(graph: Graph, item: Item) -> Node:
+    """``str(item)``, which is also what an f-string puts in."""
+    node = operand(item, "str")
+    if node.shape == STR:
+        graph.require(node)
+        return node
+    if isinstance(node, Const) and node.shape in NUMBERS | {NONE}:
+        return graph.const(str(node.value))
+    if node.shape in (INT, BOOL):
+        return graph.apply(text.of_int if node.shape == INT else text.of_bool, STR, node)
+    raise NotCompiled(f"it writes {node.shape} as text")
+
+
+def formatted(graph: Graph, parts: tuple[Item, ...]) -> Node:
+    """The parts of an f-string in one."""
+    nodes = tuple(map(_text_part, parts))
+    if all(isinstance(node, Const) for node in nodes):
+        return graph.const("".join(node.value for node in nodes if isinstance(node, Const)))
+    return graph.apply(text.joined, STR, *nodes)
+
+
+def _text_part(item: Item) -> Node:
+    node = operand(item, "an f-string")
+    if node.shape != STR:
+        raise NotCompiled(f"it puts {node.shape} into text")
+    return node

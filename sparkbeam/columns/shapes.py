@@ -1,0 +1,309 @@
+"""What the values of a column are to Python: the type that each element would have.
+
+An Arrow type does not say it: a struct may stand for a Row, a tuple, or one of many
+NamedTuple classes. Any column may hold nulls, which are None.
+"""
+
+from collections import namedtuple
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+from apache_beam.pvalue import Row
+
+from sparkbeam.columns.reasons import UnknownShape
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """Values of one plain type, exactly: a bool is no int here.
+
+    Attributes:
+        type: int, float, bool, str, bytes, or NoneType, where all are None.
+    """
+
+    type: type
+
+    def __str__(self) -> str:
+        return "None" if self.type is type(None) else self.type.__name__
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Values that are only handed on: dates, decimals, lists and all else.
+
+    Attributes:
+        arrow_type: what the column holds.
+    """
+
+    arrow_type: pa.DataType
+
+    def __str__(self) -> str:
+        return str(self.arrow_type)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Values that have fields: tuples, NamedTuples of a class, Rows.
+
+    Attributes:
+        type: ``tuple``, a NamedTuple class, or ``beam.Row``.
+        names: the names of the fields; of a tuple their positions.
+        fields: what each of them is.
+    """
+
+    type: type
+    names: tuple[str, ...]
+    fields: "tuple[Shape, ...]"
+
+    def __str__(self) -> str:
+        if self.type is tuple:
+            return f"({', '.join(map(str, self.fields))})"
+        return self.type.__name__
+
+
+@dataclass(frozen=True)
+class Union:
+    """Values of several record classes, told apart by the type codes of a dense union.
+
+    Attributes:
+        members: in the order of the children of the union, which has type codes 0, 1, ….
+    """
+
+    members: tuple[Record, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.members))
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """What no column can hold: of one type on one way through a function, of another elsewhere.
+
+    Attributes:
+        shapes: those types.
+    """
+
+    shapes: "tuple[Shape, ...]"
+
+    def __str__(self) -> str:
+        return either(*map(str, self.shapes))
+
+
+def either(*names: str) -> str:
+    """Several types in words."""
+    distinct = list(dict.fromkeys(names))
+    return " or ".join(distinct) if len(distinct) > 1 else f"{distinct[0]} of several types"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Lists of str, which a function makes and takes apart again; never in its result."""
+
+    def __str__(self) -> str:
+        return "list"
+
+
+@dataclass(frozen=True)
+class Constants:
+    """A constant set, which can be asked whether it contains something."""
+
+    values: frozenset[Any] = field(default_factory=frozenset)
+
+    def __str__(self) -> str:
+        return "frozenset"
+
+
+Shape: TypeAlias = Scalar | Opaque | Record | Union | Mixed | Texts | Constants
+
+INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
+STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))
+NUMBERS = frozenset([INT, FLOAT, BOOL])
+
+_ARROW = {
+    INT: pa.int64(),
+    FLOAT: pa.float64(),
+    BOOL: pa.bool_(),
+    STR: pa.string(),
+    BYTES: pa.binary(),
+    NONE: pa.null(),
+}
+
+
+def shape_of(arrow_type: pa.DataType, python_type: Any = None) -> Shape:
+    """What a column holds.
+
+    Args:
+        arrow_type: of the column.
+        python_type: the class or the type hint of the values where the column consists of
+            structs: a NamedTuple class, ``tuple[int, Bid]``, ``beam.Row``. Rows if None. For a
+            dense union, a tuple of the classes of its children.
+
+    Raises:
+        UnknownShape: the two do not fit each other.
+    """
+    if pa.types.is_struct(arrow_type):
+        return _record_of(arrow_type, python_type)
+    if pa.types.is_union(arrow_type):
+        return _union_of(arrow_type, python_type)
+    if pa.types.is_dictionary(arrow_type):
+        shape = shape_of(arrow_type.value_type)
+        return shape if isinstance(shape, Scalar) else Opaque(arrow_type)
+    if pa.types.is_integer(arrow_type):
+        return INT
+    if pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
+        return FLOAT
+    if pa.types.is_boolean(arrow_type):
+        return BOOL
+    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
+        return STR
+    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
+        return BYTES
+    return NONE if pa.types.is_null(arrow_type) else Opaque(arrow_type)
+
+
+def arrow_type_of(shape: Shape) -> pa.DataType:
+    """The type of the columns that compiled functions make.
+
+    Raises:
+        UnknownShape: there is none.
+    """
+    match shape:
+        case Scalar():
+            return _ARROW[shape]
+        case Opaque():
+            return shape.arrow_type
+        case Record():
+            types = map(arrow_type_of, shape.fields)
+            return pa.struct(list(map(pa.field, shape.names, types)))
+        case Union():
+            types = map(arrow_type_of, shape.members)
+            fields = [pa.field(str(at), kind) for at, kind in enumerate(types)]
+            return pa.dense_union(fields)
+    raise UnknownShape(f"it gives {shape}")
+
+
+def is_plain_namedtuple(kind: Any) -> bool:
+    """Whether a class is a NamedTuple that makes and compares its instances as Python does.
+
+    One that brings a constructor, an ``__eq__`` or the like of its own is not.
+    """
+    if type(kind) is not type or not issubclass(kind, tuple):
+        return False
+    fields, make = getattr(kind, "_fields", None), kind.__new__
+    return (
+        type(fields) is tuple
+        and isinstance(make, FunctionType)
+        and "_tuple_new" in make.__globals__
+        and make.__code__.co_varnames[1:] == fields
+        and not any(_BEHAVIOUR & vars(one).keys() for one in kind.__mro__[:-1] if one is not tuple)
+        and all(_is_field(kind, at, name) for at, name in enumerate(fields))
+    )
+
+
+_BEHAVIOUR = frozenset(
+    f"__{name}__"
+    for name in (
+        *("init", "eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "len", "contains", "class"),
+        *("getitem", "iter", "getattribute", "getattr", "add", "radd", "mul", "rmul"),
+    )
+)
+_FIELD = type(vars(namedtuple("_Probe", "field"))["field"])
+
+
+def _is_field(kind: type, position: int, name: str) -> bool:
+    """Whether what a class has under the name of a field is that field, where it was put."""
+    found = [vars(one)[name] for one in kind.__mro__ if type(vars(one).get(name)) is _FIELD]
+    return not found or found[0].__reduce__()[1][0] == position
+
+
+def is_field(record: Record, name: str) -> bool:
+    """Whether a name gives a field, and nothing else that the class has put there."""
+    if name not in record.names or not issubclass(record.type, tuple):
+        return name in record.names
+    found = next((vars(one)[name] for one in record.type.__mro__ if name in vars(one)), None)
+    return type(found) is _FIELD
+
+
+def is_tuple(shape: Shape) -> bool:
+    """Whether values are tuples or NamedTuples."""
+    return isinstance(shape, Record) and issubclass(shape.type, tuple)
+
+
+def unified(left: Shape, right: Shape) -> Shape:
+    """What values are that come from two columns: None goes with everything."""
+    if left == right or right == NONE:
+        return left
+    if left == NONE:
+        return right
+    if (
+        isinstance(left, Record)
+        and isinstance(right, Record)
+        and (left.type, left.names) == (right.type, right.names)
+    ):
+        fields = tuple(map(unified, left.fields, right.fields))
+        if not any(isinstance(one, Mixed) for one in fields):
+            return Record(left.type, left.names, fields)
+    return Mixed((*_parts(left), *_parts(right)))
+
+
+def _parts(shape: Shape) -> tuple[Shape, ...]:
+    return shape.shapes if isinstance(shape, Mixed) else (shape,)
+
+
+def _record_of(arrow_type: pa.DataType, python_type: Any) -> Record:
+    children = [arrow_type.field(at) for at in range(arrow_type.num_fields)]
+    names = tuple(child.name for child in children)
+    positions = tuple(map(str, range(len(names))))
+    hints: list[Any] = [None] * len(names)
+    if python_type is None or python_type is Row:
+        kind: type = Row
+        if len(set(names)) < len(names):
+            raise UnknownShape("a Row cannot have two fields of one name")
+    elif python_type is tuple or get_origin(python_type) is tuple:
+        kind, names = tuple, positions
+        hints = list(get_args(python_type)) or hints
+    elif is_plain_namedtuple(python_type):
+        kind, names = python_type, python_type._fields
+        hints = _hints_of(python_type)
+    else:
+        raise UnknownShape(f"structs do not stand for {python_type}")
+    if len(names) != len(children) or len(hints) != len(children):
+        raise UnknownShape(f"{python_type} has not {len(children)} fields")
+    fields = (
+        shape_of(child.type, _plain(hint)) for child, hint in zip(children, hints, strict=True)
+    )
+    return Record(kind, names, tuple(fields))
+
+
+def _hints_of(kind: Any) -> list[Any]:
+    try:
+        hints = get_type_hints(kind)
+    except Exception:  # They may name what exists for type checkers alone.
+        hints = {}
+    return [hints.get(name) for name in kind._fields]
+
+
+def _plain(hint: Any) -> Any:
+    """A hint that says what structs stand for; None if it does not."""
+    options = [option for option in get_args(hint) if option is not type(None)]
+    if len(options) == 1 and get_origin(hint) is not tuple:
+        return _plain(options[0])
+    known = get_origin(hint) is tuple or hint in (Row, tuple) or is_plain_namedtuple(hint)
+    return hint if known else None
+
+
+def _union_of(arrow_type: pa.DataType, python_type: Any) -> Shape:
+    kinds = python_type if isinstance(python_type, tuple) else ()
+    count = arrow_type.num_fields
+    if (
+        arrow_type.mode != "dense"
+        or len(kinds) != count
+        or list(arrow_type.type_codes) != list(range(count))
+    ):
+        return Opaque(arrow_type)
+    members = [shape_of(arrow_type.field(at).type, kinds[at]) for at in range(count)]
+    if not all(isinstance(member, Record) for member in members):
+        return Opaque(arrow_type)
+    return Union(tuple(member for member in members if isinstance(member, Record)))

@@ -1,0 +1,256 @@
+"""Evaluated expressions: numpy arrays of numbers, Arrow arrays of all else."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NUMBERS,
+    STR,
+    Opaque,
+    Record,
+    Shape,
+    Union,
+    arrow_type_of,
+)
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+_DTYPES: dict[Shape, np.dtype[Any]] = {
+    INT: np.dtype(np.int64),
+    FLOAT: np.dtype(np.float64),
+    BOOL: np.dtype(np.bool_),
+}
+_NONE_MET = "it meets None"
+
+
+class Vector:
+    """One value for each element.
+
+    Attributes:
+        data: int64, float64 or bool in a numpy array; an Arrow array for all else.
+        nulls: where the value is None; None where it nowhere is. The data at those places of a
+            numpy array means nothing.
+    """
+
+    __slots__ = ("data", "nulls")
+
+    def __init__(self, data: Any, nulls: Bools | None = None) -> None:
+        self.data = data
+        self.nulls = nulls
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def take(self, positions: Positions) -> "Vector":
+        """The values at some positions."""
+        is_numpy = isinstance(self.data, np.ndarray)
+        data = self.data[positions] if is_numpy else self.data.take(pa.array(positions))
+        if self.nulls is None:
+            return Vector(data)
+        return Vector(data, nulls_or_none(self.nulls[positions]))
+
+
+Value: TypeAlias = Vector | int | float | bool | str | bytes | None
+"""A vector, or a plain value that all elements share."""
+
+
+def nulls_or_none(nulls: Bools) -> Bools | None:
+    """Where there is None; None if it is nowhere."""
+    return nulls if nulls.any() else None
+
+
+def loaded(array: pa.Array, shape: Shape) -> Vector:
+    """A column of an input.
+
+    Raises:
+        NotExact: it holds what is out of range here.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if isinstance(shape, Opaque):  # Some count only the nulls of their own.
+        return Vector(array, nulls_or_none(np.asarray(pc.is_null(array))))
+    if shape not in NUMBERS:
+        return Vector(_cast(array, shape) if shape in (STR, BYTES) else array, nulls)
+    array = _cast(array, shape)
+    if nulls is not None:
+        array = array.fill_null(False if shape == BOOL else 0)
+    return Vector(array.to_numpy(zero_copy_only=False), nulls)
+
+
+def _cast(array: pa.Array, shape: Shape) -> pa.Array:
+    wanted = arrow_type_of(shape)
+    if array.type == wanted:
+        return array
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid:
+        raise NotExact("a column does not fit in 64 bits, or is too long") from None
+
+
+def as_arrow(vector: Vector, shape: Shape) -> pa.Array:
+    """The column of a result."""
+    if not isinstance(vector.data, np.ndarray):
+        return vector.data
+    return pa.array(vector.data, arrow_type_of(shape), mask=vector.nulls)
+
+
+def repeated(value: Any, shape: Shape, count: int) -> Vector:
+    """A plain value for each element."""
+    if value is None:
+        nulls = np.ones(count, np.bool_)
+        if shape in _DTYPES:
+            return Vector(np.zeros(count, _DTYPES[shape]), nulls)
+        return Vector(pa.nulls(count, arrow_type_of(shape)), nulls)
+    if shape in _DTYPES:
+        return Vector(np.full(count, value, _DTYPES[shape]))
+    return Vector(pa.repeat(pa.scalar(value, arrow_type_of(shape)), count))
+
+
+def selected(mask: Bools, yes: Value, no: Value, shape: Shape) -> Vector:
+    """The values of one where ``mask`` is, of the other elsewhere; all are as long."""
+    nulls = None
+    if any(_has_nulls(one) for one in (yes, no)):
+        nulls = nulls_or_none(np.where(mask, _nulls_in(yes), _nulls_in(no)))
+    if shape in _DTYPES:
+        return Vector(np.where(mask, _numbers(yes, shape), _numbers(no, shape)), nulls)
+    sides = [one.data if isinstance(one, Vector) else _scalar(one, shape) for one in (yes, no)]
+    return Vector(pc.if_else(pa.array(mask), *sides), nulls)
+
+
+def _has_nulls(value: Value) -> bool:
+    return value.nulls is not None if isinstance(value, Vector) else value is None
+
+
+def _nulls_in(value: Value) -> Any:
+    if isinstance(value, Vector):
+        return np.False_ if value.nulls is None else value.nulls
+    return np.bool_(value is None)
+
+
+def _numbers(value: Value, shape: Shape) -> Any:
+    if isinstance(value, Vector):
+        return value.data
+    return _DTYPES[shape].type(0 if value is None else value)
+
+
+def _scalar(value: Value, shape: Shape) -> pa.Scalar:
+    return pa.scalar(value, arrow_type_of(shape))
+
+
+def merged(places: tuple[Positions, Positions], ways: tuple[Value, Value], shape: Shape) -> Vector:
+    """Two values, each with those for its elements alone, in one.
+
+    Args:
+        places: the positions that the elements of each have in the result.
+        ways: the values.
+        shape: of the result.
+    """
+    count = len(places[0]) + len(places[1])
+    nulls = None
+    if any(map(_has_nulls, ways)):
+        nulls = np.empty(count, np.bool_)
+        for at, way in zip(places, ways, strict=True):
+            nulls[at] = _nulls_in(way)
+        nulls = nulls_or_none(nulls)
+    if shape in _DTYPES:
+        data = np.empty(count, _DTYPES[shape])
+        for at, way in zip(places, ways, strict=True):
+            data[at] = _numbers(way, shape)
+        return Vector(data, nulls)
+    order = np.empty(count, np.int64)
+    order[places[0]] = np.arange(len(places[0]))
+    order[places[1]] = np.arange(len(places[0]), count)
+    arrays = [
+        way.data if isinstance(way, Vector) else repeated(way, shape, len(at)).data
+        for at, way in zip(places, ways, strict=True)
+    ]
+    return Vector(pa.concat_arrays(arrays).take(pa.array(order)), nulls)
+
+
+def nulls_of(vector: Vector) -> Bools:
+    """Where a vector is None, for all of it."""
+    return np.zeros(len(vector), np.bool_) if vector.nulls is None else vector.nulls
+
+
+def bare(value: Value) -> Any:
+    """The data of a value that must not be None; a plain value as it is.
+
+    Raises:
+        NotExact: it is None somewhere, where Python raises an exception.
+    """
+    if isinstance(value, Vector):
+        if value.nulls is not None:
+            raise NotExact(_NONE_MET)
+        return value.data
+    if value is None:
+        raise NotExact(_NONE_MET)
+    return value
+
+
+def arrow_of(value: Value, arrow_type: pa.DataType) -> Any:
+    """The same as an Arrow array or scalar, for Arrow's kernels."""
+    data = bare(value)
+    if isinstance(data, pa.Array):
+        return data
+    if isinstance(data, np.ndarray):
+        return pa.array(data)
+    return pa.scalar(data, arrow_type)
+
+
+def numpy_of(array: Any) -> Any:
+    """What Arrow's kernels gave, for numpy."""
+    return array.to_numpy(zero_copy_only=False)
+
+
+def union_places(array: pa.UnionArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+    """The type code of each element of a dense union, and its position in that child.
+
+    What pyarrow answers itself is that of the array of which this one is a slice.
+    """
+    _, codes, offsets = array.buffers()[:3]
+    part = slice(array.offset, array.offset + len(array))
+    return np.frombuffer(codes, np.int8)[part], np.frombuffer(offsets, np.int32)[part]
+
+
+def member_of(union: pa.UnionArray, code: int, rows: Positions | None = None) -> pa.Array:
+    """Elements of a dense union that are all of one member, as a column of that.
+
+    Args:
+        union: the column.
+        code: the type code of the member.
+        rows: the positions of the elements, if not all.
+
+    Raises:
+        ValueError: another member is among them.
+    """
+    codes, offsets = union_places(union)
+    if rows is not None:
+        codes, offsets = codes[rows], offsets[rows]
+    if np.any(codes != code):
+        raise ValueError(f"not all elements are of member {code}")
+    return union.field(code).take(pa.array(offsets))
+
+
+def empty_column(shape: Shape) -> pa.Array:
+    """No values."""
+    if isinstance(shape, Record):
+        fields = list(map(empty_column, shape.fields))
+        return pa.StructArray.from_arrays(fields, list(shape.names)) if fields else _NO_FIELDS
+    if isinstance(shape, Union):
+        nothing = pa.array([], pa.int8()), pa.array([], pa.int32())
+        return pa.UnionArray.from_dense(*nothing, list(map(empty_column, shape.members)))
+    return pa.array([], arrow_type_of(shape))
+
+
+_NO_FIELDS = pa.array([], pa.struct([]))

@@ -1,0 +1,141 @@
+"""Blocks of columns made of Python values, and back: what compiled functions are compared with."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from apache_beam.pvalue import Row
+from apache_beam.transforms.window import TimestampedValue
+
+from sparkbeam.columns import Compiled, Form, NotExact, Output, Record, Scalar, Shape, Union
+from sparkbeam.columns.shapes import arrow_type_of
+from sparkbeam.columns.vectors import union_places
+
+INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
+STR, BYTES = Scalar(str), Scalar(bytes)
+
+
+class Inner(NamedTuple):
+    i: int
+    s: str
+
+
+class Element(NamedTuple):
+    a: int
+    b: int
+    f: float
+    g: float
+    s: str
+    t: str
+    y: bytes
+    p: bool
+    q: bool
+    inner: Inner
+    pair: tuple[int, str]
+    row: Row
+
+
+INNER = Record(Inner, ("i", "s"), (INT, STR))
+PAIR = Record(tuple, ("0", "1"), (INT, STR))
+ROW = Record(Row, ("u", "v"), (FLOAT, BOOL))
+ELEMENT = Record(
+    Element,
+    Element._fields,
+    (INT, INT, FLOAT, FLOAT, STR, STR, BYTES, BOOL, BOOL, INNER, PAIR, ROW),
+)
+
+
+def column(values: list[Any], shape: Shape) -> pa.Array:
+    """Python values as a column."""
+    if not isinstance(shape, Record):
+        return pa.array(values, arrow_type_of(shape))
+    nothing = [None] * len(shape.names)
+    items = [nothing if value is None else list(value) for value in values]
+    arrays = [column([item[at] for item in items], field) for at, field in enumerate(shape.fields)]
+    fields = [pa.field(name, array.type) for name, array in zip(shape.names, arrays, strict=True)]
+    mask = pa.array([value is None for value in values], pa.bool_())
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+def python_values(array: pa.Array, shape: Shape) -> list[Any]:
+    """A column as Python values."""
+    if isinstance(shape, Union):
+        members = [python_values(array.field(code), one) for code, one in enumerate(shape.members)]
+        places = zip(*union_places(array), strict=True)
+        return [members[code][offset] for code, offset in places]
+    if not isinstance(shape, Record):
+        return array.to_pylist()
+    present = array.is_valid().to_pylist()
+    fields = [python_values(array.field(at), one) for at, one in enumerate(shape.fields)]
+    rows = zip(*fields, strict=True) if fields else [()] * len(array)
+    made = [_made(shape, row) for row in rows]
+    return [value if is_there else None for value, is_there in zip(made, present, strict=True)]
+
+
+def _made(shape: Record, row: tuple[Any, ...]) -> Any:
+    if shape.type is Row:
+        return Row(**dict(zip(shape.names, row, strict=True)))
+    return row if shape.type is tuple else shape.type._make(row)  # type: ignore[attr-defined]
+
+
+def results(compiled: Compiled, output: Output, count: int) -> list[tuple[int, Any]]:
+    """The results of a compiled function, each with the position of its element."""
+    values = python_values(output.values, compiled.result)
+    rows = range(count) if output.rows is None else output.rows.tolist()
+    assert (output.times is not None) == compiled.is_timestamped
+    if output.times is not None:
+        stamps = output.times.tolist()
+        values = [(value, micros) for value, micros in zip(values, stamps, strict=True)]
+    return list(zip(rows, values, strict=True))
+
+
+def called(function: Callable[..., Any], elements: list[Any], form: Form) -> Any:
+    """The same by calling the function; the exception if it raises one."""
+    found: list[tuple[int, Any]] = []
+    try:
+        for at, element in enumerate(elements):
+            result = function(element)
+            if form is Form.FILTER:
+                found += [(at, element)] if result else []
+            elif form is Form.MAP:
+                found.append((at, result))
+            else:
+                found += [(at, one) for one in result or ()]
+    except Exception as error:
+        return error
+    return [(at, _unstamped(value)) for at, value in found]
+
+
+def _unstamped(value: Any) -> Any:
+    if isinstance(value, TimestampedValue):
+        return value.value, value.timestamp.micros
+    return value
+
+
+def written(found: list[tuple[int, Any]]) -> list[str]:
+    """Results with all that tells them apart: 1, 1.0 and True, 0.0 and -0.0, classes."""
+    return [f"{at}: {_written(value)}" for at, value in found]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{type(value).__name__}({', '.join(map(_written, value))})"
+    if isinstance(value, Row):
+        items = (f"{name}={_written(item)}" for name, item in value.as_dict().items())
+        return f"Row({', '.join(items)})"
+    return f"{type(value).__name__} {value!r}"
+
+
+def assert_same(
+    compiled: Compiled, function: Callable[..., Any], elements: list[Any], form: Form
+) -> bool:
+    """Compares a compiled function with calling it; False if the block was refused."""
+    block = column(elements, compiled.arguments[0])
+    expected = called(function, elements, form)
+    try:
+        output = compiled.evaluate(block)
+    except NotExact:
+        return False
+    assert not isinstance(expected, Exception), f"it raises {expected!r}"
+    assert written(results(compiled, output, len(elements))) == written(expected)
+    return True

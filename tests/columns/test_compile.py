@@ -1,0 +1,740 @@
+import functools
+import math
+import operator
+import re
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from in_python import (
+    BOOL,
+    BYTES,
+    ELEMENT,
+    FLOAT,
+    INT,
+    STR,
+    Element,
+    Inner,
+    assert_same,
+    called,
+    column,
+    python_values,
+    results,
+    written,
+)
+
+from sparkbeam.columns import (
+    Compiled,
+    Form,
+    NotExact,
+    Record,
+    Refused,
+    Shape,
+    Union,
+    compile_function,
+    member_of,
+    shape_of,
+)
+
+ELEMENTS = [
+    Element(
+        at,
+        at - 1,
+        at / 2,
+        -float(at),
+        "aé"[: at % 3] + str(at),
+        f" {at}\x1c",
+        b"ab"[: at % 3],
+        at % 2 == 0,
+        at > 2,
+        Inner(at * 7, "s"),
+        (at, "p"),
+        beam.Row(u=float(at), v=at % 3 == 0),
+    )
+    for at in range(-4, 5)
+]
+SKIP = 3
+NAMES = frozenset(["a1", "aé2"])
+TABLE = {1: 2}
+CHANGING = 5
+LARGE = 10**5000
+
+
+def compiled(function: Any, *shapes: Shape, form: Form = Form.MAP) -> Compiled:
+    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
+    assert isinstance(result, Compiled), result
+    return result
+
+
+def refusal(function: Any, *shapes: Shape, form: Form = Form.MAP) -> str:
+    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
+    assert isinstance(result, Refused)
+    return result.reason
+
+
+def gives(function: Any, *values: Any, shape: Shape = INT) -> list[Any]:
+    """What a function gives for values of one type, compared with calling it."""
+    assert assert_same(compiled(function, shape), function, list(values), Form.MAP)
+    return python_values(
+        compiled(function, shape).evaluate(column(list(values), shape)).values,
+        compiled(function, shape).result,
+    )
+
+
+def is_refused(function: Any, *values: Any, shape: Shape = INT) -> str:
+    """Why a block is refused."""
+    with pytest.raises(NotExact) as refused:
+        compiled(function, shape).evaluate(column(list(values), shape))
+    return str(refused.value)
+
+
+def total(x: Element, rate: int = 2, *, extra: int = 1) -> int:
+    return x.a * rate + extra
+
+
+def with_early_return(x: Element) -> int:
+    if x.a < 0:
+        return -1
+    if x.a == 0 or x.b > 2:
+        y = x.a * 10
+    elif x.p:
+        y = 7
+    else:
+        return x.b
+    y += 1
+    return y
+
+
+def with_try(x: Element) -> int:
+    try:
+        return x.a // 1
+    except ZeroDivisionError:
+        return 0
+
+
+def calls_another(x: Element) -> int:
+    return total(x, extra=4) + with_early_return(x)
+
+
+SPACE: dict[str, Any] = {}
+exec("def checks(x):\n    assert x.a > -100, 'too small'\n    return x.a", SPACE)
+checks = SPACE["checks"]  # Here pytest would make something else of the assertion.
+
+
+class Price(NamedTuple):
+    amount: int
+    currency: str = "EUR"
+
+    def in_cents(self) -> int:
+        return self.amount * 100
+
+    @property
+    def is_large(self) -> bool:
+        return self.amount > 2
+
+
+PRICE = Record(Price, Price._fields, (INT, STR))
+
+
+class Rates:
+    factor = 3
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+
+    def apply(self, x: Element) -> int:
+        return x.a * self.rate + self.factor
+
+    def __call__(self, x: Element) -> int:
+        return self.apply(x)
+
+
+MAPPED = [
+    lambda x: x.a,
+    lambda x: x,
+    lambda x: (x.a, x),
+    lambda x: x.inner.i + x.pair[0],
+    lambda x: (x.a * 89 // 100, x.b % SKIP, x.a - x.b, x.a & 3, x.a | x.b, x.a ^ 1, ~x.a),
+    lambda x: (x.a + x.p, x.p + x.q, x.p & x.q, x.p * x.f, -x.p, +x.p),
+    lambda x: (x.a / 2, x.f / 2, x.f // 2, x.f % 2, x.f % -3, x.a % -3, x.a // -3),
+    lambda x: (x.a << 2, x.a >> 1, x.a**2, x.a**0, abs(x.a), abs(x.f)),
+    lambda x: (x.a < x.b, x.a == x.f, x.p == 1, x.s < x.t, x.y >= b"a", 0 <= x.a < 3),
+    lambda x: (x.a in (1, 2.0, "a"), x.s in NAMES, x.f not in (0.5, -0.0), "é" in x.s),
+    lambda x: (x.a is None, x.inner is not None, not x.a, not x.s, not x.y),
+    lambda x: (x.a or 7, x.s and "yes", x.a and x.b and 5, x.f or 0.0),
+    lambda x: x.a if x.p else x.b,
+    lambda x: x.inner if x.p else Inner(x.a, "new"),
+    lambda x: x.inner if x.p else None,
+    lambda x: None if x.p else x.s,
+    lambda x: (f"{x.a}-{x.s}", f"{x.p}", str(x.a), x.s + "!", f"{x.s!s}"),
+    lambda x: (x.t.strip(), x.t.lstrip(), x.t.rstrip("\x1c"), x.s.replace("a", "bb")),
+    lambda x: (x.s.startswith("a"), x.s.endswith(("1", "2")), x.s.count("a"), len(x.s)),
+    lambda x: (x.s[1:], x.s[-1], x.s[:-1], b"ab"[1:], len(x.y), x.s.encode(), x.t.find("1")),
+    lambda x: (x.y.startswith(b"a"), x.y.endswith((b"b", b"")), x.y + b"!", b"a" in x.y),
+    lambda x: (min(x.a, x.b), max(x.a, 2, x.b), min(x.f, x.g), max(x.s, x.t)),
+    lambda x: (int(x.f), float(x.a), bool(x.a), round(x.f), math.floor(x.f), math.ceil(x.f)),
+    lambda x: (math.sqrt(abs(x.f)), math.isnan(x.f), math.trunc(x.f), math.fabs(x.a)),
+    lambda x: (isinstance(x, Element), isinstance(x.a, (int, str)), isinstance(x.p, int)),
+    lambda x: beam.Row(name=x.s, twice=beam.Row(two=x.a * 2)),
+    lambda x: Inner(s=x.s, i=x.a),
+    lambda x: x.inner._replace(s=x.t),
+    lambda x: ((*x.pair, x.a), x.pair + x.pair, x.pair[:1], x[0], x.pair == (1, "p")),
+    lambda x: ",".join((x.s, x.t, "z")),
+    lambda x: x.row.u + x.row.v,
+    lambda x: TimestampedValue(x.a, x.b),
+    lambda x: TimestampedValue((x.a, x.s), x.f),
+    lambda x: TimestampedValue(x.a, Timestamp(micros=x.b * 7)) if x.p else TimestampedValue(0, 1),
+    lambda x: TimestampedValue(x.a, Timestamp.of(x.a)),
+    lambda x: 5,
+    lambda x: None,
+    lambda x: (),
+    lambda x: (1, (2.5, "a")),
+    lambda x: (x.a, (None, (2, b"a"))),
+    lambda x: (1, "a") if x.p else x.pair,
+    lambda x: Inner(1, "a") if x.p else None,
+    lambda x: beam.Row(),
+    with_early_return,
+    with_try,
+    calls_another,
+    checks,
+    total,
+    functools.partial(total, rate=5),
+    functools.partial(lambda rate, x: x.a * rate, 3),
+    operator.attrgetter("inner.i"),
+    operator.attrgetter("a", "s"),
+    operator.itemgetter(0, -2),
+    Rates(4).apply,
+    Rates(5),
+    lambda x: str.upper(x.inner.s),
+]
+
+
+@pytest.mark.parametrize("function", MAPPED)
+def test_a_function_gives_what_it_gives_when_it_is_called(function: Any) -> None:
+    assert assert_same(compiled(function), function, ELEMENTS, Form.MAP)
+
+
+@pytest.mark.parametrize("function", MAPPED)
+def test_a_block_may_be_empty_or_a_part_of_one(function: Any) -> None:
+    block = column(ELEMENTS, ELEMENT)
+    whole, part = compiled(function), ELEMENTS[2:5]
+    assert len(whole.evaluate(block.slice(0, 0)).values) == 0
+    expected = written(called(function, part, Form.MAP))
+    output = whole.evaluate(block.slice(2, 3))
+    assert written(results(whole, output, 3)) == expected
+    output = whole.evaluate(block, rows=np.array([2, 3, 4]))
+    assert written(results(whole, output, 3)) == expected
+
+
+def only_some(x: Element) -> Any:
+    if x.a > 0:
+        yield x.s
+    if x.p:
+        yield x.t
+
+
+def stops_early(x: Element) -> Any:
+    yield x.a
+    if x.a < 0:
+        return
+    y = x.a * 2
+    yield y
+
+
+class KeepFn(beam.DoFn):
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self._least = least
+
+    def process(self, element: Element) -> Any:
+        if element.a >= self._least:
+            yield element.s, element.a
+
+
+FLAT = [
+    only_some,
+    stops_early,
+    KeepFn(1).process,
+    lambda x: [x] if x.p else [],
+    lambda x: [x.a, x.b],
+    lambda x: (x.a,) if x.p else None,
+    lambda x: [x.a] if x.p else [x.b, 0],
+    lambda x: [x.inner, Inner(x.a, "b"), None],
+    lambda x: [None] if x.p else [x.inner],
+    lambda x: [(1, "a")] if x.p else [x.pair],
+    lambda x: [],
+    lambda x: [TimestampedValue(x.a, x.b)],
+    lambda x: x.inner[:1],
+]
+
+
+@pytest.mark.parametrize("function", FLAT)
+def test_a_function_may_give_any_number_of_results(function: Any) -> None:
+    assert assert_same(compiled(function, form=Form.FLAT), function, ELEMENTS, Form.FLAT)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.a % SKIP == 0,
+        lambda x: x.p and x.a,
+        lambda x: x.s or x.inner,
+        lambda x: x.a > 0 and "é" in x.s,
+        lambda x: True,
+    ],
+)
+def test_a_filter_takes_anything_for_true_or_false(function: Any) -> None:
+    kept = compiled(function, form=Form.FILTER)
+    assert kept.is_filter
+    assert assert_same(kept, function, ELEMENTS, Form.FILTER)
+    rows = kept.kept(column(ELEMENTS, ELEMENT), rows=np.array([1, 2, 3, 8]))
+    assert rows.tolist() == [at for at in (1, 2, 3, 8) if function(ELEMENTS[at])]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        beam.Map(lambda x: x.a + 1),
+        beam.Map(total, 3, extra=4),
+        beam.Map(lambda x, more: x.a + more, 3),
+        beam.MapTuple(lambda *fields: fields[0]),
+        beam.Filter(lambda x: x.p),
+        beam.Filter(lambda x, least: x.a > least, 1),
+        beam.FlatMap(lambda x: [x.a, x.b]),
+        beam.FlatMap(only_some),
+        beam.ParDo(KeepFn(0)),
+    ],
+)
+def test_what_beam_makes_of_a_function_is_compiled(transform: Any) -> None:
+    process, args, kwargs = transform.fn.process, transform.args, transform.kwargs
+    whole = compile_function(process, ELEMENT, form=Form.FLAT, args=args, kwargs=kwargs)
+    assert isinstance(whole, Compiled), whole
+    assert assert_same(whole, lambda x: process(x, *args, **kwargs), ELEMENTS, Form.FLAT)
+
+
+def test_fields_by_name_make_rows() -> None:
+    fields: dict[str, Any] = {"a": operator.attrgetter("a"), "double": lambda x: x.b * 2}
+    rows = compile_function(fields, ELEMENT)
+    assert isinstance(rows, Compiled)
+    assert assert_same(rows, lambda x: beam.Row(a=x.a, double=x.b * 2), ELEMENTS, Form.MAP)
+
+
+def test_classes_and_python_s_own_functions_are_functions_too() -> None:
+    pairs = Record(tuple, ("0", "1"), (INT, STR))
+    block = [(1, "a"), (2, "b")]
+    unpacked = compiled(lambda pair: Price(*pair), pairs)
+    assert assert_same(unpacked, lambda pair: Price(*pair), block, Form.MAP)
+    assert gives(str, 1, -5) == ["1", "-5"]
+    assert gives(float, 1, 2**53 + 1) == [1.0, 2.0**53]
+    assert gives(len, "é", "\U0001f600a", shape=STR) == [1, 2]
+
+
+def test_methods_and_properties_of_a_namedtuple_are_followed() -> None:
+    prices = [Price(1), Price(5, "USD")]
+    for function in (
+        lambda p: p.in_cents(),
+        lambda p: (p.is_large, p.currency),
+        lambda p: Price(p.amount),
+        lambda p: Price.in_cents(p),
+    ):
+        assert assert_same(compiled(function, PRICE), function, prices, Form.MAP)
+
+
+def test_ints_that_leave_64_bits_are_refused() -> None:
+    largest, least = 2**63 - 1, -(2**63)
+    for function in (lambda x: x + 1, lambda x: x * 2, lambda x: x << 1, lambda x: x**2):
+        assert is_refused(function, largest) == "an int leaves 64 bits"
+    for function in (lambda x: -x, abs, lambda x: x // -1, lambda x: x % -1, lambda x: x - 1):
+        assert is_refused(function, least) == "an int leaves 64 bits"
+    assert gives(lambda x: x % 3, least, largest) == [least % 3, largest % 3]
+    assert gives(lambda x: x // 3, least, largest) == [least // 3, largest // 3]
+
+
+def test_floats_that_are_no_int_of_64_bits_are_refused() -> None:
+    for function in (int, round, math.floor, math.ceil, math.trunc):
+        for value in (2.0**63, -(2.0**64), math.nan, math.inf):
+            is_refused(function, value, shape=FLOAT)
+        assert gives(function, -(2.0**63), 0.5, 1.5, 2.5, -0.5, shape=FLOAT)
+
+
+def test_what_divides_by_zero_is_refused() -> None:
+    for function in (lambda x: 1 // x, lambda x: 1 % x, lambda x: 1 / x, lambda x: 1.5 // x):
+        assert is_refused(function, 1, 0) == "it divides by zero"
+    assert is_refused(lambda x: 1 / x, -0.0, shape=FLOAT) == "it divides by zero"
+    assert gives(lambda x: 10 // x if x else 0, 0, 3) == [0, 3]
+
+
+def test_what_raises_for_none_is_refused_and_nothing_else() -> None:
+    for function in (lambda x: x + 1, lambda x: x < 1, lambda x: -x, lambda x: +x, abs, int):
+        assert is_refused(function, 1, None) == "it meets None"
+    for shape in (INT, STR):
+        assert is_refused(str, None, shape=shape) == "it meets None"
+    assert gives(lambda x: x == 1, 1, None) == [True, False]
+    assert gives(lambda x: x != 1, 1, None) == [False, True]
+    assert gives(lambda x: x or 0, 1, None) == [1, 0]
+    assert gives(lambda x: 0 if x is None else x + 1, 1, None) == [2, 0]
+    assert gives(lambda x: x in (1, None), 1, None, 0) == [True, True, False]
+    assert gives(lambda x: x in ("a", None), "a", None, shape=STR) == [True, True]
+    assert gives(lambda x: (x == x, not x), None, 2) == [(True, True), (True, False)]
+
+
+def test_a_field_of_none_is_refused_even_if_nobody_wants_it() -> None:
+    function = compiled(lambda x: (x.inner.i, 1)[1])
+    without = ELEMENTS[1]._replace(inner=None)  # type: ignore[arg-type]
+    block = column([ELEMENTS[0], without], ELEMENT)
+    with pytest.raises(NotExact, match="it meets None"):
+        function.evaluate(block)
+    assert len(function.evaluate(block, rows=np.array([0])).values) == 1
+
+
+def test_ints_and_floats_compare_exactly_or_not_at_all() -> None:
+    assert gives(lambda x: x == 2.0, 2, 3, 2**53) == [True, False, False]
+    is_refused(lambda x: x == 2.0, 2**53 + 1)
+    is_refused(lambda x: x / 3, 2**53 + 1)
+    assert gives(lambda x: x + 0.0, 2**53 + 1, 2**62 + 1) == [2.0**53, 2.0**62]
+    assert gives(lambda x: x == 2**53 + 1 if x > 5 else False, 2**53 + 1) == [True]
+    assert "no exact float" in refusal(lambda x: x < 2**53 + 1, FLOAT)
+
+
+def test_signs_of_zero_and_nan_stay() -> None:
+    zeros = (0.0, -0.0, math.nan, 1.0, -1.0)
+    for function in (
+        lambda x: (-x, x * -1, x + 0, min(x, 0.0), max(x, -0.0), x or -0.0, abs(x)),
+        lambda x: (x == x, x != x, x < 1, bool(x), x in (0.0, 1)),
+    ):
+        gives(function, *zeros, shape=FLOAT)
+    gives(lambda x: (x % 3.0, x // 3.0, x % -3.0), 0.0, -0.0, 5.5, -5.5, -1e-300, shape=FLOAT)
+    gives(lambda x: 0 / x, 5, -5)
+
+
+def test_a_type_that_differs_by_the_way_taken_is_refused() -> None:
+    assert refusal(lambda x: 1 if x > 0 else 1.5, INT) == "it gives int or float"
+    assert refusal(lambda x: x > 0 and x, INT) == "it gives int or bool"
+    assert (
+        refusal(lambda x: (1, x) if x else (1.0, x), INT) == "it gives (int, int) or (float, int)"
+    )
+    assert refusal(lambda x: True if x else 0, INT) == "it gives bool or int"
+    assert compiled(lambda x: x > 0 and x, INT, form=Form.FILTER)
+
+
+def test_letters_change_case_in_ascii_alone() -> None:
+    assert gives(lambda x: (x.upper(), x.lower()), "aB1", shape=STR) == [("AB1", "ab1")]
+    assert is_refused(lambda x: x.upper(), "ß", shape=STR) == "a str is not ASCII alone"
+
+
+def test_numbers_are_read_if_they_are_written_plainly() -> None:
+    assert gives(int, "12", "-3", "007", "-0", shape=STR) == [12, -3, 7, 0]
+    assert gives(float, "12", "-3.25", "1e5", "0.1", "-0", shape=STR)
+    for text in ("", " 1", "1_000", "\u0663", "1\n", "1" * 19, "x"):
+        is_refused(int, text, shape=STR)
+    for text in ("", "nan", "inf", "1e999", "\u0663"):
+        is_refused(float, text, shape=STR)
+
+
+def test_a_line_is_split() -> None:
+    lines = ("a,1,", "é,2,x,y")
+    assert gives(lambda x: x.split(",")[1], *lines, shape=STR) == ["1", "2"]
+    assert gives(lambda x: x.split(",")[-1], *lines, shape=STR) == ["", "y"]
+    assert gives(lambda x: len(x.split(",")), *lines, shape=STR) == [3, 4]
+
+    def parse(x: str) -> tuple[str, int]:
+        name, number, _ = x.split(",", 2)
+        return name, int(number)
+
+    assert gives(parse, *lines, shape=STR) == [("a", 1), ("é", 2)]
+    assert "another length" in is_refused(parse, "a,1", shape=STR)
+    assert "another length" in is_refused(lambda x: x.split(",")[3], "a,1", shape=STR)
+    assert "fewer characters" in is_refused(lambda x: x[1], "a", shape=STR)
+
+
+def test_what_an_element_raises_is_left_to_the_element() -> None:
+    assert is_refused(lambda x: checks_small(x), 1, 100) == "it raises an exception"
+    assert gives(lambda x: checks_small(x), 1, 2) == [1, 2]
+
+
+def checks_small(x: int) -> int:
+    if x > 10:
+        raise ValueError(f"{x} is too large")
+    return x
+
+
+def test_elements_of_several_classes_are_told_apart() -> None:
+    union = pa.UnionArray.from_dense(
+        pa.array([0, 1, 0, 1], pa.int8()),
+        pa.array([0, 0, 1, 1], pa.int32()),
+        [column([Price(1), Price(2, "x")], PRICE), column([Inner(3, "a"), Inner(4, "b")], INNER_)],
+    )
+    shape = shape_of(union.type, (Price, Inner))
+    assert isinstance(shape, Union)
+    values = python_values(union, shape)
+    cases = [
+        (lambda x: isinstance(x, Inner), Form.FILTER),
+        (lambda x: isinstance(x, Inner) and x.i > 3, Form.FILTER),
+        (lambda x: x.amount if isinstance(x, Price) else x.i, Form.MAP),
+        (lambda x: isinstance(x, (int, Price)), Form.MAP),
+        (lambda x: x, Form.MAP),
+        (lambda x: x is None, Form.MAP),
+    ]
+    for function, form in cases:
+        whole = compiled(function, shape, form=form)
+        for part in (union, union.slice(1, 2)):
+            found = results(whole, whole.evaluate(part), len(part))
+            assert written(found) == written(called(function, python_values(part, shape), form))
+    some = compiled(lambda x: isinstance(x, Inner) and x.i > 3, shape, form=Form.FILTER)
+    rows = some.kept(union.slice(1, 3))
+    assert some.members == (1,)
+    assert python_values(member_of(union.slice(1, 3), 1, rows), INNER_) == [Inner(4, "b")]
+    assert compiled(lambda x: isinstance(x, Inner) or x, shape, form=Form.FILTER).members == (0, 1)
+    amounts = compiled(lambda x: x.amount, shape)
+    with pytest.raises(NotExact, match="no attribute amount"):
+        amounts.evaluate(union)
+    assert amounts.evaluate(union, rows=np.array([0, 2])).values.to_pylist() == [1, 2]
+    assert len(values) == 4
+
+
+INNER_ = Record(Inner, ("i", "s"), (INT, STR))
+
+
+@pytest.mark.parametrize(
+    ("array", "function"),
+    [
+        (pa.array([1, None, 3], pa.int16()), lambda x: x or 0),
+        (pa.array([1, 2], pa.uint64()), lambda x: x + 1),
+        (pa.array([1.5, 2.5], pa.float32()), lambda x: x * 2),
+        (pa.array(["a", None, "a"]).dictionary_encode(), lambda x: x == "a"),
+        (pa.array(["a", "b"], pa.large_string()), lambda x: x + "!"),
+        (pa.array([b"a"], pa.large_binary()), lambda x: x + b"!"),
+        (pa.array([None, None]), lambda x: x is None),
+        (pa.array([1, None], pa.timestamp("us")), lambda x: x if x is not None else None),
+        (pa.array([[1], None], pa.list_(pa.int64())), lambda x: (x, x is None)),
+    ],
+)
+def test_columns_have_many_types(array: pa.Array, function: Any) -> None:
+    shape = shape_of(array.type)
+    whole = compiled(function, shape)
+    values = array.to_pylist()
+    expected = written(called(function, values, Form.MAP))
+    assert written(results(whole, whole.evaluate(array), len(array))) == expected
+
+
+def test_bytes_are_decoded_as_python_does() -> None:
+    assert gives(lambda x: x.decode(), b"a", "é\U0001f600".encode(), shape=BYTES)
+    for wrong in (b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xc3"):
+        assert is_refused(lambda x: x.decode(), wrong, shape=BYTES) == "bytes are no UTF-8"
+
+
+def test_records_of_other_widths_are_joined() -> None:
+    array = pa.array(
+        [{"amount": 1, "currency": "a"}],
+        pa.struct([("amount", pa.int32()), ("currency", pa.string())]),
+    )
+
+    def function(x: Price) -> list[Price]:
+        return [x, Price(x.amount + 1)]
+
+    found = compiled(function, shape_of(array.type, Price), form=Form.FLAT).evaluate(array)
+    assert python_values(found.values, PRICE) == function(Price(1, "a"))
+
+
+def test_an_unsigned_int_may_be_too_large() -> None:
+    array = pa.array([2**63], pa.uint64())
+    with pytest.raises(NotExact):
+        compiled(lambda x: x + 1, INT).evaluate(array)
+
+
+def test_structs_are_what_the_type_says() -> None:
+    arrow = pa.struct([("amount", pa.int32()), ("currency", pa.string())])
+    assert shape_of(arrow) == Record(beam.Row, ("amount", "currency"), (INT, STR))
+    assert shape_of(arrow, Price) == PRICE
+    assert shape_of(arrow, tuple[int, str]) == Record(tuple, ("0", "1"), (INT, STR))
+    nested = pa.struct([("0", pa.int64()), ("1", arrow)])
+    assert shape_of(nested, tuple[int, Price | None]) == Record(tuple, ("0", "1"), (INT, PRICE))
+
+
+class Odd(Price):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = Price.__hash__
+
+
+class Hiding(Price):
+    @property
+    def amount(self) -> int:
+        return 0
+
+
+def test_a_namedtuple_that_brings_its_own_behaviour_is_respected() -> None:
+    with pytest.raises(Exception, match="do not stand for"):
+        shape_of(pa.struct([("amount", pa.int64()), ("currency", pa.string())]), Odd)
+    hiding = Record(Hiding, Price._fields, (INT, STR))
+    function = operator.attrgetter("amount")
+    assert assert_same(compiled(function, hiding), function, [Hiding(1)], Form.MAP)
+    assert refusal(lambda x: Odd(x), INT) == "it calls test_compile.Odd"
+
+
+def loops(x: Element) -> int:
+    result = 0
+    for one in (1, 2):
+        result += one
+    return result
+
+
+exec(
+    "def many_ways(x):\n    y = x.a\n"
+    + "".join(f"    y = (y if x.p else (y if x.q else {at}.5))\n" for at in range(30))
+    + "    return 1 if y else 2",
+    SPACE,
+)
+many_ways = SPACE["many_ways"]
+
+
+def waits(x: Element) -> int:
+    while x.a:
+        pass
+    return 1
+
+
+def sets_global(x: Element) -> int:
+    global CHANGING
+    CHANGING = x.a
+    return 1
+
+
+def with_with(x: Element) -> int:
+    with open(x.s):
+        return 1
+
+
+def calls_itself(x: Element) -> int:
+    return calls_itself(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: re.match("a", x.s), "it calls re.match"),
+        (lambda x: print(x), "it calls print"),
+        (loops, "it has a loop"),
+        (waits, "it has a loop"),
+        (lambda x: [one + 1 for one in (x.a,)], "it .* loop.*"),
+        (lambda x: sum(one for one in (x.a,)), "it .* loop.*"),
+        (sets_global, "it sets a global variable"),
+        (with_with, "it (has a with|calls .*open)"),
+        (calls_itself, "it calls .*calls_itself too deep"),
+        (lambda x: waits(x), "it calls test_compile.waits, where it has a loop"),
+        (lambda x: TABLE[x.a], "it uses a dict, which may change"),
+        (lambda x: x.a + CHANGING, "the global variable CHANGING is set by a function"),
+        (lambda x: x.s.title(), "it calls str.title"),
+        (lambda x: f"{x.f:.2f}", "it formats with a format specification"),
+        (lambda x: f"{x.f}", "it writes float as text"),
+        (lambda x: x.s % x.a, "it computes str % int"),
+        (lambda x: x.a < x.s, "it compares int with str"),
+        (lambda x: x.nothing, "it takes .nothing of Element"),
+        (lambda x: x.nothing is None, "it takes .nothing of Element"),
+        (lambda x: x.row.nothing, "it takes .nothing of Row"),
+        (lambda x: x.a.real, "it takes .real of int"),
+        (eval("lambda x: not_there"), "there is no not_there"),
+        (lambda x: x.pair[2], "it raises IndexError"),
+        (lambda x: x.a is x.b, "it asks whether two values are the same object"),
+        (lambda x: {"a": x.a}, "it gives an object"),
+        (lambda x: {x.a}, "it makes a set"),
+        (lambda x: [x.a], "it gives a list"),
+        (lambda x: NAMES, "it gives frozenset"),
+        (lambda x: (x.a, NAMES), "it gives frozenset"),
+        (lambda x: ((1, NAMES), x.a), "it gives frozenset"),
+        (many_ways, "it has too many ways through it"),
+        (lambda x: x.a**x.b, r"it computes \*\* of what is no small constant"),
+        (lambda x: x.f**2, r"it computes float \*\* int"),
+        (lambda x: round(x.f, 2), "it calls round with float, int"),
+        (lambda x: (yield x.a), "it is a generator function"),
+        (lambda x: x.a + 2**70, "an int has more than 64 bits"),
+        (lambda x: x.s + "\ud800", "a str has half a character.*"),
+        (lambda x: 1 // 0, "it raises ZeroDivisionError"),
+        (lambda x: lambda: x, "it defines a function.*"),
+        (lambda x, y: x, "it raises TypeError"),
+        (lambda x: Timestamp(x.a), "it gives a Timestamp"),
+        (lambda x: TimestampedValue(Timestamp(1), 1), "it makes a Timestamped.* of a Timestamp"),
+        (lambda x: x.a or LARGE, "an int has more than 64 bits"),
+        (lambda x: (x.f,) == (x.g,), "it compares tuples with floats in them"),
+        (lambda x: x.y[1:], "it takes a slice of bytes"),
+        (lambda x: x.row == x.row, "it compares Row with Row"),
+        (dict.get, "it calls dict.get"),
+    ],
+)
+def test_what_is_not_compiled_has_a_reason(function: Any, reason: str) -> None:
+    assert re.fullmatch(reason, refusal(function)), refusal(function)
+
+
+class Settings:
+    def __init__(self, skip: int) -> None:
+        self.skip = skip
+
+
+def test_a_variable_that_changes_refuses_the_blocks_after_that() -> None:
+    settings, rate = Settings(3), 2
+
+    def function(x: int) -> int:
+        return x * settings.skip * rate
+
+    whole = compiled(function, INT)
+    assert whole.evaluate(pa.array([1])).values.to_pylist() == [6]
+    settings.skip = 4
+    with pytest.raises(NotExact, match="skip has changed"):
+        whole.evaluate(pa.array([1]))
+    settings.skip, rate = 3, 5
+    with pytest.raises(NotExact, match="rate has changed"):
+        whole.evaluate(pa.array([1]))
+
+
+def test_a_function_that_is_replaced_refuses_the_blocks_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = compiled(lambda x: checks_small(x) + len(str(x)), INT)
+    assert whole.evaluate(pa.array([1])).values.to_pylist() == [2]
+    monkeypatch.setitem(globals(), "len", lambda text: 7)
+    with pytest.raises(NotExact, match="len has changed"):
+        whole.evaluate(pa.array([1]))
+    monkeypatch.undo()
+    monkeypatch.setitem(globals(), "checks_small", abs)
+    with pytest.raises(NotExact, match="checks_small has changed"):
+        whole.evaluate(pa.array([1]))
+
+
+def test_a_class_that_changes_refuses_the_blocks_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Local(NamedTuple):
+        amount: int
+
+    shape = Record(Local, ("amount",), (INT,))
+    whole = compiled(lambda x: Local(x.amount), shape)
+    block = column([Local(1)], shape)
+    assert python_values(whole.evaluate(block).values, shape) == [Local(1)]
+    monkeypatch.setattr(Local, "amount", property(lambda local: 7))
+    with pytest.raises(NotExact, match="amount has changed"):
+        whole.evaluate(block)
+
+
+def test_branches_are_evaluated_for_the_elements_that_take_them() -> None:
+    assert gives(lambda x: 10 // x if x > 0 else 10 // -x if x < 0 else 0, 0, 2, -2) == [0, 5, 5]
+    assert gives(lambda x: x > 0 and 10 // x > 3, 0, 2, 5) == [False, True, False]
+    assert gives(lambda x: x == 0 or 10 // x > 3, 0, 2, 5) == [True, True, False]
+    assert gives(lambda x: x is not None and x + 1 > 2, None, 2) == [False, True]
+
+
+def test_what_is_computed_in_vain_may_still_raise() -> None:
+    def function(x: int) -> int:
+        _ = 1 // x
+        return 1
+
+    assert is_refused(function, 1, 0) == "it divides by zero"
+
+
+def test_values_of_all_types_pass_through() -> None:
+    for shape, values in ((BOOL, [True, None]), (BYTES, [b"", b"\xff"]), (STR, ["", None])):
+        assert gives(lambda x: x, *values, shape=shape) == values

@@ -1,0 +1,317 @@
+"""Functions that nobody has thought of: over columns they give what Python gives."""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam.pvalue import Row
+from apache_beam.transforms.window import TimestampedValue
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from in_python import ELEMENT, Element, Inner, assert_same
+
+from sparkbeam.columns import Compiled, Form, compile_function
+
+SPACE = {"Inner": Inner, "Row": Row, "TimestampedValue": TimestampedValue, "Element": Element}
+
+INTS = st.one_of(
+    st.integers(-4, 4),
+    st.sampled_from([2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 10**6, 2**31]),
+    st.integers(-(2**63), 2**63 - 1),
+)
+FLOATS = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, -1.5, 0.5, 2.5, 1e308, 5e-324, 2.0**53, 2.0**63]),
+    st.floats(),
+    st.floats(-10, 10),
+)
+CHARACTERS = st.one_of(
+    st.sampled_from("abAB ,é\u00df\u0130\n\x1c\u3000\U0001f600\x00-09"),
+    st.characters(exclude_categories=["Cs"]),
+)
+TEXTS = st.text(CHARACTERS, max_size=5)
+BYTES = st.binary(max_size=4)
+
+
+def _maybe(strategy: st.SearchStrategy[Any], is_none: bool) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), strategy) if is_none else strategy
+
+
+@st.composite
+def blocks(draw: Any) -> list[Element]:
+    """Elements, any of whose fields may be None in some blocks."""
+    calm = draw(st.booleans())
+    ints = st.integers(-5, 5) if calm else INTS
+    floats = st.floats(-5, 5) if calm else FLOATS
+    texts = st.text("abc,0", max_size=4) if calm else TEXTS
+    kinds = [ints, ints, floats, floats, texts, texts, BYTES, st.booleans(), st.booleans()]
+    rare = draw(st.integers(0, 30))
+    fields = [_maybe(one, at == rare) for at, one in enumerate(kinds)]
+    inner = st.builds(Inner, _maybe(ints, rare == 10), _maybe(texts, rare == 11))
+    pair = st.tuples(ints, texts)
+    row = st.builds(lambda u, v: Row(u=u, v=v), floats, _maybe(st.booleans(), rare == 12))
+    element = st.builds(
+        Element,
+        *fields,
+        _maybe(inner, rare == 13),
+        _maybe(pair, rare == 14),
+        _maybe(row, rare == 15),
+    )
+    return draw(st.lists(element, max_size=8))
+
+
+INT_LEAVES = ["x.a", "x.b", "x.inner.i", "x.pair[0]", "x[0]", "0", "1", "-3", "7", "2**53", "2**62"]
+FLOAT_LEAVES = ["x.f", "x.g", "x.row.u", "0.0", "-0.0", "1.5", "1e308", "3.0"]
+STR_LEAVES = ["x.s", "x.t", "x.inner.s", "x.pair[-1]", "''", "'a'", "'é'", "'ab'"]
+BOOL_LEAVES = ["x.p", "x.q", "x.row.v", "True", "False"]
+BYTES_LEAVES = ["x.y", "b''", "b'a'"]
+LEAVES = {
+    "int": INT_LEAVES,
+    "float": FLOAT_LEAVES,
+    "str": STR_LEAVES,
+    "bool": BOOL_LEAVES,
+    "bytes": BYTES_LEAVES,
+}
+
+
+class Writer:
+    """Writes expressions that mostly make sense to Python."""
+
+    def __init__(self, number: Callable[[int, int], int]) -> None:
+        self.number = number
+
+    def one_of(self, options: Any) -> Any:
+        return options[self.number(0, len(options) - 1)]
+
+    def expression(self, kind: str, depth: int) -> str:
+        if self.number(0, 30) == 0:
+            kind = self.one_of(list(LEAVES))  # One that may not make sense.
+        if depth <= 0 or self.number(0, 4) == 0:
+            return str(self.one_of(LEAVES[kind]))
+        if self.number(0, 4) == 0:
+            return self.of_any(kind, depth - 1)
+        return str(getattr(self, f"of_{kind}")(depth - 1))
+
+    def of_any(self, kind: str, depth: int) -> str:
+        one, other = self.expression(kind, depth), self.expression(kind, depth)
+        condition = self.expression(self.one_of(["bool", "bool", "int", "str", "float"]), depth)
+        return str(
+            self.one_of(
+                [
+                    f"({one} if {condition} else {other})",
+                    f"({one} if {condition} else None)",
+                    f"({one} or {other})",
+                    f"({one} and {other})",
+                    f"min({one}, {other})",
+                    f"max({one}, {other}, {one})",
+                    f"({one}, {other})[1]",
+                    f"helper({condition}, {one}, {other})",
+                ]
+            )
+        )
+
+    def of_int(self, depth: int) -> str:
+        number = self.one_of(["int", "int", "int", "bool"])
+        one, other = self.expression("int", depth), self.expression(number, depth)
+        option = self.number(0, 16)
+        if option < 9:
+            symbol = self.one_of(["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"])
+            return f"({one} {symbol} {other})"
+        if option == 9:
+            return f"({one} ** {self.one_of([0, 1, 2, 3, 8, -1, 9])})"
+        if option == 10:
+            return f"{self.one_of(['-', '+', '~'])}{one}"
+        if option == 11:
+            return f"abs({one})"
+        if option == 12:
+            return f"len({self.expression(self.one_of(['str', 'bytes']), depth)})"
+        if option == 13:
+            kind = self.one_of(["float", "str", "int", "bool"])
+            return f"int({self.expression(kind, depth)})"
+        if option == 14:
+            function = self.one_of(["round", "math.floor", "math.ceil", "math.trunc"])
+            return f"{function}({self.expression(self.one_of(['float', 'int']), depth)})"
+        if option == 15:
+            text = self.expression("str", depth)
+            return f"{text}.{self.one_of(['count', 'find'])}({self.one_of(STR_LEAVES[5:])})"
+        return f"len({self.expression('str', depth)}.split({self.one_of(['chr(44)', ',', 'a'])!r}))"
+
+    def of_float(self, depth: int) -> str:
+        kinds = ["float", "float", "int", "bool"]
+        one, other = (self.expression(self.one_of(kinds), depth) for _ in range(2))
+        option = self.number(0, 10)
+        if option < 6:
+            return f"({one} {self.one_of(['+', '-', '*', '/', '/', '//', '%'])} {other})"
+        if option == 6:
+            return f"-{one}"
+        if option == 7:
+            function = self.one_of(["math.sqrt", "math.fabs", "abs", "float"])
+            return f"{function}({one})"
+        if option == 8:
+            return f"float({self.expression('str', depth)})"
+        return f"({self.expression('int', depth)} / {self.expression('int', depth)})"
+
+    def of_bool(self, depth: int) -> str:
+        kind = self.one_of(list(LEAVES))
+        one, other = self.expression(kind, depth), self.expression(kind, depth)
+        option = self.number(0, 13)
+        if option < 4:
+            return f"({one} {self.one_of(['<', '<=', '>', '>=', '==', '!='])} {other})"
+        if option == 4:
+            number = self.expression(self.one_of(["int", "float", "bool"]), depth)
+            more = self.expression(self.one_of(["int", "float", "bool"]), depth)
+            return f"({number} {self.one_of(['<', '<=', '>', '>=', '==', '!='])} {more})"
+        if option == 5:
+            return f"(not {one})"
+        if option == 6:
+            return f"({one} is {self.one_of(['None', 'not None'])})"
+        if option == 7:
+            constants = "(1, 2.0, True, 'a', 'é', None, b'a', -0.0, 2**53 + 1)"
+            return f"({one} {self.one_of(['in', 'not in'])} {constants})"
+        if option == 8:
+            return f"({self.one_of(['a', '', 'é'])!r} in {self.expression('str', depth)})"
+        if option == 9:
+            method = self.one_of(["startswith", "endswith"])
+            pattern = self.one_of(["a", "é", "", ("a", "b")])
+            return f"{self.expression('str', depth)}.{method}({pattern!r})"
+        if option == 10:
+            return (
+                f"isinstance({one}, {self.one_of(['int', 'bool', 'str', '(float, int)', 'Inner'])})"
+            )
+        if option == 11:
+            function = self.one_of(["isnan", "isinf", "isfinite"])
+            return f"math.{function}({self.expression('float', depth)})"
+        if option == 12:
+            first, second = self.expression("int", depth), self.expression("str", depth)
+            return f"(({first}, {second}) {self.one_of(['==', '!='])} x.pair)"
+        return f"({self.expression('int', depth)} < {one} <= {self.expression('int', depth)})"
+
+    def of_str(self, depth: int) -> str:
+        one, other = self.expression("str", depth), self.expression("str", depth)
+        option = self.number(0, 10)
+        if option < 2:
+            return f"({one} + {other})"
+        if option == 2:
+            shown = self.expression(self.one_of(["int", "str", "bool"]), depth)
+            return f"f'<{{{shown}}}-{{{one}!s}}>'" if "'" not in shown + one else f"str({shown})"
+        if option == 3:
+            return f"str({self.expression(self.one_of(['int', 'str', 'bool', 'float']), depth)})"
+        if option == 4:
+            return f"{one}.{self.one_of(['upper', 'lower', 'strip', 'lstrip', 'rstrip'])}()"
+        if option == 5:
+            method = self.one_of(["strip", "lstrip", "rstrip"])
+            return f"{one}.{method}({self.one_of(['a', 'éb', ''])!r})"
+        if option == 6:
+            return (
+                f"{one}.replace({self.one_of(['a', 'é', 'ab', ''])!r}, {self.one_of(['', 'xy'])!r})"
+            )
+        if option == 7:
+            bounds = ["", "0", "1", "2", "-1", "-2", "5", "-7"]
+            return f"{one}[{self.one_of(bounds)}:{self.one_of(bounds)}]"
+        if option == 8:
+            return f"{one}[{self.one_of(['0', '1', '-1', '-2'])}]"
+        if option == 9:
+            return (
+                f"{one}.split({self.one_of([',', 'a', 'ab'])!r})[{self.one_of(['0', '1', '-1'])}]"
+            )
+        return f"'{self.one_of([',', 'é', ''])}'.join(({one}, {other}))"
+
+    def of_bytes(self, depth: int) -> str:
+        one, other = self.expression("bytes", depth), self.expression("bytes", depth)
+        return str(
+            self.one_of(
+                [
+                    f"({one} + {other})",
+                    f"{one}[1:]",
+                    f"{one}[-2:3]",
+                    f"{self.expression('str', depth)}.encode()",
+                    f"{one}.replace(b'a', b'bc')",
+                    f"{one}.decode().encode('utf-8')",
+                ]
+            )
+        )
+
+    def result(self, depth: int) -> str:
+        """A scalar or a record."""
+        kind = self.one_of(list(LEAVES))
+        one, number = self.expression(kind, depth), self.expression("int", depth)
+        text = self.expression("str", depth)
+        return str(
+            self.one_of(
+                [
+                    one,
+                    one,
+                    f"({number}, {one})",
+                    f"Inner({number}, {text})",
+                    f"Inner(s={text}, i={number})",
+                    f"Row(p={one}, q={text})",
+                    f"(Inner({number}, {text}) if {one} else x.inner)",
+                    f"(x.inner if {one} else None)",
+                    f"x.inner._replace(i={number})",
+                    f"(x.pair + ({one},))",
+                    f"({text}, x)",
+                    f"TimestampedValue({one}, {number})",
+                    f"TimestampedValue({text}, {self.expression('float', depth)})",
+                    "x",
+                ]
+            )
+        )
+
+
+def a_function(number: Callable[[int, int], int]) -> tuple[str, Form]:
+    """The source of a function and what its result means."""
+    writer = Writer(number)
+    form = writer.one_of(list(Form))
+    depth = number(0, 3)
+    condition = writer.expression("bool", depth)
+    value, other = writer.result(depth), writer.result(depth)
+    if form is Form.FILTER:
+        return f"def function(x):\n    return {condition}", form
+    bodies = [
+        f"    return {value}",
+        f"    y = {value}\n    if {condition}:\n        y = {other}\n    return y",
+        f"    if {condition}:\n        return {value}\n    return {other}",
+        f"    _ = {condition}\n    return {value}",
+        f"    try:\n        return {value}\n    except ValueError:\n        return 0",
+    ]
+    if form is Form.FLAT:
+        bodies = [
+            f"    if {condition}:\n        yield {value}",
+            f"    yield {value}\n    if {condition}:\n        return\n    yield {other}",
+            f"    if {condition}:\n        yield {value}\n    else:\n        yield {other}",
+            f"    return [{value}] if {condition} else []",
+            f"    return [{value}, {other}]",
+            f"    if {condition}:\n        return ({value},)",
+        ]
+    return "def function(x):\n" + writer.one_of(bodies), form
+
+
+@st.composite
+def functions(draw: Any) -> tuple[str, Form]:
+    return a_function(lambda least, most: draw(st.integers(least, most)))
+
+
+def helper(condition: Any, one: Any, other: Any) -> Any:
+    if not condition:
+        return other
+    return one
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@given(functions(), blocks())
+def test_a_function_gives_what_it_gives_when_it_is_called(
+    source: tuple[str, Form], elements: list[Element]
+) -> None:
+    function = made(source[0])
+    compiled = compile_function(function, ELEMENT, form=source[1])
+    if isinstance(compiled, Compiled):
+        assert_same(compiled, function, elements, source[1])
+
+
+def made(text: str) -> Any:
+    """The function of a source."""
+    space: dict[str, Any] = {**SPACE, "math": math, "helper": helper}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        exec(text, space)
+    return space["function"]
