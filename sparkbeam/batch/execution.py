@@ -34,7 +34,7 @@ from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.connectors.packing import plain_row
-from sparkbeam.worker.connectors.sparkrows import BatchRows
+from sparkbeam.worker.connectors.sparkrows import RowCells, RowSource
 
 
 class BatchExecution:
@@ -111,6 +111,7 @@ class BatchExecution:
 
     def _compose(self, stage: Stage) -> None:
         """Adds the DataFrame of ``stage``."""
+        source = self._source(stage)
         task = StageTask(
             run_id=self._run_id,
             stage=stage,
@@ -120,12 +121,14 @@ class BatchExecution:
             },
             reporter=self._reporter,
             tasks=self._tasks(stage),
+            source=None if source is None else _rows_of(source),
             repeatable=self._repeatable,
             output=self._output_spec,
             environment=self._environment,
             reports=self._reports,
         )
-        rows = self._input(stage).mapInArrow(_named(task), ROW_TYPE)
+        rows = self._input(stage) if source is None else self._table(source)
+        rows = rows.mapInArrow(_named(task), ROW_TYPE)
         if self._plan.reads(stage) > 1:
             rows = rows.persist()
             self._persisted[stage.id] = rows
@@ -152,9 +155,9 @@ class BatchExecution:
 
     def _port(self, tag: int) -> Any:
         """The rows of a port: of it alone if they are read elsewhere too."""
-        for source in self._plan.sources:
-            if any(tag == own for _, own in source.outputs):
-                return self._read(source, tag)
+        source = self._plan.source(tag)
+        if source is not None:
+            return self._cells(source, tag)
         producer = self._plan.producer(tag)
         rows = self._output[producer.id]
         if producer.id in self._persisted:
@@ -162,10 +165,21 @@ class BatchExecution:
         del self._open[producer.id]
         return rows
 
-    def _read(self, source: Source, tag: int) -> Any:
-        spec = ReadSpec.unpack(source.payload)
-        rows = frames.timed(self._session, spec, source.label)
-        return rows.mapInArrow(BatchRows(source.label, spec, tag, self._reports), ROW_TYPE)
+    def _source(self, stage: Stage) -> Source | None:
+        """The source that a stage reads and nothing else, so that its rows need no cells."""
+        if len(stage.inputs) != 1 or stage.exchange is not Exchange.FORWARD:
+            return None
+        return self._plan.source(*stage.inputs)
+
+    def _table(self, source: Source) -> Any:
+        """The columns of a source."""
+        return frames.timed(self._session, ReadSpec.unpack(source.payload), source.label)
+
+    def _cells(self, source: Source, tag: int) -> Any:
+        """The elements of a source for a stage that reads others too."""
+        return self._table(source).mapInArrow(
+            RowCells(_rows_of(source), tag, self._reports), ROW_TYPE
+        )
 
     def _deliver(self) -> None:
         """Writes what goes to Spark's sinks; all that it takes is persisted."""
@@ -200,6 +214,10 @@ class BatchExecution:
     def _rest(self) -> Any:
         """The query whose execution runs what has not run yet."""
         return _union(list(self._open.values())).select("value")
+
+
+def _rows_of(source: Source) -> RowSource:
+    return RowSource(source.label, ReadSpec.unpack(source.payload))
 
 
 def _named(task: StageTask) -> Any:

@@ -83,7 +83,7 @@ class Topology:
 
     def roots(self, tag: int) -> frozenset[int]:
         """The tags of the sources from which the rows of a port of layer 0 come."""
-        if any(tag == own for source in self.plan.sources for _, own in source.outputs):
+        if self.plan.source(tag) is not None:
             return frozenset([tag])
         inputs = self.plan.producer(tag).inputs
         return frozenset(root for source in inputs for root in self.roots(source))

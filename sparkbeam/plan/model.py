@@ -300,6 +300,10 @@ class Plan:
         sinks = 2 * sum(tag in tags for sink in self.sinks for tag in sink.inputs)
         return main + len(side) + sinks
 
+    def source(self, tag: int) -> Source | None:
+        """The source that feeds the port ``tag``; None if it is a stage that writes it."""
+        return next((s for s in self.sources if any(tag == own for _, own in s.outputs)), None)
+
     def producer(self, tag: int) -> Stage:
         """The stage that writes the port ``tag``."""
         return next(s for s in self.stages for p in s.ports if p.tag == tag)

@@ -32,6 +32,7 @@ from sparkbeam.worker import finalizers, logs, output, tally
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
 from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.connection import Connection
+from sparkbeam.worker.connectors.sparkrows import RowSource
 from sparkbeam.worker.grouping.evaluators import BATCH
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import MemoryRecords
@@ -55,6 +56,7 @@ class StageTask:
         side_inputs: by transform id and local name.
         reporter: where live progress goes, or None.
         tasks: in how many tasks the stage runs if it reads nothing.
+        source: the source of Spark's whose rows are what the stage reads, in place of cells.
         repeatable: two attempts of a task are to put out the same report.
         output: what becomes of what steps print and log.
         environment: what user code finds around it.
@@ -66,6 +68,7 @@ class StageTask:
     side_inputs: dict[tuple[str, str], SideInputData]
     reporter: Reporter | None = None
     tasks: int = 1
+    source: RowSource | None = None
     repeatable: bool = False
     output: OutputSpec = field(default_factory=OutputSpec)
     environment: Environment = field(default_factory=Environment)
@@ -174,6 +177,9 @@ class _Run:
             for create in processor.creates:
                 create.share = slice(number, None, self._task.tasks)
             rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
+        elif self._task.source is not None:
+            self._finish(bundles, bundles.process(self._task.source.blocks(self._wanted())))
+            return
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
@@ -226,11 +232,16 @@ class _Run:
             residuals = bundles.resume(due_now)
             self._rows.flush()
 
-    def _data_rows(self) -> Iterator[Row]:
-        """The rows of data; reports of earlier stages go straight to the output."""
+    def _wanted(self) -> Iterator[pa.RecordBatch]:
+        """The input, as long as anybody wants the output."""
         for batch in self._batches:
             if self._abandoned.is_set():
                 raise _Abandoned
+            yield batch
+
+    def _data_rows(self) -> Iterator[Row]:
+        """The rows of data; reports of earlier stages go straight to the output."""
+        for batch in self._wanted():
             reports = pc.equal(batch.column(0), METRICS_TAG)
             if pc.any(reports).as_py():
                 for report in batch.column(3).filter(reports).to_pylist():

@@ -1,11 +1,8 @@
 """From the rows of a Spark source, in Arrow's columns, to elements and to cells of them."""
 
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,20 +10,15 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
-from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.beam import clear
-from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.failure import Reports, StepFailed
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.wire.times import MIN_MICROS
 from sparkbeam.worker.blocks import BLOCK_SIZE, Block
+from sparkbeam.worker.connectors.rowmaker import RowMaker
 from sparkbeam.worker.layouts.cells import BlockCoder
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-Converter = Callable[[Any], Any]
 
 
 class RowReader:
@@ -48,7 +40,9 @@ class RowReader:
         self._spec = spec
         self._partitioned = partitioned
         self._time = time
-        coder = coders.WindowedValueCoder(pickler.loads(spec.coder), coders.GlobalWindowCoder())
+        of_rows = pickler.loads(spec.coder)
+        self._maker = RowMaker(of_rows)
+        coder = coders.WindowedValueCoder(of_rows, coders.GlobalWindowCoder())
         self._encode = coder.get_impl().encode_to_stream
         self._encode_block = BlockCoder(coder).encode
         self._windows = (GlobalWindow(),)
@@ -78,7 +72,7 @@ class RowReader:
             self._note(batch.columns[-1], times)
         else:
             self._note_one("", span["max"])
-        values = _values(self._spec.columns, columns)
+        values = self._maker.rows(columns)
         create, windows = windowed_value.create, self._windows
         if span["min"] == span["max"]:
             template = create(None, span["min"], windows)
@@ -116,18 +110,45 @@ class RowReader:
 
 
 @dataclass(frozen=True)
-class BatchRows:
-    """The function for ``mapInArrow`` over a source in batch.
+class RowSource:
+    """A source in batch.
 
     Attributes:
-        label: of the transform.
-        spec: of the source.
-        tag: of the port that the rows belong to.
-        reports: those of the run, of its failures.
+        label: of the transform that reads it.
+        spec: what it reads.
     """
 
     label: str
     spec: ReadSpec
+
+    def blocks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+        """The elements of its rows.
+
+        Raises:
+            StepFailed: there are none of them.
+        """
+        reader = RowReader(self.spec)
+        for batch in batches:
+            yield from self._of(reader, batch)
+
+    def _of(self, reader: RowReader, batch: pa.RecordBatch) -> Iterator[Block]:
+        try:
+            yield from reader.blocks(batch)
+        except Exception as error:
+            raise StepFailed(self.label, "its rows cannot be read") from error
+
+
+@dataclass(frozen=True)
+class RowCells:
+    """The function for ``mapInArrow`` over a source in batch: its elements as cells.
+
+    Attributes:
+        source: the source.
+        tag: of the port that the rows belong to.
+        reports: those of the run, of its failures.
+    """
+
+    source: RowSource
     tag: int
     reports: Reports
 
@@ -135,66 +156,12 @@ class BatchRows:
         full: list[pa.RecordBatch] = []
         rows = RowBuffer(full.append)
         try:
-            reader = RowReader(self.spec)
-            number = 0
-            for batch in batches:
-                for cell in reader.cells(reader.blocks(batch)):
-                    rows.append(self.tag, None, number, cell)
-                    number += 1
-                    yield from full
-                    full.clear()
+            cells = RowReader(self.source.spec).cells(self.source.blocks(batches))
+            for number, cell in enumerate(cells):
+                rows.append(self.tag, None, number, cell)
+                yield from full
+                full.clear()
         except Exception as error:
-            raise self.reports.report(error, self.label) from None
+            raise self.reports.report(error, self.source.label) from None
         rows.flush()
         yield from full
-
-
-def _values(names: tuple[str, ...], columns: list[pa.Array]) -> Iterator[Any]:
-    """The rows as objects with these attributes, as the coder of rows needs them."""
-    plain = []
-    for column in columns:
-        convert = _converter(column.type)
-        if pa.types.is_timestamp(column.type):
-            micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
-            plain.append([None if m is None else Timestamp(micros=m) for m in micros])
-        elif convert is None:
-            plain.append(column.to_pylist())
-        else:
-            plain.append([_optional(convert, value) for value in column.to_pylist()])
-    # Beam's own classes for rows take three times as long to make.
-    return map(_row_class(names)._make, zip(*plain, strict=True))
-
-
-def _row_class(names: tuple[str, ...]) -> Any:
-    return namedtuple("Row", names)
-
-
-def _optional(convert: Converter, value: Any) -> Any:
-    return None if value is None else convert(value)
-
-
-def _converter(kind: pa.DataType) -> Converter | None:
-    """What makes of Arrow's Python values those of Beam's schemas; None for nothing."""
-    if pa.types.is_timestamp(kind):
-        return _timestamp
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        convert = _converter(kind.value_type)
-        return None if convert is None else lambda items: [_optional(convert, i) for i in items]
-    if pa.types.is_map(kind):
-        of_key, of_item = _converter(kind.key_type), _converter(kind.item_type)
-        return lambda pairs: {
-            _optional(of_key, key) if of_key else key: _optional(of_item, item) if of_item else item
-            for key, item in pairs
-        }
-    if pa.types.is_struct(kind):
-        made = _row_class(tuple(part.name for part in kind))
-        parts = [(part.name, _converter(part.type)) for part in kind]
-        return lambda row: made(
-            *(_optional(convert, row[name]) if convert else row[name] for name, convert in parts)
-        )
-    return None
-
-
-def _timestamp(moment: datetime) -> Timestamp:
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return Timestamp(micros=(aware - _EPOCH) // _MICROSECOND)

@@ -72,6 +72,8 @@ class SourceOperation(bundle_processor.DataInputOperation):
         while True:
             try:
                 block = next(self.elements, None)
+            except StepFailed:
+                raise
             except Exception as error:
                 raise StepFailed(
                     self._label,
