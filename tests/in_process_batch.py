@@ -22,6 +22,7 @@ from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.wire.rows import SCHEMA
+from sparkbeam.wire.times import MIN_MICROS
 
 Partitions = list[pa.Table]
 
@@ -104,6 +105,18 @@ class Frame:
 
     def toArrow(self) -> pa.Table:
         return pa.concat_tables(self._partitions())
+
+
+def read_table(tables: Partitions, columns: list[str], timestamp_column: str | None) -> Any:
+    """What stands for the DataFrame of a source: ``batch.execution.frames.timed``."""
+
+    def selected(table: pa.Table) -> pa.Table:
+        times = pa.repeat(pa.scalar(MIN_MICROS, pa.int64()), table.num_rows)
+        if timestamp_column is not None:
+            times = table[timestamp_column].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        return table.select(columns).append_column("time", times)
+
+    return Frame(lambda: list(map(selected, tables)))
 
 
 class BatchSpark(Spark):

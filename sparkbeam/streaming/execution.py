@@ -147,6 +147,8 @@ class StreamingExecution:
         finally:
             self._stopping = True
             query.stop()
+            if isinstance(sink, StoppableSink):
+                sink.close()
         error = query.exception()
         if error is not None:
             _raise_own(sink)

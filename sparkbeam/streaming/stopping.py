@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.errors import SparkBeamError
+from sparkbeam.upstream.spark import callback_connection
 
 _TEXT = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: "
@@ -37,6 +38,7 @@ class StoppableSink:
     def __init__(self, sink: Callable[[Any, int], None], is_stopping: Callable[[], bool]) -> None:
         self._sink = sink
         self._is_stopping = is_stopping
+        self._connections: dict[int, Any] = {}
         self.failure: SparkBeamError | None = None
 
     def __call__(self, batch: Any, batch_id: int) -> None:
@@ -46,6 +48,8 @@ class StoppableSink:
             Stopped: the sink failed while the query was being stopped.
             Exception: what the sink has raised, else.
         """
+        connection = callback_connection(batch)
+        self._connections[id(connection)] = connection
         try:
             self._sink(batch, batch_id)
         except Exception as error:
@@ -54,6 +58,13 @@ class StoppableSink:
             if isinstance(error, SparkBeamError):
                 self.failure = error
             raise
+
+    def close(self) -> None:
+        """Frees what Spark's call of the sink has left behind, once the query has ended."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            if connection is not None:
+                connection.close()
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:

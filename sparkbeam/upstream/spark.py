@@ -42,6 +42,17 @@ def jvm(session: Any) -> Any:
     return session._jvm
 
 
+def callback_connection(frame: Any) -> Any | None:
+    """The connection over which a thread of the JVM is calling this thread of Python.
+
+    It has a thread and a socket in this process, and nobody closes it when the thread of the JVM
+    ends: ``close`` does. None where the frame is not one of a JVM.
+    """
+    if not is_classic(frame):
+        return None
+    return jvm(frame.sparkSession)._gateway_client.get_thread_connection()
+
+
 NOISE = re.compile(
     rb"WARNING: Using incubator modules: |"
     rb"(Starting )?Streaming TransformWithStateInPandas Python worker"

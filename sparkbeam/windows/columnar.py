@@ -77,7 +77,7 @@ class SessionColumns:
         self.form: Form | None = form_of(combine_fn)
 
     def reduce(
-        self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, values: list[Any]
+        self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, values: Any
     ) -> Columns:
         """The sessions of elements, of which there is one at least.
 
@@ -86,16 +86,19 @@ class SessionColumns:
             starts: of their windows.
             ends: the same.
             stamps: their timestamps.
-            values: their values; those of a session are added up in this order.
+            values: their values in a list, of which those of a session are added up in this order,
+                or in an array, as numbers of the vectorised form.
         """
         cut = _cut(keys, starts, ends)
         totals: Numbers | None = None
+        is_array = False
         if self.form is not None:
-            numbers = self.form.numbers(values)
+            is_array = isinstance(values, np.ndarray)
+            numbers = values if is_array else self.form.numbers(values)
             if numbers is not None:
                 totals = self.form.add_up(numbers[cut.order], cut.firsts)
         if totals is None:
-            totals = self._added(cut, values)
+            totals = self._added(cut, values.tolist() if is_array else values)
         return self._columns(cut, keys, starts, ends, stamps, totals)
 
     def merge(self, left: Columns, right: Columns) -> Columns:

@@ -10,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from apache_beam.transforms import cy_combiners
 from apache_beam.transforms.combiners import CountCombineFn
 
@@ -35,6 +36,10 @@ class Form(ABC):
         """A number for each value; None if they are not what the form is for."""
 
     @abstractmethod
+    def numbers_of(self, column: pa.Array) -> Numbers | None:
+        """The same of values in a column; None likewise."""
+
+    @abstractmethod
     def add_up(self, numbers: Numbers, firsts: npt.NDArray[np.intp]) -> Numbers | None:
         """What runs of numbers come to, by where each run begins; None if that is not exact."""
 
@@ -51,6 +56,9 @@ class _Count(Form):
     def numbers(self, values: list[Any]) -> Numbers:
         return np.ones(len(values), np.int64)
 
+    def numbers_of(self, column: pa.Array) -> Numbers:
+        return np.ones(len(column), np.int64)
+
     def add_up(self, numbers: Numbers, firsts: npt.NDArray[np.intp]) -> Numbers:
         return np.add.reduceat(numbers, firsts)
 
@@ -65,6 +73,9 @@ class _Sum(Form):
 
     def numbers(self, values: list[Any]) -> Numbers | None:
         return _whole(values) if set(map(type, values)) == {int} else None
+
+    def numbers_of(self, column: pa.Array) -> Numbers | None:
+        return _whole_of(column)
 
     def add_up(self, numbers: Numbers, firsts: npt.NDArray[np.intp]) -> Numbers | None:
         largest = max(int(numbers.max()), -int(numbers.min()))
@@ -86,13 +97,27 @@ class _Extreme(Form):
             return _whole(values)
         if kinds != {float}:
             return None
-        numbers = np.array(values, np.float64)
-        # The two zeros are equal, and nothing is in order with NaN.
-        return None if np.isnan(numbers).any() or not numbers.all() else numbers
+        return _in_order(np.array(values, np.float64))
+
+    def numbers_of(self, column: pa.Array) -> Numbers | None:
+        if pa.types.is_float64(column.type) and not column.null_count:
+            return _in_order(column.to_numpy())
+        return _whole_of(column)
 
     def add_up(self, numbers: Numbers, firsts: npt.NDArray[np.intp]) -> Numbers:
         found: Numbers = self._ufunc.reduceat(numbers, firsts)
         return found
+
+
+def _in_order(numbers: Numbers) -> Numbers | None:
+    # The two zeros are equal, and nothing is in order with NaN.
+    return None if np.isnan(numbers).any() or not numbers.all() else numbers
+
+
+def _whole_of(column: pa.Array) -> Numbers | None:
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type) or column.null_count:
+        return None
+    return column.to_numpy().astype(np.int64, copy=False)
 
 
 def _whole(values: list[int]) -> Numbers | None:

@@ -6,6 +6,7 @@ these functions instead, so that it makes no difference. Timestamps go towards z
 windows down, and none of them passes the ends of time.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
+_Times = Sequence[int] | npt.NDArray[np.int64]
 _MIN, _MAX = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 
 
@@ -46,19 +48,19 @@ def coded_hold(micros: int) -> int:
     return _floor(micros)
 
 
-def coded_column(micros: list[int]) -> npt.NDArray[np.int64]:
+def coded_column(micros: _Times) -> npt.NDArray[np.int64]:
     """As :func:`coded_micros`, of many."""
     inside = _inside(micros)
     return inside - np.fmod(inside, 1000)
 
 
-def floored_column(micros: list[int]) -> npt.NDArray[np.int64]:
+def floored_column(micros: _Times) -> npt.NDArray[np.int64]:
     """Starts or ends of windows as the coder of windows gives them back; see :func:`coded_span`."""
     inside = _inside(micros)
     return inside - inside % 1000
 
 
-def _inside(micros: list[int]) -> npt.NDArray[np.int64]:
+def _inside(micros: _Times) -> npt.NDArray[np.int64]:
     try:
         column = np.array(micros, np.int64)
     except OverflowError:

@@ -17,16 +17,18 @@ A function may put out an object and change it afterwards. Such a result ends it
 (:mod:`sparkbeam.worker.steps.ownership`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from apache_beam.runners.worker import operations
-from apache_beam.transforms.window import GlobalWindow
+import numpy as np
+import numpy.typing as npt
+from apache_beam.transforms.window import GlobalWindow, WindowFn
 from apache_beam.utils import windowed_value
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.upstream.beam import counter_of
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.worker.columns import Column
 from sparkbeam.worker.sizes import size_of
 
 GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
@@ -41,43 +43,88 @@ BLOCK_SIZE = 2000
 BLOCK_BYTES = 1 << 20
 """A block has fewer values where they would take more than about this."""
 
+COLUMN_ROWS = 10_000
+"""The most values in a block that is a column."""
+
+COLUMN_BYTES = 4 << 20
+"""Such a block has fewer values where they would take more than about this as a column."""
+
 LOOK = 64
 """A block that is being filled is measured each time that it has so many values more."""
 
 _MEASURED = 8
 
-_Many = TypeVar("_Many")
+Micros = npt.NDArray[np.int64]
 
 
 class Block:
-    """Values with the same windows and pane, and the same timestamp or one for each.
+    """Values with the same pane, and the same timestamp or one for each.
+
+    They have the same windows, unless these are ``assigned``: then a WindowFn that asks for
+    nothing but the timestamp gives each value its own, and ``windowing`` has the pane alone.
 
     Args:
         windowing: a windowed value that has the windows and the pane of them all, and, unless
             there are ``stamps``, their timestamp.
-        values: the values.
+        values: the values, or a column of them.
         stamps: the timestamp of each value in microseconds.
+        assigned: gives each value its windows.
     """
 
-    __slots__ = ("_values", "stamps", "windowing")
+    __slots__ = ("_stamps", "_values", "assigned", "column", "windowing")
 
     def __init__(
-        self, windowing: WindowedValue, values: list[Any], stamps: list[int] | None = None
+        self,
+        windowing: WindowedValue,
+        values: list[Any] | Column,
+        stamps: list[int] | Micros | None = None,
+        assigned: WindowFn | None = None,
     ) -> None:
         self.windowing = windowing
-        self.stamps = stamps
-        self._values = values
+        self.assigned = assigned
+        self.column = values if isinstance(values, Column) else None
+        self._values = None if isinstance(values, Column) else values
+        self._stamps = stamps
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._values if self.column is None else self.column)  # type: ignore[arg-type]
 
     @property
     def values(self) -> list[Any]:
         """The values; nobody else changes the list."""
+        if self._values is None:
+            assert self.column is not None
+            self._values = self.column.values()
         return self._values
+
+    @property
+    def stamps(self) -> list[int] | None:
+        """The timestamp of each value in microseconds; None if all have that of ``windowing``."""
+        stamps = self._stamps
+        if isinstance(stamps, np.ndarray):
+            self._stamps = found = list(stamps.tolist())
+            return found
+        return stamps
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether each value has a timestamp of its own."""
+        return self._stamps is not None
+
+    def example(self) -> WindowedValue:
+        """The first of the elements."""
+        first = self.column.first() if self._values is None and self.column else self.values[0]
+        if self._stamps is None:
+            return self.windowing.with_value(first)
+        micros = int(self._stamps[0])
+        windows = self.windowing.windows
+        if self.assigned is not None:
+            windows = tuple(self.assigned.assign(WindowFn.AssignContext(Timestamp(micros=micros))))
+        return windowed_value.create(first, micros, windows, self.windowing.pane_info)
 
     def elements(self) -> Iterator[WindowedValue]:
         """The values one by one, with their windowing; each is made when it is asked for."""
+        assert self.assigned is None
         if self.stamps is None:
             return map(self.windowing.with_value, self.values)
         create, windows = windowed_value.create, self.windowing.windows
@@ -91,19 +138,54 @@ class Block:
             return [self.windowing.timestamp_micros] * len(self)
         return self.stamps
 
+    def time_column(self) -> Micros:
+        """The same as an array."""
+        if self._stamps is None:
+            return np.full(len(self), self.windowing.timestamp_micros, np.int64)
+        return np.asarray(self._stamps, np.int64)
+
     def with_values(self, values: list[Any]) -> "Block":
         """Another value in the place of each of these."""
-        return Block(self.windowing, values, self.stamps)
+        return Block(self.windowing, values, self._stamps, self.assigned)
 
     def with_windowing(self, windowing: WindowedValue) -> "Block":
         """The same values and timestamps in other windows, or with another pane."""
-        return Block(windowing, self.values, self.stamps)
+        return Block(windowing, self._either(), self._stamps)
+
+    def with_assigned(self, window_fn: WindowFn) -> "Block":
+        """The same values and timestamps, each in the windows that it is given."""
+        return Block(GLOBAL, self._either(), self.time_column(), window_fn)
+
+    def with_column(
+        self, column: Column, rows: Positions | None, stamps: Micros | None = None
+    ) -> "Block":
+        """Other values for some elements.
+
+        Args:
+            column: the values.
+            rows: the positions of the elements that they are for; None if one for each.
+            stamps: their timestamps; None if those of the elements.
+        """
+        if stamps is None and self._stamps is not None:
+            stamps = self.time_column() if rows is None else self.time_column()[rows]
+        return Block(self.windowing, column, stamps, self.assigned)
+
+    def taken(self, rows: Positions) -> "Block":
+        """The elements at some positions."""
+        stamps = None if self._stamps is None else self.time_column()[rows]
+        if self.column is not None:
+            return Block(self.windowing, self.column.taken(rows), stamps, self.assigned)
+        values = self.values
+        return Block(self.windowing, [values[at] for at in rows.tolist()], stamps, self.assigned)
 
     def unstamped(self) -> "Iterator[Block]":
         """The same values in blocks that share their timestamp."""
-        if self.stamps is None:
+        if self._stamps is None:
             return iter((self,))
         return (Block(element, [element.value]) for element in self.elements())
+
+    def _either(self) -> list[Any] | Column:
+        return self.values if self.column is None else self.column
 
 
 def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
@@ -181,46 +263,3 @@ def unstamped(blocks: Iterable[Block]) -> Iterator[Block]:
     """Blocks of values that all share their timestamp."""
     for block in blocks:
         yield from block.unstamped()
-
-
-class Emitter:
-    """The way from one operation to the next ones, for blocks and for single elements."""
-
-    def __init__(self, consumers: list[operations.Operation], receiver: Any) -> None:
-        self._receiver = receiver
-        self._counter = counter_of(receiver)
-        takers = [getattr(consumer, "process_block", None) for consumer in consumers]
-        self._takers: list[Callable[[Block], None]] = (
-            [taker for taker in takers if taker] if all(takers) else []
-        )
-
-    def block(self, block: Block) -> None:
-        """Hands on many elements."""
-        if not self._takers or len(block) == 1:
-            receive = self._receiver.receive
-            for element in block.elements():
-                receive(element)
-            return
-        self.hand_on(self._takers, block, next(block.elements()), len(block))
-
-    def hand_on(
-        self, takers: list[Callable[[_Many], None]], many: _Many, example: WindowedValue, count: int
-    ) -> None:
-        """Hands on many elements in a form of their own.
-
-        Args:
-            takers: know the form.
-            many: the elements.
-            example: one of them.
-            count: how many there are.
-        """
-        # Counts as the receiver does: one element through the sampler, the rest by number.
-        self._counter.update_from(example)
-        self._counter.element_counter.update(count - 1)
-        for take in takers:
-            take(many)
-        self._counter.update_collect()
-
-    def single(self, element: WindowedValue) -> None:
-        """Hands on one element."""
-        self._receiver.receive(element)

@@ -53,7 +53,7 @@ EMPTY: dict[str, Any] = {**dict.fromkeys(FULL), "id": 2}
 
 def made() -> list[Any]:
     table = pa.Table.from_pylist([FULL, EMPTY], arrow_schema(SCHEMA))
-    return list(RowMaker(CODER).rows(table.combine_chunks().columns))
+    return RowMaker(CODER).column([one.combine_chunks() for one in table.columns]).values()
 
 
 def test_rows_are_what_their_coder_decodes() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +14,7 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.failure import Reports, StepFailed
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
-from sparkbeam.wire.times import MIN_MICROS
-from sparkbeam.worker.blocks import BLOCK_SIZE, Block
+from sparkbeam.worker.blocks import COLUMN_BYTES, COLUMN_ROWS, Block
 from sparkbeam.worker.connectors.rowmaker import RowMaker
 from sparkbeam.worker.layouts.cells import BlockCoder
 
@@ -72,17 +70,13 @@ class RowReader:
             self._note(batch.columns[-1], times)
         else:
             self._note_one("", span["max"])
-        values = self._maker.rows(columns)
-        create, windows = windowed_value.create, self._windows
-        if span["min"] == span["max"]:
-            template = create(None, span["min"], windows)
-            while some := list(islice(values, BLOCK_SIZE)):
-                yield Block(template, some)
-        else:
-            template = create(None, MIN_MICROS, windows)
-            stamps = iter(times.to_pylist())
-            while some := list(islice(values, BLOCK_SIZE)):
-                yield Block(template, some, list(islice(stamps, len(some))))
+        rows = self._maker.column(columns)
+        size = max(1, min(COLUMN_ROWS, COLUMN_BYTES * len(rows) // max(1, batch.nbytes)))
+        stamps = None if span["min"] == span["max"] else times.to_numpy()
+        template = windowed_value.create(None, span["min"], self._windows)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            yield Block(template, rows[part], None if stamps is None else stamps[part])
 
     def _note(self, partitions: pa.Array, times: pa.Array) -> None:
         table = pa.table({"partition": partitions, "time": times})

@@ -19,10 +19,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
-from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit, Emitter
+from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
+from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.slots import in_slots
 from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step, Way
@@ -92,6 +94,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
         windowing: of the elements.
     """
 
+    takes_assigned = True
+    """It takes columns with the windows that they are assigned."""
+
     readers: list[operations.Operation]
     key_coder: coders.Coder
     windowing: Windowing
@@ -116,8 +121,12 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def process_block(self, block: Block) -> None:
         """Takes in pairs of key and value."""
         with self.scoped_process_state:
-            stamps = block.times() if self._combine_stamps is not None else None
-            self._take(block.windowing.windows, block.values, stamps)
+            self._take_block(block)
+
+    def _take_block(self, block: Block) -> None:
+        for part in in_slots(block) if block.assigned is not None else (block,):
+            stamps = part.times() if self._combine_stamps is not None else None
+            self._take(part.windowing.windows, part.values, stamps)
 
     def _take(
         self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
@@ -138,8 +147,12 @@ class PrecombineOperation(operations.PGBKCVOperation):
         size = size_of(values[-1])
         if len(values) > 1:
             size = len(values) * max(size, size_of(values[0]))
-        self._count += len(values) * times
-        self._bytes += size * times
+        return self._have_come(len(values) * times, size * times)
+
+    def _have_come(self, count: int, size: int) -> bool:
+        """Counts so many values, of so many bytes; whether they and all others are added up now."""
+        self._count += count
+        self._bytes += size
         is_enough = self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES
         if is_enough:
             self._add_up()

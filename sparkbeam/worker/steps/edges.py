@@ -18,7 +18,8 @@ from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.wire.rows import Row, RowWriter
-from sparkbeam.worker.blocks import Block, Emitter
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.steps.step import Step, Way

@@ -16,6 +16,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns import Form
 from sparkbeam.plan.functions import plain_function
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import KeyWithNone, function_of_map
@@ -27,11 +28,13 @@ from sparkbeam.worker.blocks import (
     SMALLEST_BLOCK,
     Block,
     BlockLimit,
-    Emitter,
     is_heavy,
 )
+from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.tables import IMMUTABLE
 from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.slots import in_slots
+from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
 from sparkbeam.worker.steps.step import Step, Way
 
@@ -53,6 +56,9 @@ class FunctionOperation(operations.DoOperation):
         readers: the operations that take the results.
     """
 
+    takes_assigned = True
+    """It hands columns on with the windows that they are assigned."""
+
     function: Callable[[Any], Iterable[Any] | None]
     one_to_one: Callable[[Any], Any] | None
     window_fn: WindowFn
@@ -65,6 +71,10 @@ class FunctionOperation(operations.DoOperation):
         self._limit = BlockLimit()
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
+        function, form = self.function, Form.FLAT
+        if self.one_to_one is not None:
+            function, form = self.one_to_one, Form.MAP
+        self._columns = ColumnFunction(function, form, may_stamp=self._is_global)
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
@@ -77,13 +87,21 @@ class FunctionOperation(operations.DoOperation):
     def process_block(self, block: Block) -> None:
         """Applies the function to each of the values."""
         with self.scoped_process_state:
-            if self.one_to_one is None:
-                self._flat_map(block.values, output_of(self, block.windowing, block.stamps))
+            results = self._columns.over(block)
+            if results is not None:
+                self._emitter.block(results)
                 return
-            stamps = block.stamps
-            for part, results in self._results(self.one_to_one, block.values):
-                times = None if stamps is None else stamps[part]
-                self.emit(Block(block.windowing, results, times))
+            for part in in_slots(block) if block.assigned is not None else (block,):
+                self._process_values(part)
+
+    def _process_values(self, block: Block) -> None:
+        if self.one_to_one is None:
+            self._flat_map(block.values, output_of(self, block.windowing, block.stamps))
+            return
+        stamps = block.stamps
+        for part, results in self._results(self.one_to_one, block.values):
+            times = None if stamps is None else stamps[part]
+            self.emit(Block(block.windowing, results, times))
 
     def _results(
         self, function: Callable[[Any], Any], values: list[Any]

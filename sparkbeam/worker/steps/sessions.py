@@ -5,8 +5,9 @@ from itertools import islice
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import BoundedWindow, IntervalWindow
-from apache_beam.utils.timestamp import Timestamp
+import numpy as np
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SessionAggregator
@@ -14,13 +15,25 @@ from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.canonical import CanonicalSessions
 from sparkbeam.windows.ordered import OrderedSessions
 from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.wire.rounding import coded_span
+from sparkbeam.worker.blocks import Block, Micros
+from sparkbeam.worker.layouts.pairs import pairs_of
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
 from sparkbeam.worker.steps.edges import SinkOperation
-from sparkbeam.worker.steps.sessiontables import ColumnarTable, ReducedTable, SessionTable
+from sparkbeam.worker.steps.sessiontables import (
+    ColumnarTable,
+    ReducedTable,
+    SessionTable,
+    Spans,
+)
 from sparkbeam.worker.steps.step import Step, Way
 
+_BYTES_IN_COLUMNS = 40
+"""What a pair in columns takes while it waits: five numbers."""
+
+_END_OF_TIME = MAX_TIMESTAMP.micros
 _HANDED_ON = 1000
 """So many keys with their sessions leave at once."""
 
@@ -57,9 +70,41 @@ class SessionCombineOperation(PrecombineOperation):
         # At the end of the window nobody asks for the stamps.
         return _table(kind, self.combine_fn, self._combine_stamps or max)
 
+    def _take_block(self, block: Block) -> None:
+        gap = block.assigned.gap_size.micros if type(block.assigned) is Sessions else None
+        if gap is None:
+            super()._take_block(block)
+            return
+        starts = block.time_column()
+        # The end of time is one for all.
+        ends = np.where(starts > _END_OF_TIME - gap, _END_OF_TIME, starts + gap)
+        if not self._take_columns(block, (starts, ends)):
+            self._take_apart(block.values, (starts.tolist(), ends.tolist()), block.times())
+
     def _take(
         self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
     ) -> None:
+        times = stamps or [0] * len(pairs)
+        for window in windows:
+            start, end = coded_span(window)
+            self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), times)
+
+    def _take_columns(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
+        """Takes in pairs in columns; False where they have to be taken in one by one."""
+        table = self._sessions
+        if block.column is None or not isinstance(table, ColumnarTable) or table.form is None:
+            return False
+        pairs = pairs_of(block.column)
+        numbers = None if pairs is None else table.form.numbers_of(pairs.values)
+        if pairs is None or numbers is None:
+            return False
+        names = self._named(pairs.keys)
+        table.add_columns(names, pairs.places, spans, block.time_column(), numbers)
+        self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)
+        return True
+
+    def _take_apart(self, pairs: list[Any], spans: Spans, stamps: list[int]) -> None:
+        """Takes in pairs with the window of each."""
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
         if self._sessions.keeps_values and not all_immutable(values):
@@ -67,10 +112,10 @@ class SessionCombineOperation(PrecombineOperation):
             self._put_out()
             self._sessions = self._table(SessionAggregator.ORDERED)
         try:
-            self._sessions.add(names, windows, stamps or [0] * len(values), values)
+            self._sessions.add(names, spans, stamps, values)
         except Exception as error:
             raise UserCodeFailed(self.name_context.step_name) from error
-        self._has_come(values, len(windows))
+        self._has_come(values, 1)
 
     def _settle(self) -> None:
         self._sessions.settle()

@@ -8,10 +8,15 @@ from typing import Any, Protocol
 import apache_beam as beam
 import numpy as np
 
+from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
-from sparkbeam.windows.columnar import Runs, SessionColumns
-from sparkbeam.wire.rounding import coded_column, coded_micros, coded_span, floored_column
+from sparkbeam.windows.columnar import Micros, Runs, SessionColumns
+from sparkbeam.windows.forms import Form, Numbers
+from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.sizes import size_of
+
+Spans = tuple[Sequence[int], Sequence[int]]
+"""The starts and the ends of windows, in microseconds."""
 
 _NUMBER = itemgetter(0)
 
@@ -29,13 +34,17 @@ class SessionTable(Protocol):
         """How many sessions there are, of elements that no longer wait."""
 
     def add(
-        self, names: Sequence[Hashable], windows: Any, stamps: list[int], values: Sequence[Any]
+        self,
+        names: Sequence[Hashable],
+        spans: Spans,
+        stamps: Sequence[int],
+        values: Sequence[Any],
     ) -> None:
-        """Takes in elements.
+        """Takes in elements, each in one window.
 
         Args:
             names: of their keys.
-            windows: those that each of them is in.
+            spans: the starts and the ends of their windows.
             stamps: their timestamps.
             values: their values.
         """
@@ -68,18 +77,22 @@ class ReducedTable:
         return self._count
 
     def add(
-        self, names: Sequence[Hashable], windows: Any, stamps: list[int], values: Sequence[Any]
+        self,
+        names: Sequence[Hashable],
+        spans: Spans,
+        stamps: Sequence[int],
+        values: Sequence[Any],
     ) -> None:
         reduce, buffers = self._aggregator.reduce, self._buffers
-        for window in windows:
-            start, end = coded_span(window)
-            for name, stamp, value in zip(names, stamps, values, strict=True):
-                buffer = buffers.get(name)
-                if buffer is None:
-                    buffer = self._aggregator.zero()
-                before = len(buffer)
-                buffers[name] = buffer = reduce(buffer, start, end, coded_micros(stamp), value)
-                self._count += len(buffer) - before
+        starts, ends = (floored_column(times).tolist() for times in spans)
+        times = coded_column(stamps).tolist()
+        for name, start, end, stamp, value in zip(names, starts, ends, times, values, strict=True):
+            buffer = buffers.get(name)
+            if buffer is None:
+                buffer = self._aggregator.zero()
+            before = len(buffer)
+            buffers[name] = buffer = reduce(buffer, start, end, stamp, value)
+            self._count += len(buffer) - before
 
     def settle(self) -> None:
         """Nothing waits."""
@@ -118,35 +131,66 @@ class ColumnarTable:
         self._ends: list[int] = []
         self._stamps: list[int] = []
         self._values: list[Any] = []
+        self._waiting: list[tuple[Micros, Micros, Micros, Micros, Numbers]] = []
 
     def __len__(self) -> int:
         return len(self._runs)
 
+    @property
+    def form(self) -> Form | None:
+        """The vectorised form of the CombineFn, without which there are no columns to add."""
+        return self._make.form
+
     def add(
-        self, names: Sequence[Hashable], windows: Any, stamps: list[int], values: Sequence[Any]
+        self,
+        names: Sequence[Hashable],
+        spans: Spans,
+        stamps: Sequence[int],
+        values: Sequence[Any],
     ) -> None:
         numbers = self._numbers
-        keys = [numbers.setdefault(name, len(numbers)) for name in names]
-        for window in windows:
-            self._keys += keys
-            self._starts += [window.start.micros] * len(names)
-            self._ends += [window.end.micros] * len(names)
-            self._stamps += stamps
-            if self.keeps_values:
-                self._values += values
+        self._keys += [numbers.setdefault(name, len(numbers)) for name in names]
+        self._starts += spans[0]
+        self._ends += spans[1]
+        self._stamps += stamps
+        if self.keeps_values:
+            self._values += values
+
+    def add_columns(
+        self,
+        names: Sequence[Hashable],
+        places: Positions,
+        spans: tuple[Micros, Micros],
+        stamps: Micros,
+        numbers: Numbers,
+    ) -> None:
+        """Takes in elements of columns.
+
+        Args:
+            names: of the keys that there are.
+            places: that of each element's key among them.
+            spans: the starts and the ends of their windows.
+            stamps: their timestamps.
+            numbers: the values, in the vectorised form.
+        """
+        known = self._numbers
+        keys = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+        self._waiting.append((keys[places], *spans, stamps, numbers))
 
     def settle(self) -> None:
-        if not self._keys:
-            return
-        found = self._make.reduce(
-            np.array(self._keys, np.int64),
-            floored_column(self._starts),
-            floored_column(self._ends),
-            coded_column(self._stamps),
-            self._values if self.keeps_values else self._keys,
-        )
+        for keys, starts, ends, stamps, values in self._all_that_waits():
+            times = floored_column(starts), floored_column(ends), coded_column(stamps)
+            self._runs.add(self._make.reduce(keys, *times, values))
         self._wait()
-        self._runs.add(found)
+
+    def _all_that_waits(self) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+        if self._keys:
+            values = self._values if self.keeps_values else self._keys
+            keys = np.array(self._keys, np.int64)
+            yield keys, self._starts, self._ends, self._stamps, values
+        if self._waiting:
+            columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
+            yield columns[0], columns[1], columns[2], columns[3], columns[4]
 
     def size(self) -> int:
         totals = [columns.totals for columns in self._runs]

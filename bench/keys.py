@@ -1,0 +1,100 @@
+"""What a micro-batch costs that touches few of many keys, beside Spark's own count of them.
+
+Run with ``python bench/keys.py``. The first micro-batch counts each key once; each further one
+counts 10,000 random keys. The time is what Spark says (``triggerExecution``), the median of those
+after the first ones, and so holds all that a user waits for: reading, the stateful step, the
+commit of its state. ``bench/pages.py`` tells what of the state is read and written.
+"""
+
+import argparse
+import logging
+import random
+import statistics
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+from streaming import PARTITIONS, PROVIDER, Bench, batches_of, reading
+
+from sparkbeam import session
+from sparkbeam.options import SparkBeamOptions
+
+TOUCHED = 10_000
+
+
+def touched(value: int, keys: int) -> list[int]:
+    """The keys of the element with this number: at first, together, all keys; then random ones."""
+    if value < TOUCHED:
+        return list(range(value, keys, TOUCHED))
+    return [random.Random(value).randrange(keys)]
+
+
+class Count(beam.DoFn):
+    """Counts the elements of each key."""
+
+    COUNT = ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
+
+    def process(
+        self, element: tuple[int, None], count: Any = beam.DoFn.StateParam(COUNT)
+    ) -> Iterator[int]:
+        """Gives the count so far."""
+        total = (count.read() or 0) + 1
+        count.write(total)
+        yield total
+
+
+def in_beam(keys: int, rows: Any) -> Any:
+    """The count in a stateful DoFn."""
+
+    def pairs(row: Any) -> list[tuple[int, None]]:
+        return [(key, None) for key in touched(row.value, keys)]
+
+    typed = beam.FlatMap(pairs).with_output_types(tuple[int, None])
+    return rows | typed | beam.ParDo(Count()) | beam.Filter(lambda total: total < 0)
+
+
+def in_spark(keys: int, frame: Any) -> Any:
+    """The count in the JVM, by an aggregation of Spark's."""
+    every = sf.sequence("value", sf.lit(keys - 1), sf.lit(TOUCHED))
+    one = sf.array(sf.abs(sf.xxhash64("value")) % keys)
+    chosen = sf.when(sf.col("value") < TOUCHED, every).otherwise(one)
+    return frame.select(sf.explode(chosen).alias("touched")).groupBy("touched").count()
+
+
+def main() -> None:
+    """Runs all and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=15, help="micro-batches that are measured")
+    parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    bench = Bench(spark, arguments.batches)
+    table = Table("program", "keys", "s a micro-batch", "relative to the fewest keys")
+    contests = {
+        "sparkbeam, a stateful DoFn": lambda keys: bench.beam(
+            partial(in_beam, keys), reading(TOUCHED)
+        ),
+        "Spark's aggregation in the JVM": lambda keys: bench.spark(
+            partial(in_spark, keys), batches_of(TOUCHED)
+        ),
+    }
+    for program, run in contests.items():
+        least = None
+        for keys in arguments.keys:
+            median = statistics.median(run(keys).seconds)
+            least = least or median
+            table.add_row(program, f"{keys:,}", f"{median:.2f}", f"{median / least:.2f}x")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

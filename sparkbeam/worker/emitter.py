@@ -1,0 +1,63 @@
+"""The way of elements from one operation to the next."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from apache_beam.runners.worker import operations
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.upstream.beam import counter_of
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.slots import in_slots
+
+_Many = TypeVar("_Many")
+
+
+class Emitter:
+    """The way from one operation to the next ones, for blocks and for single elements."""
+
+    def __init__(self, consumers: list[operations.Operation], receiver: Any) -> None:
+        self._receiver = receiver
+        self._take_assigned = all(getattr(one, "takes_assigned", False) for one in consumers)
+        self._counter = counter_of(receiver)
+        takers = [getattr(consumer, "process_block", None) for consumer in consumers]
+        self._takers: list[Callable[[Block], None]] = (
+            [taker for taker in takers if taker] if all(takers) else []
+        )
+
+    def block(self, block: Block) -> None:
+        """Hands on many elements; where their windows are assigned, to those who know of that."""
+        if not len(block):
+            return
+        if block.assigned is not None and not self._take_assigned:
+            for part in in_slots(block):
+                self.block(part)
+            return
+        if not self._takers or (len(block) == 1 and block.assigned is None):
+            receive = self._receiver.receive
+            for element in block.elements():
+                receive(element)
+            return
+        self.hand_on(self._takers, block, block.example(), len(block))
+
+    def hand_on(
+        self, takers: list[Callable[[_Many], None]], many: _Many, example: WindowedValue, count: int
+    ) -> None:
+        """Hands on many elements in a form of their own.
+
+        Args:
+            takers: know the form.
+            many: the elements.
+            example: one of them.
+            count: how many there are.
+        """
+        # Counts as the receiver does: one element through the sampler, the rest by number.
+        self._counter.update_from(example)
+        self._counter.element_counter.update(count - 1)
+        for take in takers:
+            take(many)
+        self._counter.update_collect()
+
+    def single(self, element: WindowedValue) -> None:
+        """Hands on one element."""
+        self._receiver.receive(element)

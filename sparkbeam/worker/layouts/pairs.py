@@ -1,0 +1,64 @@
+"""Pairs of key and value in columns: which keys there are, and which of them each pair has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.shapes import BYTES, INT, STR, Record, Shape
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.worker.columns import Column
+
+_PLAIN = frozenset([INT, STR, BYTES])
+_MOST_PLACES = 1 << 62
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs by their keys.
+
+    Attributes:
+        keys: those that there are, each once.
+        places: that of each pair's key among them.
+        values: of the pairs.
+    """
+
+    keys: list[Any]
+    places: Positions
+    values: pa.Array
+
+
+def pairs_of(column: Column) -> Pairs | None:
+    """The pairs of a column; None where their keys are not plain, and told apart by Python."""
+    shape = column.shape
+    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+        return None
+    if column.array.null_count:
+        return None
+    found = _distinct(column.array.field(0), shape.fields[0])
+    return None if found is None else Pairs(*found, column.array.field(1))
+
+
+def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | None:
+    """The keys that there are, and the place of each one's among them."""
+    if keys.null_count:
+        return None
+    if shape in _PLAIN:
+        encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
+        places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return encoded.dictionary.to_pylist(), places
+    if not isinstance(shape, Record) or shape.type is not tuple or not shape.fields:
+        return None
+    parts = [_distinct(keys.field(at), part) for at, part in enumerate(shape.fields)]
+    places, count = np.zeros(len(keys), np.int64), 1
+    for part in parts:
+        if part is None:
+            return None
+        count *= max(1, len(part[0]))
+        if count > _MOST_PLACES:
+            return None
+        places = places * len(part[0]) + part[1]
+    _, firsts, places = np.unique(places, return_index=True, return_inverse=True)
+    columns = [[part[0][at] for at in part[1][firsts].tolist()] for part in parts if part]
+    return list(zip(*columns, strict=True)), places

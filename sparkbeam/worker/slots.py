@@ -1,0 +1,79 @@
+"""The windows of a block, where they depend on nothing but the timestamp."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from apache_beam.transforms.window import (
+    BoundedWindow,
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.worker.blocks import Block, Micros
+
+_BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
+
+
+def is_by_timestamp(window_fn: WindowFn) -> bool:
+    """Whether a WindowFn gives windows by the timestamp alone."""
+    return type(window_fn) in _BY_TIMESTAMP
+
+
+def windows_at(window_fn: WindowFn, micros: int) -> tuple[BoundedWindow, ...]:
+    """The windows of a time."""
+    return tuple(window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros))))
+
+
+def slots_of(window_fn: WindowFn) -> tuple[int, int] | None:
+    """Offset and length of the spans of time in which all elements get the same windows.
+
+    None where there are none. Both are in microseconds.
+    """
+    match window_fn:
+        case FixedWindows():
+            return window_fn.offset.micros, window_fn.size.micros
+        case SlidingWindows() if window_fn.size.micros % window_fn.period.micros == 0:
+            return window_fn.offset.micros, window_fn.period.micros
+    return None
+
+
+def in_slots(block: Block) -> Iterator[Block]:
+    """The values by what windows they are assigned, with these windows."""
+    window_fn = block.assigned
+    assert window_fn is not None
+    pane = block.windowing.pane_info
+    times = block.time_column()
+    bounds = slots_of(window_fn)
+    numbers = times if bounds is None else slot_numbers(times, bounds)
+    for first, rows in runs_of(numbers):
+        micros = int(times[first])
+        windows = windows_at(window_fn, micros)
+        template = WindowedValue(None, Timestamp(micros=micros), windows, pane)
+        yield (block if rows is None else block.taken(rows)).with_windowing(template)
+
+
+def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:
+    """In which slot each time is."""
+    offset, length = bounds
+    # To subtract the offset first could leave 64 bits.
+    numbers: Micros = times // length - (times % length < offset)
+    return numbers
+
+
+def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:
+    """The positions of equal numbers, in their order, by where each is first.
+
+    They are None where all numbers are equal.
+    """
+    if numbers.min() == numbers.max():
+        yield 0, None
+        return
+    order = np.argsort(numbers, kind="stable")
+    ends = np.flatnonzero(np.diff(numbers[order])) + 1
+    for rows in sorted(np.split(order, ends), key=lambda some: int(some[0])):
+        yield int(rows[0]), rows

@@ -1,0 +1,234 @@
+"""Blocks that are columns: pipelines over them give what they give element by element."""
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+)
+from in_process_batch import BatchRunner, read_table
+from pyspark.sql import types as st
+
+from sparkbeam.batch import execution
+from sparkbeam.connectors.schemas import arrow_schema
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+
+Build = Callable[[Any], Any]
+SCHEMA = st.StructType(
+    [
+        st.StructField("id", st.LongType(), False),
+        st.StructField("user", st.StringType(), False),
+        st.StructField("price", st.LongType(), True),
+        st.StructField("ratio", st.DoubleType(), False),
+        st.StructField("at", st.TimestampType(), False),
+        st.StructField("tags", st.ArrayType(st.StringType()), True),
+    ]
+)
+NAMES = SCHEMA.names
+found: list[Any] = []
+evaluated: list[bool] = []
+
+
+class Bid(NamedTuple):
+    user: str
+    price: int
+
+
+def table(count: int, seed: int, **fields: Callable[[int], Any]) -> pa.Table:
+    choice = random.Random(seed)
+    rows = []
+    for number in range(count):
+        row: dict[str, Any] = {
+            "id": number,
+            "user": choice.choice(["ann", "bob", "zoë"]),
+            "price": choice.randrange(-50, 100),
+            "ratio": choice.choice([0.5, -0.0, 0.0, 3.25]),
+            "at": datetime.fromtimestamp(1000 + choice.randrange(600) + 0.0015, UTC),
+            "tags": [str(number)],
+        }
+        rows.append(row | {name: make(number) for name, make in fields.items()})
+    return pa.Table.from_pylist(rows, arrow_schema(SCHEMA))
+
+
+def note(
+    element: Any,
+    window: Any = beam.DoFn.WindowParam,
+    timestamp: Any = beam.DoFn.TimestampParam,
+    pane: Any = beam.DoFn.PaneInfoParam,
+) -> None:
+    found.append((repr(element), repr(window), timestamp.micros, repr(pane)))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Runs a pipeline over tables, over columns or element by element."""
+    over = ColumnFunction.over
+
+    def watched(self: ColumnFunction, block: Block) -> Block | None:
+        result = over(self, block)
+        evaluated.append(result is not None)
+        return result
+
+    def run(build: Build, tables: list[pa.Table], *, columns: bool, time: str = "at") -> list[Any]:
+        found.clear()
+        evaluated.clear()
+        monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
+        frame = read_table(tables, NAMES, time)
+        monkeypatch.setattr(execution.frames, "timed", lambda *_: frame)
+        with beam.Pipeline(BatchRunner()) as p:
+            rows = p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column=time)
+            _ = build(rows) | "note" >> beam.Map(note)
+        return sorted(found)
+
+    return run
+
+
+def pairs(rows: Any) -> Any:
+    return rows | "pair" >> beam.Map(lambda row: (row.user, row.id)).with_output_types(
+        tuple[str, int]
+    )
+
+
+def summed(windowing: Any, fn: Any = sum, **more: Any) -> Build:
+    return lambda rows: pairs(rows) | beam.WindowInto(windowing, **more) | beam.CombinePerKey(fn)
+
+
+PIPELINES: dict[str, Build] = {
+    "map": lambda rows: rows | beam.Map(lambda row: row.id * 2 + len(row.user)),
+    "filter": lambda rows: rows | beam.Filter(lambda row: row.id % 3 == 0) | beam.Map(str),
+    "rows": lambda rows: rows | beam.Map(lambda row: beam.Row(a=row.id, b=(row.ratio, row.at))),
+    "bids": lambda rows: rows | beam.Map(lambda row: Bid(row.user, row.id)),
+    "whole": lambda rows: rows | beam.Map(lambda row: (row.id, row)),
+    "handed on": lambda rows: rows | beam.Map(lambda row: (row.at, row.tags)),
+    "stamped": lambda rows: (
+        rows
+        | beam.Map(lambda row: TimestampedValue(row.user, row.id))
+        | beam.WindowInto(FixedWindows(7))
+    ),
+    "in windows": lambda rows: (
+        rows
+        | beam.WindowInto(SlidingWindows(60, 30))
+        | beam.Filter(lambda row: row.id < 40)
+        | beam.Map(lambda row: row.ratio)
+    ),
+    "windowed anew": lambda rows: (
+        rows
+        | beam.WindowInto(SlidingWindows(60, 30))
+        | "again" >> beam.WindowInto(FixedWindows(45))
+        | beam.Map(lambda row: row.id)
+    ),
+    "called": lambda rows: (
+        rows | beam.WindowInto(FixedWindows(30)) | beam.Map(lambda row: hash(row.id) % 7)
+    ),
+    "grouped": lambda rows: (
+        pairs(rows)
+        | beam.WindowInto(FixedWindows(60))
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda key, values: (key, sorted(values)))
+    ),
+    "global sum": summed(GlobalWindows()),
+    "fixed": summed(FixedWindows(60, 7)),
+    "fixed, latest": summed(
+        FixedWindows(60), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST
+    ),
+    "sliding": summed(SlidingWindows(60, 20), max),
+    "sessions": summed(Sessions(3)),
+    "sessions, count": summed(Sessions(3), CountCombineFn()),
+    "sessions, earliest": summed(
+        Sessions(3), min, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST
+    ),
+    "sessions, list": lambda rows: (
+        summed(Sessions(3), beam.combiners.ToListCombineFn())(rows)
+        | beam.MapTuple(lambda key, values: (key, sorted(values)))
+    ),
+    "sessions of tuples": lambda rows: (
+        rows
+        | beam.Map(lambda row: ((row.user, row.id % 2), row.id)).with_output_types(
+            tuple[tuple[str, int], int]
+        )
+        | beam.WindowInto(Sessions(3))
+        | beam.CombinePerKey(sum)
+    ),
+    "sessions of rows": lambda rows: (
+        rows
+        | beam.Map(lambda row: (row.user, row.ratio)).with_output_types(tuple[str, float])
+        | beam.WindowInto(Sessions(3))
+        | beam.CombinePerKey(beam.combiners.MeanCombineFn())
+    ),
+    "two readers": lambda rows: (
+        (
+            rows | "ids" >> beam.Map(lambda row: row.id),
+            rows | "users" >> beam.Map(lambda row: row.user),
+        )
+        | beam.Flatten()
+    ),
+    "a DoFn": lambda rows: rows | beam.Filter(lambda row: row.id > 10) | beam.ParDo(Twice()),
+}
+
+
+class Twice(beam.DoFn):
+    def process(self, row: Any, timestamp: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+        yield row.id, timestamp.micros
+        yield row
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_columns_give_what_elements_give(name: str, run: Callable[..., list[Any]]) -> None:
+    tables = [table(120, 1), table(0, 2), table(57, 3)]
+    expected = run(PIPELINES[name], tables, columns=False)
+    assert expected
+    assert run(PIPELINES[name], tables, columns=True) == expected
+    assert any(evaluated) or name in ("called", "grouped", "sliding") or "DoFn" in name
+
+
+def test_a_block_that_is_not_exact_goes_element_by_element(run: Callable[..., list[Any]]) -> None:
+    tables = [table(10, 1), table(10, 2, price=lambda n: None if n == 5 else 2**62)]
+
+    def build(rows: Any) -> Any:
+        return rows | beam.Map(lambda row: 0 if row.price is None else row.price * 4)
+
+    assert run(build, tables, columns=True) == run(build, tables, columns=False)
+    assert str(2**64) in str(found)
+    assert set(evaluated) == {True, False}
+
+
+def test_an_error_is_that_of_the_element(run: Callable[..., list[Any]]) -> None:
+    tables = [table(10, 2, price=lambda n: None if n == 5 else n)]
+
+    def build(rows: Any) -> Any:
+        return rows | "doubled" >> beam.Map(lambda row: row.price + 1)
+
+    with pytest.raises(PipelineFailed, match=r"doubled.*NoneType"):
+        run(build, tables, columns=True)
+
+
+def test_results_of_no_element_are_no_element(run: Callable[..., list[Any]]) -> None:
+    def build(rows: Any) -> Any:
+        return rows | beam.Filter(lambda row: row.id < 0) | beam.Map(lambda row: row.id)
+
+    assert run(build, [table(10, 2)], columns=True) == []
+
+
+@pytest.mark.parametrize("fn", [sum, max, CountCombineFn()])
+def test_sessions_at_the_ends_of_time_and_sums_beyond_64_bits(
+    fn: Any, run: Callable[..., list[Any]]
+) -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
+    tables = [table(40, 5, at=lambda n: last if n % 2 else datetime(1, 1, 1, tzinfo=UTC))]
+    tables.append(table(40, 6, id=lambda n: 2**61 + n))
+    expected = run(summed(Sessions(100), fn), tables, columns=False)
+    assert run(summed(Sessions(100), fn), tables, columns=True) == expected
