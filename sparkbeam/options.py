@@ -91,6 +91,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "Beam merges windows; ordered: sessions sorted, found by bisection; columnar: many "
         "elements at once. auto: columnar where the CombineFn has a vectorised form, else ordered.",
     },
+    "--columns": {
+        "metavar": "{auto,off}",
+        "default": "auto",
+        "help": "Whether functions run over the columns of Spark's sources where that gives what "
+        "Python gives (auto), or are called for each element (off).",
+    },
     "--spark_progress": {
         "metavar": "{auto,on,off}",
         "default": "auto",
@@ -242,6 +248,10 @@ def session_aggregator(options: SparkBeamOptions) -> SessionAggregator | None:
     return None if asked == "auto" else SessionAggregator(asked)
 
 
+def _check_columns(options: SparkBeamOptions) -> None:
+    arguments.one_of("--columns", options.columns, ("auto", "off"))
+
+
 def _check_explain(options: SparkBeamOptions) -> None:
     arguments.flag("--spark_explain", options.spark_explain)
 
@@ -256,6 +266,7 @@ _CHECKS = (
     _check_checkpoint,
     _check_trigger,
     _check_aggregator,
+    _check_columns,
     _check_progress,
     _check_explain,
 )

@@ -175,6 +175,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 drain=self._drain,
                 streaming=streaming,
                 sessions=spark_options.session_aggregator(options),
+                in_columns=options.columns != "off",
             )
 
     @staticmethod

@@ -111,7 +111,7 @@ class BatchExecution:
 
     def _compose(self, stage: Stage) -> None:
         """Adds the DataFrame of ``stage``."""
-        source = self._source(stage)
+        source = self._plan.source_of(stage)
         task = StageTask(
             run_id=self._run_id,
             stage=stage,
@@ -164,12 +164,6 @@ class BatchExecution:
             return rows.where(sf.col("tag") == tag)
         del self._open[producer.id]
         return rows
-
-    def _source(self, stage: Stage) -> Source | None:
-        """The source that a stage reads and nothing else, so that its rows need no cells."""
-        if len(stage.inputs) != 1 or stage.exchange is not Exchange.FORWARD:
-            return None
-        return self._plan.source(*stage.inputs)
 
     def _table(self, source: Source) -> Any:
         """The columns of a source."""

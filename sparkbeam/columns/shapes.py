@@ -231,6 +231,24 @@ def is_tuple(shape: Shape) -> bool:
     return isinstance(shape, Record) and issubclass(shape.type, tuple)
 
 
+def tells_all(shape: Shape) -> bool:
+    """Whether a shape tells all about values, as it does not of structs within lists and maps."""
+    match shape:
+        case Opaque():
+            return not _has_structs(shape.arrow_type)
+        case Record():
+            return all(map(tells_all, shape.fields))
+        case Union():
+            return all(map(tells_all, shape.members))
+    return True
+
+
+def _has_structs(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
+        return True
+    return any(_has_structs(kind.field(at).type) for at in range(kind.num_fields))
+
+
 def unified(left: Shape, right: Shape) -> Shape:
     """What values are that come from two columns: None goes with everything."""
     if left == right or right == NONE:

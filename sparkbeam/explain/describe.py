@@ -21,6 +21,7 @@ from sparkbeam.plan.model import (
     SideInput,
     Stage,
 )
+from sparkbeam.plan.overcolumns import ColumnStep, column_steps
 
 WIDTH = 100
 """Lines are wrapped at this column where the words allow it."""
@@ -108,6 +109,7 @@ def stages(plan: Plan) -> str:
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
+            *(("step", _over_columns(step)) for step in column_steps(plan, stage)),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
@@ -162,6 +164,12 @@ def grouping(how: Grouping) -> str:
         f"{words}; before the shuffle by the {how.aggregator.value} aggregator of sessions, "
         f"because {_printable(how.aggregator_reason)}"
     )
+
+
+def _over_columns(step: ColumnStep) -> str:
+    """How a step takes the columns that it gets."""
+    how = "columns" if step.reason is None else f"elements, because {_printable(step.reason)}"
+    return f"{_printable(step.label)}: {how}"
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:

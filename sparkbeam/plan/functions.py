@@ -1,5 +1,6 @@
 """Tells apart the functions of which ParDos consist."""
 
+from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -10,7 +11,9 @@ from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.utils import proto_utils
 
-from sparkbeam.upstream.beam import is_of_create
+from sparkbeam.columns import Compiled, Form, Refused, compile_function
+from sparkbeam.columns.shapes import Shape, tells_all
+from sparkbeam.upstream.beam import KeyWithNone, function_of_map, is_of_create
 
 
 def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrapperDoFn | None:
@@ -24,6 +27,43 @@ def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrappe
     if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
         return None
     return None if common.DoFnSignature(fn).process_method.defaults else fn
+
+
+def one_to_one(process: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
+    """What gives the one result for an element, of a ``process`` that always has one."""
+    if isinstance(getattr(process, "__self__", None), KeyWithNone):
+        return _with_none
+    return function_of_map(process)
+
+
+def _with_none(element: Any) -> tuple[None, Any]:
+    """The one result of Beam's ``_KeyWithNone``."""
+    return None, element
+
+
+def over_columns(
+    process: Callable[[Any], Any], shape: Shape, *, may_stamp: bool
+) -> Compiled | Refused:
+    """A function of the element alone over columns, or why it has to be called.
+
+    Args:
+        process: that of the DoFn.
+        shape: of the elements.
+        may_stamp: its results may bring their timestamps.
+    """
+    of_one = one_to_one(process)
+    compiled = (
+        compile_function(process, shape, form=Form.FLAT)
+        if of_one is None
+        else compile_function(of_one, shape)
+    )
+    if isinstance(compiled, Refused):
+        return compiled
+    if compiled.is_timestamped and not may_stamp:
+        return Refused("its results bring their timestamps into windows")
+    if not compiled.is_filter and not tells_all(compiled.result):
+        return Refused("its results hold structs in lists or maps")
+    return compiled
 
 
 def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:

@@ -304,6 +304,12 @@ class Plan:
         """The source that feeds the port ``tag``; None if it is a stage that writes it."""
         return next((s for s in self.sources if any(tag == own for _, own in s.outputs)), None)
 
+    def source_of(self, stage: Stage) -> Source | None:
+        """The source whose rows are all that a stage reads, in the tasks that read them."""
+        if len(stage.inputs) != 1 or stage.exchange is not Exchange.FORWARD:
+            return None
+        return self.source(*stage.inputs)
+
     def producer(self, tag: int) -> Stage:
         """The stage that writes the port ``tag``."""
         return next(s for s in self.stages for p in s.ports if p.tag == tag)

@@ -51,6 +51,7 @@ class ReadSpec(_Payload):
             None for ever.
         follows_clock: the watermark follows the clock once all partitions are idle.
         coder: of the elements, pickled; set when the pipeline is translated.
+        in_columns: steps may take the rows as columns; set likewise.
     """
 
     format: str
@@ -65,15 +66,16 @@ class ReadSpec(_Payload):
     idle: int | None = None
     follows_clock: bool = False
     coder: bytes = field(default=b"", repr=False)
+    in_columns: bool = True
 
     @property
     def is_partitioned(self) -> bool:
         """Whether its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
 
-    def with_coder(self, coder: bytes) -> "ReadSpec":
-        """The same with a coder."""
-        return replace(self, coder=coder)
+    def translated(self, coder: bytes, *, in_columns: bool) -> "ReadSpec":
+        """The same with what becomes known when the pipeline is translated."""
+        return replace(self, coder=coder, in_columns=in_columns)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ def translate(
     drain: bool = False,
     streaming: bool = False,
     sessions: SessionAggregator | None = None,
+    in_columns: bool = True,
 ) -> Plan:
     """Turns a pipeline into a plan.
 
@@ -64,6 +65,7 @@ def translate(
         drain: truncate unbounded restrictions, so that the pipeline ends.
         streaming: the plan is for a streaming query.
         sessions: how sessions are combined in batch; None where that is for the plan to choose.
+        in_columns: steps may take the rows of Spark's sources as columns.
 
     Raises:
         UnsupportedTransform: a transform cannot run; the message has its label.
@@ -77,7 +79,8 @@ def translate(
         pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
         context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
         applied = _applied(pipeline)
-        return _Translation(context.components, stages, applied, streaming, sessions).plan()
+        translation = _Translation(context.components, stages, applied, streaming, sessions)
+        return translation.plan(in_columns=in_columns)
     except SparkBeamError:
         raise
     except Exception as error:
@@ -136,7 +139,8 @@ class _Translation:
             else:
                 self._add_draft(list(stage.transforms), optimize.main_input(stage))
 
-    def plan(self) -> Plan:
+    def plan(self, *, in_columns: bool) -> Plan:
+        self._in_columns = in_columns
         # Finding the ports of a stage may add an identity stage before it, so
         # the list grows while it is walked.
         finished = {}
@@ -180,7 +184,8 @@ class _Translation:
         (pcollection,) = transform.outputs.values()
         coder_id = self._components.pcollections[pcollection].coder_id
         coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
-        return ReadSpec.unpack(transform.spec.payload).with_coder(coder).pack()
+        spec = ReadSpec.unpack(transform.spec.payload)
+        return spec.translated(coder, in_columns=self._in_columns).pack()
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str

@@ -55,26 +55,8 @@ class Column:
 
 
 def column_of(array: pa.Array, shape: Shape) -> Column:
-    """A column of whose shape alone values can be made; see :func:`is_plain`."""
+    """A column of whose shape alone values can be made; see :func:`tells_all`."""
     return Column(array, shape, partial(values_of, shape=shape))
-
-
-def is_plain(shape: Shape) -> bool:
-    """Whether a shape tells all about values: it does not of structs within lists and maps."""
-    match shape:
-        case Opaque():
-            return not _has_structs(shape.arrow_type)
-        case Record():
-            return all(map(is_plain, shape.fields))
-        case Union():
-            return all(map(is_plain, shape.members))
-    return True
-
-
-def _has_structs(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return True
-    return any(_has_structs(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def values_of(array: pa.Array, shape: Shape) -> list[Any]:

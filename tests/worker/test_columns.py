@@ -20,7 +20,7 @@ from apache_beam.transforms.window import (
 from in_process_batch import BatchRunner, read_table
 from pyspark.sql import types as st
 
-from sparkbeam.batch import execution
+from sparkbeam.connectors import frames
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
@@ -88,7 +88,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         evaluated.clear()
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
         frame = read_table(tables, NAMES, time)
-        monkeypatch.setattr(execution.frames, "timed", lambda *_: frame)
+        monkeypatch.setattr(frames, "timed", lambda *_: frame)
         with beam.Pipeline(BatchRunner()) as p:
             rows = p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column=time)
             _ = build(rows) | "note" >> beam.Map(note)
@@ -141,6 +141,7 @@ PIPELINES: dict[str, Build] = {
         | beam.MapTuple(lambda key, values: (key, sorted(values)))
     ),
     "global sum": summed(GlobalWindows()),
+    "sum of all": lambda rows: rows | beam.Map(lambda row: row.id) | beam.CombineGlobally(sum),
     "fixed": summed(FixedWindows(60, 7)),
     "fixed, latest": summed(
         FixedWindows(60), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST

@@ -76,7 +76,9 @@ class RowReader:
         template = windowed_value.create(None, span["min"], self._windows)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            yield Block(template, rows[part], None if stamps is None else stamps[part])
+            some = rows[part]
+            values = some if self._spec.in_columns else some.values()
+            yield Block(template, values, None if stamps is None else stamps[part])
 
     def _note(self, partitions: pa.Array, times: pa.Array) -> None:
         table = pa.table({"partition": partitions, "time": times})

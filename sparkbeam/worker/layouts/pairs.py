@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import BYTES, INT, STR, Record, Shape
+from sparkbeam.columns.shapes import BYTES, INT, NONE, STR, Record, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.worker.columns import Column
 
@@ -28,6 +28,13 @@ class Pairs:
     places: Positions
     values: pa.Array
 
+    def in_order(self) -> tuple[list[Any], Positions, Positions]:
+        """The keys, the positions of the pairs key by key, and where each key's begin there."""
+        order = np.argsort(self.places, kind="stable")
+        places = self.places[order]
+        firsts = np.flatnonzero(np.diff(places, prepend=-1))
+        return [self.keys[at] for at in places[firsts].tolist()], order, firsts
+
 
 def pairs_of(column: Column) -> Pairs | None:
     """The pairs of a column; None where their keys are not plain, and told apart by Python."""
@@ -42,6 +49,8 @@ def pairs_of(column: Column) -> Pairs | None:
 
 def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | None:
     """The keys that there are, and the place of each one's among them."""
+    if shape == NONE:
+        return [None], np.zeros(len(keys), np.int64)
     if keys.null_count:
         return None
     if shape in _PLAIN:

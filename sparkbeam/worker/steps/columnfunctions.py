@@ -6,27 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from sparkbeam.columns import Compiled, Form, NotExact, Refused, compile_function
+from sparkbeam.columns import Compiled, NotExact, Refused
 from sparkbeam.columns.shapes import Shape
+from sparkbeam.plan.functions import over_columns
 from sparkbeam.worker.blocks import GLOBAL, Block
-from sparkbeam.worker.columns import Column, column_of, is_plain
+from sparkbeam.worker.columns import Column, column_of
 
 
 class ColumnFunction:
     """A function that is evaluated over columns instead of being called.
 
     Args:
-        function: of one element.
-        form: what its results are.
+        process: of a DoFn that is a function of the element alone.
         may_stamp: results may bring a timestamp of their own.
 
     Attributes:
         refused: of how many blocks it was called for each element all the same, by why.
     """
 
-    def __init__(self, function: Callable[[Any], Any], form: Form, *, may_stamp: bool) -> None:
-        self._function = function
-        self._form = form
+    def __init__(self, process: Callable[[Any], Any], *, may_stamp: bool) -> None:
+        self._process = process
         self._may_stamp = may_stamp
         self._compiled: dict[Shape, Compiled | Refused] = {}
         self.refused: Counter[str] = Counter()
@@ -38,7 +37,9 @@ class ColumnFunction:
             return None
         compiled = self._compiled.get(column.shape)
         if compiled is None:
-            compiled = self._compiled[column.shape] = self._compile(column.shape)
+            compiled = self._compiled[column.shape] = over_columns(
+                self._process, column.shape, may_stamp=self._may_stamp
+            )
         if isinstance(compiled, Refused):
             self.refused[compiled.reason] += 1
             return None
@@ -49,16 +50,6 @@ class ColumnFunction:
         except NotExact as refusal:
             self.refused[str(refusal)] += 1
             return None
-
-    def _compile(self, shape: Shape) -> Compiled | Refused:
-        compiled = compile_function(self._function, shape, form=self._form)
-        if isinstance(compiled, Refused):
-            return compiled
-        if compiled.is_timestamped and not self._may_stamp:
-            return Refused("its results bring their timestamps into windows")
-        if not compiled.is_filter and not is_plain(compiled.result):
-            return Refused("its results hold structs in lists or maps")
-        return compiled
 
 
 def _applied(compiled: Compiled, column: Column, block: Block) -> Block:

@@ -17,12 +17,14 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.tables import all_immutable
+from sparkbeam.worker.layouts.pairs import pairs_of
+from sparkbeam.worker.layouts.tables import OBJECT_BYTES, all_immutable
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import in_slots
 from sparkbeam.worker.stamps import combine_stamps
@@ -73,6 +75,21 @@ class _Table:
         for name, micros in zip(names, stamps, strict=True):
             known[name] = combine(known.get(name, micros), micros)
 
+    def merge(
+        self,
+        names: Sequence[Hashable],
+        accumulators: list[Any],
+        count: int,
+        combine_fn: beam.CombineFn,
+    ) -> None:
+        """Takes accumulators in, one for each name, which are of so many values."""
+        self.count += count
+        known = self.accumulators
+        for name, accumulator in zip(names, accumulators, strict=True):
+            if name in known:
+                accumulator = combine_fn.merge_accumulators([known[name], accumulator])
+            known[name] = accumulator
+
     def add_up(self, combine_fn: beam.CombineFn) -> None:
         """Adds what is gathered to the accumulators."""
         accumulators = self.accumulators
@@ -105,6 +122,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._names = KeyNames(self.key_coder)
+        self._form = form_of(self.combine_fn)
         self._is_global = self.windowing.is_default()
         self._combine_stamps = combine_stamps(self.windowing)
         self._tables: defaultdict[BoundedWindow | None, _Table] = defaultdict(_Table)
@@ -125,8 +143,34 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def _take_block(self, block: Block) -> None:
         for part in in_slots(block) if block.assigned is not None else (block,):
-            stamps = part.times() if self._combine_stamps is not None else None
-            self._take(part.windowing.windows, part.values, stamps)
+            if not self._take_columns(part):
+                stamps = part.times() if self._combine_stamps is not None else None
+                self._take(part.windowing.windows, part.values, stamps)
+
+    def _take_columns(self, block: Block) -> bool:
+        """Takes in pairs in columns; False where they have to be taken in one by one."""
+        form = self._form
+        if form is None or block.column is None or self._combine_stamps is not None:
+            return False
+        pairs = pairs_of(block.column)
+        numbers = None if pairs is None else form.numbers_of(pairs.values)
+        if pairs is None or numbers is None:
+            return False
+        keys, order, firsts = pairs.in_order()
+        totals = form.add_up(numbers[order], firsts)
+        if totals is None:
+            return False
+        names = self._named(keys)
+        windows = (None,) if self._is_global else block.windowing.windows
+        with self._users_code():
+            for window in windows:
+                table = self._tables[window]
+                before = len(table.accumulators)
+                accumulators = form.accumulators(totals, self.combine_fn)
+                table.merge(names, accumulators, len(block), self.combine_fn)
+                self._keys += len(table.accumulators) - before
+        self._have_come(len(windows) * len(keys), len(windows) * len(keys) * OBJECT_BYTES)
+        return True
 
     def _take(
         self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None

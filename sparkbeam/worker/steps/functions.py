@@ -16,10 +16,8 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns import Form
-from sparkbeam.plan.functions import plain_function
+from sparkbeam.plan.functions import one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
-from sparkbeam.upstream.beam import KeyWithNone, function_of_map
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import (
     BLOCK_BYTES,
@@ -71,10 +69,7 @@ class FunctionOperation(operations.DoOperation):
         self._limit = BlockLimit()
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
-        function, form = self.function, Form.FLAT
-        if self.one_to_one is not None:
-            function, form = self.one_to_one, Form.MAP
-        self._columns = ColumnFunction(function, form, may_stamp=self._is_global)
+        self._columns = ColumnFunction(self.function, may_stamp=self._is_global)
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
@@ -352,11 +347,6 @@ class CreateOperation(FunctionOperation):
                     self.emit(Block(impulse, some))
 
 
-def _with_none(element: Any) -> tuple[None, Any]:
-    """The one result of Beam's ``_KeyWithNone``."""
-    return None, element
-
-
 def _plain_function(step: Step) -> beam.DoFn | None:
     """The function of the element alone that a ParDo consists of.
 
@@ -375,9 +365,7 @@ def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operation
     window_fn = step.windowing(step.input).windowfn
     operation = step.block_operation(kind, step.dofn.pickled, window_fn)
     operation.function = fn.process
-    operation.one_to_one = (
-        _with_none if isinstance(fn, KeyWithNone) else function_of_map(fn.process)
-    )
+    operation.one_to_one = one_to_one(fn.process)
     return operation
 
 

@@ -78,7 +78,7 @@ class SessionCombineOperation(PrecombineOperation):
         starts = block.time_column()
         # The end of time is one for all.
         ends = np.where(starts > _END_OF_TIME - gap, _END_OF_TIME, starts + gap)
-        if not self._take_columns(block, (starts, ends)):
+        if not self._take_pairs(block, (starts, ends)):
             self._take_apart(block.values, (starts.tolist(), ends.tolist()), block.times())
 
     def _take(
@@ -89,7 +89,7 @@ class SessionCombineOperation(PrecombineOperation):
             start, end = coded_span(window)
             self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), times)
 
-    def _take_columns(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
+    def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
         table = self._sessions
         if block.column is None or not isinstance(table, ColumnarTable) or table.form is None:

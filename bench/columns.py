@@ -1,0 +1,182 @@
+"""Batch over columns: pipelines over Parquet beside themselves without columns, and beside Spark.
+
+Run with ``python bench/columns.py``. Nexmark's bids are written to Parquet once. Then, in one
+session on two cores, the contestants of each task take turns: a Beam pipeline whose functions run
+over columns, the same with ``--columns=off``, and what a user of Spark would write. Each counts
+its results and adds them up; Spark joins sessions that touch, and so has fewer.
+"""
+
+import argparse
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import FixedWindows, Sessions
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam import SparkRunner, session
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.nexmark.datasource import NexmarkDataSource
+from sparkbeam.options import SparkBeamOptions
+
+CORES = 2
+GAP = WINDOW = 10
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be computed.
+
+    Attributes:
+        name: in words.
+        build: the numbers of the results, of bids, in Beam.
+        query: a DataFrame whose column ``number`` has the same.
+    """
+
+    name: str
+    build: Callable[[Any], Any]
+    query: Callable[[Any], Any]
+
+
+def session_counts(bids: Any) -> Any:
+    """Query 11."""
+    return (
+        bids
+        | "bidders" >> beam.Map(lambda bid: bid.bidder)
+        | beam.WindowInto(Sessions(GAP))
+        | beam.combiners.Count.PerElement()
+        | beam.MapTuple(lambda bidder, count: count)
+    )
+
+
+def window_sums(bids: Any) -> Any:
+    """What each bidder has bid in ten seconds."""
+    return (
+        bids
+        | "prices" >> beam.Map(lambda bid: (bid.bidder, bid.price))
+        | beam.WindowInto(FixedWindows(WINDOW))
+        | beam.CombinePerKey(sum)
+        | beam.MapTuple(lambda bidder, total: total)
+    )
+
+
+def few(bids: Any) -> Any:
+    """Query 2: the prices of some auctions."""
+    return (
+        bids
+        | beam.Filter(lambda bid: bid.auction % 123 == 0)
+        | "prices" >> beam.Map(lambda bid: bid.price)
+    )
+
+
+TASKS = {
+    "sessions": Task(
+        "bids of a bidder in a session",
+        session_counts,
+        lambda bids: bids.groupBy(sf.session_window("dateTime", f"{GAP} seconds"), "bidder").agg(
+            sf.count("*").alias("number")
+        ),
+    ),
+    "fixed": Task(
+        "sum of a bidder in 10 s",
+        window_sums,
+        lambda bids: bids.groupBy(sf.window("dateTime", f"{WINDOW} seconds"), "bidder").agg(
+            sf.sum("price").alias("number")
+        ),
+    ),
+    "filter": Task(
+        "filter and map",
+        few,
+        lambda bids: bids.where("auction % 123 = 0").select(sf.col("price").alias("number")),
+    ),
+}
+
+
+RESULTS, TOTAL = Metrics.counter("bench", "results"), Metrics.counter("bench", "total")
+
+
+def note(number: int) -> None:
+    """Counts a result."""
+    RESULTS.inc()
+    TOTAL.inc(number)
+
+
+def in_beam(spark: Any, folder: str, task: Task, *options: str) -> tuple[int, int]:
+    """What a pipeline comes to."""
+    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(list(options)))
+    bids = p | ReadFromSpark("parquet", {"path": folder}, timestamp_column="dateTime")
+    _ = task.build(bids) | "note" >> beam.Map(note)
+    result = p.run()
+    result.wait_until_finish()
+    counters = result.metrics().query()["counters"]
+    found = {counter.key.metric.name: counter.committed for counter in counters}
+    return found["results"], found["total"]
+
+
+def in_spark(spark: Any, folder: str, task: Task) -> tuple[int, int]:
+    """What a query comes to."""
+    bids = spark.read.parquet(folder)
+    (row,) = task.query(bids).agg(sf.count("*"), sf.sum("number")).collect()
+    return row[0], row[1]
+
+
+def write_bids(spark: Any, events: int, folder: str) -> None:
+    """The bids among so many events, as Parquet."""
+    spark.dataSource.register(NexmarkDataSource)
+    source = spark.read.format("nexmark").option("kind", "bid").option("events", events)
+    source.load().write.parquet(folder)
+
+
+def main() -> None:
+    """Measures and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(TASKS), help="which; default: %(default)s")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
+    table = Table("task", "program", "results", "s", "relative to columns")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = str(Path(scratch, "bids"))
+        write_bids(spark, arguments.events, folder)
+        for name in arguments.only.split(","):
+            task = TASKS[name]
+            contestants: dict[str, Callable[[], tuple[int, int]]] = {
+                "columns": partial(in_beam, spark, folder, task),
+                "elements": partial(in_beam, spark, folder, task, "--columns=off"),
+                "Spark": partial(in_spark, spark, folder, task),
+            }
+            seconds: dict[str, list[float]] = {program: [] for program in contestants}
+            results = {}
+            for number in range(arguments.rounds + 1):
+                for program, run in contestants.items():
+                    start = time.perf_counter()
+                    results[program] = run()
+                    if number:
+                        seconds[program].append(time.perf_counter() - start)
+                    print(name, program, results[program], file=sys.stderr, flush=True)
+            ours = statistics.median(seconds["columns"])
+            for program, taken in seconds.items():
+                median = statistics.median(taken)
+                row = f"{results[program][0]:,}", f"{median:.2f}", f"{median / ours:.2f}x"
+                table.add_row(task.name, program, *row)
+            if results["columns"] != results["elements"]:
+                sys.exit("Columns and elements differ.")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

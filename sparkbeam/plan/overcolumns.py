@@ -1,0 +1,159 @@
+"""Which steps of a stage take the columns of a source, found out without running them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.coders import RowCoder
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import (
+    beam_fn_api_pb2,
+    beam_runner_api_pb2,
+    schema_pb2,
+)
+from apache_beam.runners import pipeline_context
+from apache_beam.transforms import core
+from apache_beam.typehints.schemas import named_tuple_from_schema
+from apache_beam.utils import proto_utils
+
+from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape
+from sparkbeam.plan.functions import over_columns, plain_function
+from sparkbeam.plan.model import SINK_URN, Plan, Stage
+from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.upstream.beam import KeyWithNone
+from sparkbeam.windows.forms import form_of
+
+_PAR_DO = common_urns.primitives.PAR_DO.urn
+_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
+_PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+_GLOBAL = common_urns.global_windows.urn
+_SCALARS = {
+    schema_pb2.BYTE: int,
+    schema_pb2.INT16: int,
+    schema_pb2.INT32: int,
+    schema_pb2.INT64: int,
+    schema_pb2.FLOAT: float,
+    schema_pb2.DOUBLE: float,
+    schema_pb2.STRING: str,
+    schema_pb2.BOOLEAN: bool,
+    schema_pb2.BYTES: bytes,
+}
+_OTHER = Opaque(pa.date32())
+"""A field whose values functions only hand on; of what type makes no difference to them."""
+
+
+@dataclass(frozen=True)
+class ColumnStep:
+    """A step that gets columns.
+
+    Attributes:
+        label: its label.
+        reason: why it takes them as elements; None where it takes them as they are.
+    """
+
+    label: str
+    reason: str | None
+
+
+def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
+    """The steps of a stage that get columns, up to those that make elements of them."""
+    spec = _spec(plan, stage)
+    return [] if spec is None else list(_Walk(stage).steps(spec))
+
+
+def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
+    """The source of Spark's that a stage reads, if it gets columns of it."""
+    source = plan.source_of(stage)
+    if source is None or source.urn != READ_URN:
+        return None
+    spec = ReadSpec.unpack(source.payload)
+    return spec if spec.in_columns else None
+
+
+def _shape(schema: schema_pb2.Schema) -> Record:
+    names = tuple(part.name for part in schema.fields)
+    return Record(
+        named_tuple_from_schema(schema), names, tuple(_field(part.type) for part in schema.fields)
+    )
+
+
+def _field(kind: schema_pb2.FieldType) -> Shape:
+    match kind.WhichOneof("type_info"):
+        case "atomic_type":
+            return Scalar(_SCALARS[kind.atomic_type])
+        case "row_type":
+            return _shape(kind.row_type.schema)
+    return _OTHER
+
+
+class _Walk:
+    """Follows columns through a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+        self._context = pipeline_context.PipelineContext(self._descriptor)
+
+    def steps(self, spec: ReadSpec) -> Iterator[ColumnStep]:
+        source = self._descriptor.transforms[self._stage.source_id]
+        coder: RowCoder = pickler.loads(spec.coder)
+        waiting: list[tuple[str, Shape]] = [
+            (output, _shape(coder.schema)) for output in source.outputs.values()
+        ]
+        while waiting:
+            pcollection, shape = waiting.pop(0)
+            for transform in self._descriptor.transforms.values():
+                if pcollection not in transform.inputs.values():
+                    continue
+                if transform.spec.urn == _WINDOWS:
+                    waiting += [(output, shape) for output in transform.outputs.values()]
+                elif transform.spec.urn != SINK_URN:
+                    result = self._taken(transform, shape)
+                    reason = result.reason if isinstance(result, Refused) else None
+                    yield ColumnStep(transform.unique_name, reason)
+                    if isinstance(result, Compiled):
+                        following = shape if result.is_filter else result.result
+                        waiting += [(output, following) for output in transform.outputs.values()]
+
+    def _taken(
+        self, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Compiled | Refused | None:
+        """What becomes of columns in a step; None where accumulators do."""
+        if transform.spec.urn == _PRECOMBINE:
+            return self._combined(transform, shape)
+        fn = _function(transform)
+        if fn is None:
+            return Refused("it is more than a function of the element")
+        (output,) = transform.outputs.values()
+        return over_columns(fn.process, shape, may_stamp=self._is_global(output))
+
+    def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
+        payload = proto_utils.parse_Bytes(
+            transform.spec.payload, beam_runner_api_pb2.CombinePayload
+        )
+        if form_of(beam.CombineFn.from_runner_api(payload.combine_fn, self._context)) is None:
+            return Refused("its CombineFn has no vectorised form")
+        if not isinstance(shape, Record) or shape.type is not tuple:
+            return Refused(f"its input is no pair, but {shape}")
+        return None
+
+    def _is_global(self, pcollection: str) -> bool:
+        strategy_id = self._descriptor.pcollections[pcollection].windowing_strategy_id
+        return bool(self._descriptor.windowing_strategies[strategy_id].window_fn.urn == _GLOBAL)
+
+
+def _function(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
+    """The function of the element alone that a step consists of."""
+    if transform.spec.urn != _PAR_DO or len(transform.outputs) != 1:
+        return None
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if payload.side_inputs or payload.state_specs or payload.timer_family_specs:
+        return None
+    if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
+        return KeyWithNone()
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn: core.CallableWrapperDoFn | None = plain_function(*pickler.loads(payload.do_fn.payload)[:3])
+    return fn

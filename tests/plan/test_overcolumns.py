@@ -1,0 +1,107 @@
+"""Which steps are said to take columns."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms.combiners import MeanCombineFn
+from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from pyspark.sql import types as st
+
+from sparkbeam import SparkRunner
+from sparkbeam.explain import describe
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.overcolumns import column_steps
+
+SCHEMA = st.StructType(
+    [
+        st.StructField("id", st.LongType(), False),
+        st.StructField("name", st.StringType(), True),
+        st.StructField("at", st.TimestampType(), False),
+        st.StructField("inner", st.StructType([st.StructField("x", st.DoubleType(), True)]), True),
+        st.StructField("parts", st.ArrayType(st.LongType()), True),
+    ]
+)
+
+
+def planned(build: Callable[[Any], Any], *options: str) -> Plan:
+    runner = SparkRunner()
+    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
+    build(p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at"))
+    return runner._plan(p, p.options.view_as(SparkBeamOptions))
+
+
+def told(build: Callable[[Any], Any], *options: str) -> dict[str, str | None]:
+    plan = planned(build, *options)
+    return {step.label: step.reason for stage in plan.stages for step in column_steps(plan, stage)}
+
+
+class Twice(beam.DoFn):
+    def process(self, element: Any) -> list[Any]:
+        return [element, element]
+
+
+@pytest.mark.parametrize("options", [[], ["--streaming"]])
+def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> None:
+    def build(rows: Any) -> None:
+        few = rows | "few" >> beam.Filter(lambda row: row.id > 3 and row.inner.x is not None)
+        pairs = few | "pairs" >> beam.Map(lambda row: (row.name, row.id))
+        _ = pairs | beam.WindowInto(FixedWindows(10)) | "sums" >> beam.CombinePerKey(sum)
+        other = few | "found" >> beam.Map(lambda row: re.match("a", row.name))
+        _ = other | "after" >> beam.Map(lambda found: found)
+
+    steps = told(build, *options)
+    assert steps.pop("found") == "it calls re.match"
+    assert list(steps) == ["few", "pairs", "sums/Precombine"]
+    assert set(steps.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda rows: rows | "x" >> beam.ParDo(Twice()), "it is more than a function"),
+        (lambda rows: rows | "x" >> beam.Map(lambda row, more: row, 3), "it is more than"),
+        (
+            lambda rows: (
+                rows
+                | "y" >> beam.WindowInto(Sessions(3))
+                | "x" >> beam.Map(lambda row: TimestampedValue(row.id, row.id))
+            ),
+            "its results bring their timestamps into windows",
+        ),
+        (
+            lambda rows: (
+                rows
+                | "y" >> beam.Map(lambda row: (row.name, row.id))
+                | "x" >> beam.CombinePerKey(MeanCombineFn())
+            ),
+            "its CombineFn has no vectorised form",
+        ),
+    ],
+)
+def test_why_a_step_takes_elements(build: Callable[[Any], Any], reason: str) -> None:
+    found = {label.partition("/")[0]: why for label, why in told(build).items()}
+    assert str(found["x"]).startswith(reason)
+
+
+def test_what_is_only_handed_on_may_be_of_any_type() -> None:
+    steps = told(lambda rows: rows | "x" >> beam.Map(lambda row: (row.at, row.parts, row.inner)))
+    assert steps == {"x": None}
+
+
+def test_nothing_is_said_where_columns_are_off_or_read_with_others() -> None:
+    def build(rows: Any) -> Any:
+        return rows | "x" >> beam.Map(lambda row: row.id)
+
+    assert told(build) == {"x": None}
+    assert told(build, "--columns=off") == {}
+    assert told(lambda rows: rows | "y" >> beam.Reshuffle() | "x" >> beam.Map(len)) == {}
+
+
+def test_explain_has_a_line_for_each_step() -> None:
+    text = describe.stages(planned(lambda rows: rows | "short" >> beam.Map(lambda row: row.id)))
+    assert "step  short: columns" in text
