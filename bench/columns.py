@@ -85,14 +85,14 @@ TASKS = {
     "sessions": Task(
         "bids of a bidder in a session",
         session_counts,
-        lambda bids: bids.groupBy(sf.session_window("dateTime", f"{GAP} seconds"), "bidder").agg(
+        lambda bids: bids.groupBy(sf.session_window("at", f"{GAP} seconds"), "bidder").agg(
             sf.count("*").alias("number")
         ),
     ),
     "fixed": Task(
         "sum of a bidder in 10 s",
         window_sums,
-        lambda bids: bids.groupBy(sf.window("dateTime", f"{WINDOW} seconds"), "bidder").agg(
+        lambda bids: bids.groupBy(sf.window("at", f"{WINDOW} seconds"), "bidder").agg(
             sf.sum("price").alias("number")
         ),
     ),
@@ -107,7 +107,7 @@ TASKS = {
 RESULTS, TOTAL = Metrics.counter("bench", "results"), Metrics.counter("bench", "total")
 
 
-def note(number: int) -> None:
+def note(number: Any) -> None:
     """Counts a result."""
     RESULTS.inc()
     TOTAL.inc(number)
@@ -116,7 +116,7 @@ def note(number: int) -> None:
 def in_beam(spark: Any, folder: str, task: Task, *options: str) -> tuple[int, int]:
     """What a pipeline comes to."""
     p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(list(options)))
-    bids = p | ReadFromSpark("parquet", {"path": folder}, timestamp_column="dateTime")
+    bids = p | ReadFromSpark("parquet", {"path": folder}, timestamp_column="at")
     _ = task.build(bids) | "note" >> beam.Map(note)
     result = p.run()
     result.wait_until_finish()
@@ -136,7 +136,8 @@ def write_bids(spark: Any, events: int, folder: str) -> None:
     """The bids among so many events, as Parquet."""
     spark.dataSource.register(NexmarkDataSource)
     source = spark.read.format("nexmark").option("kind", "bid").option("events", events)
-    source.load().write.parquet(folder)
+    bids = source.load().withColumn("at", sf.timestamp_millis("date_time"))
+    bids.write.parquet(folder)
 
 
 def main() -> None:
@@ -165,12 +166,13 @@ def main() -> None:
                 for program, run in contestants.items():
                     start = time.perf_counter()
                     results[program] = run()
+                    taken = time.perf_counter() - start
+                    print(f"{name} {program}: {taken:.2f} s", file=sys.stderr, flush=True)
                     if number:
-                        seconds[program].append(time.perf_counter() - start)
-                    print(name, program, results[program], file=sys.stderr, flush=True)
+                        seconds[program].append(taken)
             ours = statistics.median(seconds["columns"])
-            for program, taken in seconds.items():
-                median = statistics.median(taken)
+            for program, times in seconds.items():
+                median = statistics.median(times)
                 row = f"{results[program][0]:,}", f"{median:.2f}", f"{median / ours:.2f}x"
                 table.add_row(task.name, program, *row)
             if results["columns"] != results["elements"]:

@@ -42,6 +42,11 @@ def slots_of(window_fn: WindowFn) -> tuple[int, int] | None:
     return None
 
 
+def parts_of(block: Block) -> Iterator[Block]:
+    """The values in blocks that share their windows."""
+    return iter((block,)) if block.assigned is None else in_slots(block)
+
+
 def in_slots(block: Block) -> Iterator[Block]:
     """The values by what windows they are assigned, with these windows."""
     window_fn = block.assigned
@@ -70,6 +75,8 @@ def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:
 
     They are None where all numbers are equal.
     """
+    if not len(numbers):
+        return
     if numbers.min() == numbers.max():
         yield 0, None
         return

@@ -26,7 +26,7 @@ from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.pairs import pairs_of
 from sparkbeam.worker.layouts.tables import OBJECT_BYTES, all_immutable
 from sparkbeam.worker.sizes import size_of
-from sparkbeam.worker.slots import in_slots
+from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step, Way
@@ -142,7 +142,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._take_block(block)
 
     def _take_block(self, block: Block) -> None:
-        for part in in_slots(block) if block.assigned is not None else (block,):
+        for part in parts_of(block):
             if not self._take_columns(part):
                 stamps = part.times() if self._combine_stamps is not None else None
                 self._take(part.windowing.windows, part.values, stamps)

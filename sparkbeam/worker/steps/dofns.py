@@ -65,6 +65,9 @@ class DoFnOperation(FunctionOperation):
         element: one that has the windowing of the element at hand.
     """
 
+    takes_assigned = False
+    """It may ask for the windows."""
+
     signature: Signature
     element: WindowedValue
     one_to_one = None

@@ -31,7 +31,7 @@ from sparkbeam.worker.blocks import (
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.tables import IMMUTABLE
 from sparkbeam.worker.sizes import size_of
-from sparkbeam.worker.slots import in_slots
+from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
 from sparkbeam.worker.steps.step import Step, Way
@@ -55,7 +55,7 @@ class FunctionOperation(operations.DoOperation):
     """
 
     takes_assigned = True
-    """It hands columns on with the windows that they are assigned."""
+    """It hands blocks on with the windows that they are assigned."""
 
     function: Callable[[Any], Iterable[Any] | None]
     one_to_one: Callable[[Any], Any] | None
@@ -86,17 +86,14 @@ class FunctionOperation(operations.DoOperation):
             if results is not None:
                 self._emitter.block(results)
                 return
-            for part in in_slots(block) if block.assigned is not None else (block,):
-                self._process_values(part)
-
-    def _process_values(self, block: Block) -> None:
-        if self.one_to_one is None:
-            self._flat_map(block.values, output_of(self, block.windowing, block.stamps))
-            return
-        stamps = block.stamps
-        for part, results in self._results(self.one_to_one, block.values):
-            times = None if stamps is None else stamps[part]
-            self.emit(Block(block.windowing, results, times))
+            if self.one_to_one is None:
+                windowing, assigned = block.windowing, block.assigned
+                self._flat_map(block.values, output_of(self, windowing, block.stamps, assigned))
+                return
+            stamps = block.stamps
+            for part, values in self._results(self.one_to_one, block.values):
+                times = None if stamps is None else stamps[part]
+                self.emit(Block(block.windowing, values, times, block.assigned))
 
     def _results(
         self, function: Callable[[Any], Any], values: list[Any]
@@ -217,8 +214,9 @@ class FunctionOperation(operations.DoOperation):
             if not any(map(self._is_wrapper, kinds)):
                 self._emitter.block(block)
                 return
-        for element in block.elements():
-            self._emit_wrapped(element)
+        for part in parts_of(block):
+            for element in part.elements():
+                self._emit_wrapped(element)
 
     def _is_wrapper(self, kind: type) -> bool:
         known = self._kinds.get(kind)
@@ -252,13 +250,20 @@ class Output:
     Args:
         operation: whose results they are.
         template: has the windowing.
+        assigned: gives them their windows; None where the template has them.
     """
 
-    __slots__ = ("_each", "_operation", "_room", "_template", "_unmeasured")
+    __slots__ = ("_assigned", "_each", "_operation", "_room", "_template", "_unmeasured")
 
-    def __init__(self, operation: FunctionOperation, template: WindowedValue) -> None:
+    def __init__(
+        self,
+        operation: FunctionOperation,
+        template: WindowedValue,
+        assigned: WindowFn | None = None,
+    ) -> None:
         self._operation = operation
         self._template = template
+        self._assigned = assigned
         self._room = BLOCK_BYTES
         self._each = self._unmeasured = 0
 
@@ -276,7 +281,8 @@ class Output:
     def emit(self, block: list[Any]) -> None:
         """Hands results on; what follows is in another list."""
         self._room = BLOCK_BYTES
-        self._operation.emit(Block(self._template, block, self._stamps_of(block)))
+        stamps = self._stamps_of(block)
+        self._operation.emit(Block(self._template, block, stamps, self._assigned))
 
     def _stamps_of(self, block: list[Any]) -> list[int] | None:
         """The timestamps of the results, where each has its own."""
@@ -287,16 +293,20 @@ class StampedOutput(Output):
     """Likewise, where each element has a timestamp of its own.
 
     Args:
-        operation, template: see :class:`Output`.
+        operation, template, assigned: see :class:`Output`.
         stamps: the timestamps of the elements, in microseconds.
     """
 
     __slots__ = ("_micros", "_remaining", "_stamps")
 
     def __init__(
-        self, operation: FunctionOperation, template: WindowedValue, stamps: list[int]
+        self,
+        operation: FunctionOperation,
+        template: WindowedValue,
+        stamps: list[int],
+        assigned: WindowFn | None = None,
     ) -> None:
-        super().__init__(operation, template)
+        super().__init__(operation, template, assigned)
         self._remaining = iter(stamps)
         self._micros = next(self._remaining)
         self._stamps: list[int] = []
@@ -316,12 +326,15 @@ class StampedOutput(Output):
 
 
 def output_of(
-    operation: FunctionOperation, template: WindowedValue, stamps: list[int] | None
+    operation: FunctionOperation,
+    template: WindowedValue,
+    stamps: list[int] | None,
+    assigned: WindowFn | None = None,
 ) -> Output:
     """What takes the results for elements with timestamps of their own, or without."""
     if stamps is None:
-        return Output(operation, template)
-    return StampedOutput(operation, template, stamps)
+        return Output(operation, template, assigned)
+    return StampedOutput(operation, template, stamps, assigned)
 
 
 class CreateOperation(FunctionOperation):
