@@ -1,11 +1,13 @@
 """Stops the sink of a query without a word, where Spark would print a thousand lines."""
 
+import contextlib
 import logging
+import socket
 from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.upstream.spark import callback_connection
+from sparkbeam.upstream.spark import callback_socket
 
 _TEXT = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: "
@@ -38,7 +40,7 @@ class StoppableSink:
     def __init__(self, sink: Callable[[Any, int], None], is_stopping: Callable[[], bool]) -> None:
         self._sink = sink
         self._is_stopping = is_stopping
-        self._connections: dict[int, Any] = {}
+        self._sockets: set[socket.socket] = set()
         self.failure: SparkBeamError | None = None
 
     def __call__(self, batch: Any, batch_id: int) -> None:
@@ -48,8 +50,9 @@ class StoppableSink:
             Stopped: the sink failed while the query was being stopped.
             Exception: what the sink has raised, else.
         """
-        connection = callback_connection(batch)
-        self._connections[id(connection)] = connection
+        called_over = callback_socket(batch)
+        if called_over is not None:
+            self._sockets.add(called_over)
         try:
             self._sink(batch, batch_id)
         except Exception as error:
@@ -61,10 +64,10 @@ class StoppableSink:
 
     def close(self) -> None:
         """Frees what Spark's call of the sink has left behind, once the query has ended."""
-        connections, self._connections = self._connections, {}
-        for connection in connections.values():
-            if connection is not None:
-                connection.close()
+        sockets, self._sockets = self._sockets, set()
+        for called_over in sockets:
+            with contextlib.suppress(OSError):
+                called_over.shutdown(socket.SHUT_RDWR)
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:

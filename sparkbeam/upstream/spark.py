@@ -6,6 +6,7 @@ without what it gives.
 """
 
 import re
+import socket
 import sys
 from collections.abc import Mapping
 from types import FrameType
@@ -42,15 +43,16 @@ def jvm(session: Any) -> Any:
     return session._jvm
 
 
-def callback_connection(frame: Any) -> Any | None:
-    """The connection over which a thread of the JVM is calling this thread of Python.
+def callback_socket(frame: Any) -> socket.socket | None:
+    """The socket over which a thread of the JVM is calling this thread of Python.
 
-    It has a thread and a socket in this process, and nobody closes it when the thread of the JVM
-    ends: ``close`` does. None where the frame is not one of a JVM.
+    Nobody closes it when the thread of the JVM ends. Once it is shut down, this thread closes it
+    and ends. None where the frame is not one of a JVM.
     """
     if not is_classic(frame):
         return None
-    return jvm(frame.sparkSession)._gateway_client.get_thread_connection()
+    connection = jvm(frame.sparkSession)._gateway_client.get_thread_connection()
+    return None if connection is None else connection.socket
 
 
 NOISE = re.compile(
