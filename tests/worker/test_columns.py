@@ -20,6 +20,7 @@ from apache_beam.transforms.window import (
 from in_process_batch import BatchRunner, read_table
 from pyspark.sql import types as st
 
+from sparkbeam.columns import Compiled
 from sparkbeam.connectors import frames
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.errors import PipelineFailed
@@ -41,6 +42,7 @@ SCHEMA = st.StructType(
 NAMES = SCHEMA.names
 found: list[Any] = []
 evaluated: list[bool] = []
+counters: list[Any] = []
 
 
 class Bid(NamedTuple):
@@ -89,9 +91,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
         frame = read_table(tables, NAMES, time)
         monkeypatch.setattr(frames, "timed", lambda *_: frame)
-        with beam.Pipeline(BatchRunner()) as p:
-            rows = p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column=time)
-            _ = build(rows) | "note" >> beam.Map(note)
+        p = beam.Pipeline(BatchRunner())
+        rows = p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column=time)
+        _ = build(rows) | "note" >> beam.Map(note)
+        result = p.run()
+        result.wait_until_finish()
+        counters[:] = result.metrics().query()["counters"]
         return sorted(found)
 
     return run
@@ -225,6 +230,24 @@ def test_a_block_that_is_not_exact_goes_element_by_element(run: Callable[..., li
     assert run(build, tables, columns=True) == expected
     assert str(2**64) in str(found)
     assert set(evaluated) == {True, False}
+    (refused,) = counters
+    assert refused.key.metric.name.startswith("refused_blocks: ")
+    assert refused.committed == 1
+
+
+def test_an_error_in_the_compiled_function_is_none_of_the_user_s(
+    run: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise IndexError("broken")
+
+    tables = [table(10, 1)]
+    expected = run(PIPELINES["map"], tables, columns=True)
+    monkeypatch.setattr(Compiled, "evaluate", broken)
+    assert run(PIPELINES["map"], tables, columns=True) == expected
+    assert [counter.key.metric.name for counter in counters] == [
+        "refused_blocks: an error of the runner"
+    ]
 
 
 def test_an_error_is_that_of_the_element(run: Callable[..., list[Any]]) -> None:
