@@ -15,6 +15,7 @@ KNOWN = {
     "plan/events.py": "the events of a TestStream, out of the plan",
     "plan/fingerprint.py": "the functions and windows of the pipeline",
     "plan/functions.py": "the functions of the pipeline",
+    "plan/overcolumns.py": "the functions of the pipeline, and the coder of a source",
     "plan/sparkio.py": "the sources and sinks of the pipeline",
     "streaming/source.py": "the source of the query, out of the plan",
     "worker/steps/step.py": "the functions of the pipeline",

@@ -28,7 +28,7 @@ from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import spark as of_spark
 
 PACKAGE = Path(sparkbeam.__file__).parent
-OF_THE_LANGUAGE = {"_replace", "_fields", "_make", "_asdict", "_exit", "_fmt"}
+OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict", "_exit", "_fmt"}
 
 
 class TestNoReachElsewhere:
