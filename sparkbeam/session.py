@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,19 +112,23 @@ def _use_own_python() -> None:
 
 def _connect(options: SparkBeamOptions) -> SparkSession:
     url = options.spark_connect
-    if url.startswith("sc://"):
-        _require_answer(url, "--spark_connect")
-    else:
+    is_own = not url.startswith("sc://")
+    if is_own:
         _require_java()
         _use_own_python()
+    else:
+        _require_answer(url, "--spark_connect")
     builder: Any = SparkSession.builder.remote(url)
     defaults = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK} if _is_on_this_machine(url) else {}
-    for key, value in {**defaults, **settings(options)}.items():
-        builder = builder.config(key, value)
+    conf = {**defaults, **settings(options)}
     try:
-        if url.startswith("sc://"):
+        if not is_own:
             _require_spark_connect(url)
-        with _listening_on_loopback(url):
+        with python_handler(), _listening_on_loopback(url):
+            # A server of our own starts with its settings; the session could not change most.
+            if not (is_own and _launch_server(url, conf)):
+                for key, value in conf.items():
+                    builder = builder.config(key, value)
             session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
@@ -132,6 +137,15 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             "Check the URL and install sparkbeam[connect]."
         ) from error
     return session
+
+
+def _launch_server(master: str, conf: dict[str, str]) -> bool:
+    """Starts the JVM in which PySpark then starts a server of Spark Connect, if there is none."""
+    token = conf.get("spark.connect.authenticate.token", str(uuid.uuid4()))
+    # The JVM takes the token of its clients from there, if it is there when it starts.
+    os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", token)
+    quiet = {"spark.ui.showConsoleProgress": "false"}
+    return gateway.launch({"spark.master": master, **quiet, **conf})
 
 
 def _defaults(cores: int | None) -> dict[str, str]:

@@ -57,7 +57,7 @@ def callback_socket(frame: Any) -> socket.socket | None:
 
 NOISE = re.compile(
     rb"WARNING: Using incubator modules: |"
-    rb"(Starting )?Streaming TransformWithStateInPandas Python worker"
+    rb"(Starting )?Streaming (TransformWithStateInPandas Python|ForeachBatch|query listener) worker"
 )
 """The beginnings of lines that a JVM writes at each start, and that tell nothing."""
 
