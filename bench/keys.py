@@ -7,7 +7,6 @@ commit of its state. ``bench/pages.py`` tells what of the state is read and writ
 """
 
 import argparse
-import logging
 import random
 import statistics
 from collections.abc import Iterator
@@ -19,10 +18,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
-from streaming import PARTITIONS, PROVIDER, Bench, batches_of, reading
-
-from sparkbeam import session
-from sparkbeam.options import SparkBeamOptions
+from streaming import Bench, batches_of, reading, started
 
 TOUCHED = 10_000
 
@@ -72,12 +68,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=15, help="micro-batches that are measured")
     parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     arguments = parser.parse_args()
-    logging.disable(logging.WARNING)
-    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
-    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-    bench = Bench(spark, arguments.batches)
+    bench = Bench(started(), arguments.batches)
     table = Table("program", "keys", "s a micro-batch", "relative to the fewest keys")
     contests = {
         "sparkbeam, a stateful DoFn": lambda keys: bench.beam(

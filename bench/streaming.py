@@ -224,18 +224,23 @@ def windowed_in_spark(frame: Any) -> Any:
     return frame.withWatermark("timestamp", "0 seconds").groupBy(window, "key").count()
 
 
+def started() -> Any:
+    """A session whose queries have as many partitions as cores, and their state in RocksDB."""
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    return spark
+
+
 def main() -> None:
     """Runs all and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=9, help="micro-batches that are measured")
     parser.add_argument("--seconds", type=float, default=60, help="how long the stream flows")
     arguments = parser.parse_args()
-    logging.disable(logging.WARNING)
-    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{PARTITIONS}]"]))
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
-    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-    bench = Bench(spark, arguments.batches)
+    bench = Bench(started(), arguments.batches)
     many = batches_of(ROWS)
     console = Console(width=120, highlight=False)
 

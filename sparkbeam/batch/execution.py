@@ -111,7 +111,7 @@ class BatchExecution:
 
     def _compose(self, stage: Stage) -> None:
         """Adds the DataFrame of ``stage``."""
-        source = self._plan.source_of(stage)
+        source = _rows_of(self._plan.source_of(stage))
         task = StageTask(
             run_id=self._run_id,
             stage=stage,
@@ -121,7 +121,7 @@ class BatchExecution:
             },
             reporter=self._reporter,
             tasks=self._tasks(stage),
-            source=None if source is None else _rows_of(source),
+            source=source,
             repeatable=self._repeatable,
             output=self._output_spec,
             environment=self._environment,
@@ -155,9 +155,11 @@ class BatchExecution:
 
     def _port(self, tag: int) -> Any:
         """The rows of a port: of it alone if they are read elsewhere too."""
-        source = self._plan.source(tag)
+        source = _rows_of(self._plan.source(tag))
         if source is not None:
-            return self._cells(source, tag)
+            # For a stage that reads others too.
+            cells = RowCells(source, tag, self._reports)
+            return self._table(source).mapInArrow(cells, ROW_TYPE)
         producer = self._plan.producer(tag)
         rows = self._output[producer.id]
         if producer.id in self._persisted:
@@ -165,15 +167,9 @@ class BatchExecution:
         del self._open[producer.id]
         return rows
 
-    def _table(self, source: Source) -> Any:
+    def _table(self, source: RowSource) -> Any:
         """The columns of a source."""
-        return frames.timed(self._session, ReadSpec.unpack(source.payload), source.label)
-
-    def _cells(self, source: Source, tag: int) -> Any:
-        """The elements of a source for a stage that reads others too."""
-        return self._table(source).mapInArrow(
-            RowCells(_rows_of(source), tag, self._reports), ROW_TYPE
-        )
+        return frames.timed(self._session, source.spec, source.label)
 
     def _deliver(self) -> None:
         """Writes what goes to Spark's sinks; all that it takes is persisted."""
@@ -210,8 +206,8 @@ class BatchExecution:
         return _union(list(self._open.values())).select("value")
 
 
-def _rows_of(source: Source) -> RowSource:
-    return RowSource(source.label, ReadSpec.unpack(source.payload))
+def _rows_of(source: Source | None) -> RowSource | None:
+    return None if source is None else RowSource(source.label, ReadSpec.unpack(source.payload))
 
 
 def _named(task: StageTask) -> Any:

@@ -68,9 +68,18 @@ def over_columns(
 
 def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Whether a transform is the step of ``beam.Create`` that holds the values."""
-    if transform.spec.urn != common_urns.primitives.PAR_DO.urn:
-        return False
+    return is_of_create(function_of(transform))
+
+
+def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
+    """The DoFn of a ParDo that is a function of the element alone; None for any other transform."""
+    if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
+        return None
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO or payload.side_inputs:
-        return False
-    return is_of_create(plain_function(*pickler.loads(payload.do_fn.payload)[:3]))
+    if payload.side_inputs or payload.state_specs or payload.timer_family_specs:
+        return None
+    if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
+        return KeyWithNone()
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    return plain_function(*pickler.loads(payload.do_fn.payload)[:3])

@@ -7,25 +7,22 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import RowCoder
 from apache_beam.internal import pickler
-from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability import common_urns
 from apache_beam.portability.api import (
     beam_fn_api_pb2,
     beam_runner_api_pb2,
     schema_pb2,
 )
 from apache_beam.runners import pipeline_context
-from apache_beam.transforms import core
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape
-from sparkbeam.plan.functions import over_columns, plain_function
+from sparkbeam.plan.functions import function_of, over_columns
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.upstream.beam import KeyWithNone
 from sparkbeam.windows.forms import form_of
 
-_PAR_DO = common_urns.primitives.PAR_DO.urn
 _WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
 _GLOBAL = common_urns.global_windows.urn
@@ -123,7 +120,7 @@ class _Walk:
         """What becomes of columns in a step; None where accumulators do."""
         if transform.spec.urn == _PRECOMBINE:
             return self._combined(transform, shape)
-        fn = _function(transform)
+        fn = function_of(transform)
         if fn is None:
             return Refused("it is more than a function of the element")
         (output,) = transform.outputs.values()
@@ -142,18 +139,3 @@ class _Walk:
     def _is_global(self, pcollection: str) -> bool:
         strategy_id = self._descriptor.pcollections[pcollection].windowing_strategy_id
         return bool(self._descriptor.windowing_strategies[strategy_id].window_fn.urn == _GLOBAL)
-
-
-def _function(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
-    """The function of the element alone that a step consists of."""
-    if transform.spec.urn != _PAR_DO or len(transform.outputs) != 1:
-        return None
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if payload.side_inputs or payload.state_specs or payload.timer_family_specs:
-        return None
-    if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
-        return KeyWithNone()
-    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return None
-    fn: core.CallableWrapperDoFn | None = plain_function(*pickler.loads(payload.do_fn.payload)[:3])
-    return fn

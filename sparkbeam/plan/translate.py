@@ -140,7 +140,6 @@ class _Translation:
                 self._add_draft(list(stage.transforms), optimize.main_input(stage))
 
     def plan(self, *, in_columns: bool) -> Plan:
-        self._in_columns = in_columns
         # Finding the ports of a stage may add an identity stage before it, so
         # the list grows while it is walked.
         finished = {}
@@ -157,7 +156,7 @@ class _Translation:
             for tag in read.inputs
         }
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
-        sources = tuple(self._sources())
+        sources = tuple(self._sources(in_columns=in_columns))
         return Plan(tuple(_in_order(described)), sources, self._streaming, sinks)
 
     def _sinks(self) -> Iterator[Sink]:
@@ -166,7 +165,7 @@ class _Translation:
             tags = self._ports(written, Layout.CHUNKS)
             yield Sink(self._label(transform.unique_name), transform.spec.payload, tags)
 
-    def _sources(self) -> Iterator[Source]:
+    def _sources(self, *, in_columns: bool) -> Iterator[Source]:
         """The sources of which something is read."""
         transforms = {t.unique_name: t for t in self._runner_transform.values()}
         for name, transform in sorted(transforms.items()):
@@ -176,16 +175,19 @@ class _Translation:
                 if pcollection in self._source_tags
             )
             if outputs:
-                yield Source(name, transform.spec.urn, self._source_payload(transform), outputs)
+                payload = self._source_payload(transform, in_columns=in_columns)
+                yield Source(name, transform.spec.urn, payload, outputs)
 
-    def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
+    def _source_payload(
+        self, transform: beam_runner_api_pb2.PTransform, *, in_columns: bool
+    ) -> bytes:
         if transform.spec.urn != READ_URN:
             return teststream.encoded_events(transform, self._components, self._context)
         (pcollection,) = transform.outputs.values()
         coder_id = self._components.pcollections[pcollection].coder_id
         coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
         spec = ReadSpec.unpack(transform.spec.payload)
-        return spec.translated(coder, in_columns=self._in_columns).pack()
+        return spec.translated(coder, in_columns=in_columns).pack()
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str

@@ -21,13 +21,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from apache_beam.transforms.window import GlobalWindow, WindowFn
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow, WindowFn
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.columnar import Micros
 from sparkbeam.worker.columns import Column
 from sparkbeam.worker.sizes import size_of
 
@@ -53,8 +53,6 @@ LOOK = 64
 """A block that is being filled is measured each time that it has so many values more."""
 
 _MEASURED = 8
-
-Micros = npt.NDArray[np.int64]
 
 
 class Block:
@@ -117,9 +115,8 @@ class Block:
         if self._stamps is None:
             return self.windowing.with_value(first)
         micros = int(self._stamps[0])
-        windows = self.windowing.windows
-        if self.assigned is not None:
-            windows = tuple(self.assigned.assign(WindowFn.AssignContext(Timestamp(micros=micros))))
+        given = self.assigned
+        windows = self.windowing.windows if given is None else windows_at(given, micros)
         return windowed_value.create(first, micros, windows, self.windowing.pane_info)
 
     def elements(self) -> Iterator[WindowedValue]:
@@ -156,27 +153,29 @@ class Block:
         """The same values and timestamps, each in the windows that it is given."""
         return Block(GLOBAL, self._either(), self.time_column(), window_fn)
 
-    def with_column(
-        self, column: Column, rows: Positions | None, stamps: Micros | None = None
-    ) -> "Block":
+    def with_column(self, column: Column, rows: Positions | None) -> "Block":
         """Other values for some elements.
 
         Args:
             column: the values.
             rows: the positions of the elements that they are for; None if one for each.
-            stamps: their timestamps; None if those of the elements.
         """
-        if stamps is None and self._stamps is not None:
-            stamps = self.time_column() if rows is None else self.time_column()[rows]
-        return Block(self.windowing, column, stamps, self.assigned)
+        return Block(self.windowing, column, self._stamps_at(rows), self.assigned)
 
     def taken(self, rows: Positions) -> "Block":
         """The elements at some positions."""
-        stamps = None if self._stamps is None else self.time_column()[rows]
-        if self.column is not None:
-            return Block(self.windowing, self.column.taken(rows), stamps, self.assigned)
-        values = self.values
-        return Block(self.windowing, [values[at] for at in rows.tolist()], stamps, self.assigned)
+        some: list[Any] | Column
+        if self.column is None:
+            values = self.values
+            some = [values[at] for at in rows.tolist()]
+        else:
+            some = self.column.taken(rows)
+        return Block(self.windowing, some, self._stamps_at(rows), self.assigned)
+
+    def _stamps_at(self, rows: Positions | None) -> Micros | None:
+        if self._stamps is None:
+            return None
+        return self.time_column() if rows is None else self.time_column()[rows]
 
     def unstamped(self) -> "Iterator[Block]":
         """The same values in blocks that share their timestamp."""
@@ -186,6 +185,11 @@ class Block:
 
     def _either(self) -> list[Any] | Column:
         return self.values if self.column is None else self.column
+
+
+def windows_at(window_fn: WindowFn, micros: int) -> tuple[BoundedWindow, ...]:
+    """The windows of a time, by a WindowFn that asks for nothing else."""
+    return tuple(window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros))))
 
 
 def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:

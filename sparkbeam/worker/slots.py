@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from apache_beam.transforms.window import (
-    BoundedWindow,
     FixedWindows,
     GlobalWindows,
     Sessions,
@@ -14,7 +13,8 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block, Micros
+from sparkbeam.windows.columnar import Micros
+from sparkbeam.worker.blocks import Block, windows_at
 
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
 
@@ -22,11 +22,6 @@ _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
 def is_by_timestamp(window_fn: WindowFn) -> bool:
     """Whether a WindowFn gives windows by the timestamp alone."""
     return type(window_fn) in _BY_TIMESTAMP
-
-
-def windows_at(window_fn: WindowFn, micros: int) -> tuple[BoundedWindow, ...]:
-    """The windows of a time."""
-    return tuple(window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros))))
 
 
 def slots_of(window_fn: WindowFn) -> tuple[int, int] | None:

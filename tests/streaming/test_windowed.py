@@ -23,21 +23,11 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from in_process import StreamingRunner
+from noting import found, note
 
 from sparkbeam.plan.model import Evaluator
 from sparkbeam.worker.grouping.evaluators import STREAMING
 from sparkbeam.worker.grouping.triggered import MergingGrouping, TriggerGrouping
-
-found: list[Any] = []
-
-
-def note(
-    element: Any,
-    window: Any = beam.DoFn.WindowParam,
-    timestamp: Any = beam.DoFn.TimestampParam,
-    pane: Any = beam.DoFn.PaneInfoParam,
-) -> None:
-    found.append((repr(element), repr(window), repr(timestamp), repr(pane)))
 
 
 def panes(windowing: beam.WindowInto) -> list[Any]:
@@ -59,7 +49,7 @@ def panes(windowing: beam.WindowInto) -> list[Any]:
         summed = keyed | beam.CombinePerKey(sum)
         for name, output in (("grouped", grouped), ("summed", summed)):
             output | name >> beam.Map(note)
-    return sorted(found)
+    return sorted(map(repr, found))
 
 
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])

@@ -18,6 +18,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from in_process_batch import BatchRunner, read_table
+from noting import found, note
 from pyspark.sql import types as st
 
 from sparkbeam.columns import Compiled
@@ -40,7 +41,6 @@ SCHEMA = st.StructType(
     ]
 )
 NAMES = SCHEMA.names
-found: list[Any] = []
 evaluated: list[bool] = []
 counters: list[Any] = []
 
@@ -66,15 +66,6 @@ def table(count: int, seed: int, **fields: Callable[[int], Any]) -> pa.Table:
     return pa.Table.from_pylist(rows, arrow_schema(SCHEMA))
 
 
-def note(
-    element: Any,
-    window: Any = beam.DoFn.WindowParam,
-    timestamp: Any = beam.DoFn.TimestampParam,
-    pane: Any = beam.DoFn.PaneInfoParam,
-) -> None:
-    found.append((repr(element), repr(window), timestamp.micros, repr(pane)))
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Runs a pipeline over tables, over columns or element by element."""
@@ -97,7 +88,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         result = p.run()
         result.wait_until_finish()
         counters[:] = result.metrics().query()["counters"]
-        return sorted(found)
+        return sorted(map(repr, found))
 
     return run
 

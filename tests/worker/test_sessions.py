@@ -11,21 +11,11 @@ from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 from apache_beam.transforms.window import Sessions, TimestampCombiner, TimestampedValue
 from in_process import CORES
 from in_process_batch import BatchRunner
+from noting import found, note
 
 from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.steps import combines
-
-found: list[Any] = []
-
-
-def note(
-    element: Any,
-    window: Any = beam.DoFn.WindowParam,
-    timestamp: Any = beam.DoFn.TimestampParam,
-    pane: Any = beam.DoFn.PaneInfoParam,
-) -> None:
-    found.append((element, repr(window), timestamp.micros, repr(pane)))
 
 
 def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto") -> list[Any]:

@@ -17,13 +17,13 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.forms import Numbers, form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.pairs import pairs_of
+from sparkbeam.worker.layouts.pairs import Pairs, pairs_of
 from sparkbeam.worker.layouts.tables import OBJECT_BYTES, all_immutable
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import parts_of
@@ -150,12 +150,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _take_columns(self, block: Block) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
         form = self._form
-        if form is None or block.column is None or self._combine_stamps is not None:
+        found = self._numbered(block) if self._combine_stamps is None else None
+        if form is None or found is None:
             return False
-        pairs = pairs_of(block.column)
-        numbers = None if pairs is None else form.numbers_of(pairs.values)
-        if pairs is None or numbers is None:
-            return False
+        pairs, numbers = found
         keys, order, firsts = pairs.in_order()
         totals = form.add_up(numbers[order], firsts)
         if totals is None:
@@ -171,6 +169,14 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 self._keys += len(table.accumulators) - before
         self._have_come(len(windows) * len(keys), len(windows) * len(keys) * OBJECT_BYTES)
         return True
+
+    def _numbered(self, block: Block) -> tuple[Pairs, Numbers] | None:
+        """The pairs of a column and their values in the vectorised form; None if that cannot be."""
+        pairs = None if self._form is None or block.column is None else pairs_of(block.column)
+        if self._form is None or pairs is None:
+            return None
+        numbers = self._form.numbers_of(pairs.values)
+        return None if numbers is None else (pairs, numbers)
 
     def _take(
         self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None

@@ -13,11 +13,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.canonical import CanonicalSessions
+from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.ordered import OrderedSessions
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
-from sparkbeam.worker.blocks import Block, Micros
-from sparkbeam.worker.layouts.pairs import pairs_of
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
@@ -92,12 +92,11 @@ class SessionCombineOperation(PrecombineOperation):
     def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
         table = self._sessions
-        if block.column is None or not isinstance(table, ColumnarTable) or table.form is None:
+        found = self._numbered(block) if isinstance(table, ColumnarTable) else None
+        if found is None:
             return False
-        pairs = pairs_of(block.column)
-        numbers = None if pairs is None else table.form.numbers_of(pairs.values)
-        if pairs is None or numbers is None:
-            return False
+        assert isinstance(table, ColumnarTable)
+        pairs, numbers = found
         names = self._named(pairs.keys)
         table.add_columns(names, pairs.places, spans, block.time_column(), numbers)
         self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)

@@ -11,7 +11,7 @@ import numpy as np
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
 from sparkbeam.windows.columnar import Micros, Runs, SessionColumns
-from sparkbeam.windows.forms import Form, Numbers
+from sparkbeam.windows.forms import Numbers
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.sizes import size_of
 
@@ -135,11 +135,6 @@ class ColumnarTable:
 
     def __len__(self) -> int:
         return len(self._runs)
-
-    @property
-    def form(self) -> Form | None:
-        """The vectorised form of the CombineFn, without which there are no columns to add."""
-        return self._make.form
 
     def add(
         self,

@@ -10,9 +10,9 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows, WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.slots import is_by_timestamp, windows_at
+from sparkbeam.worker.slots import is_by_timestamp
 from sparkbeam.worker.steps.step import Step, Way
 
 
