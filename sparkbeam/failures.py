@@ -2,9 +2,12 @@
 
 import re
 
+import pyspark
+
 from sparkbeam.damage import damage
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
+from sparkbeam.upstream.spark import OTHER_VERSION
 from sparkbeam.wire.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
@@ -67,6 +70,11 @@ def _remedy(text: str) -> str:
         return (
             f"The workers cannot import '{missing.group(1)}': ship it with --spark_py_files, "
             "or install it on every worker."
+        )
+    if OTHER_VERSION.search(text):
+        return (
+            f"A jar of the session is for another Spark than {pyspark.__version__}: look at "
+            "spark.jars and spark.jars.packages."
         )
     if _CODER_FAILED.search(text):
         return (

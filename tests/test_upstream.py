@@ -309,6 +309,7 @@ class TestSpark:
             (of_spark.DAMAGED, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]"),
             (of_spark.MISSING_SOURCE, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source"),
             (of_spark.OTHER_VERSION, "java.lang.NoSuchMethodError: 'void x.Y.z()'"),
+            (of_spark.OTHER_VERSION, "terminated with exception: 'void x.Y.<init>(x.Z)' SQLSTATE"),
         ],
     )
     def test_texts(self, pattern: Any, text: str) -> None:

@@ -204,8 +204,12 @@ class StreamingExecution:
         """
         now = fingerprint(self._topology, len(self._shards))
         content = _stored_pipeline(self._files, self._checkpoint)
-        if content is None and self._files.read_log("metadata") is not None:
+        metadata = self._files.read_log("metadata")
+        if content is None and metadata is not None:
             raise damaged(self._files.path(_PIPELINE), how="missing")
+        if metadata is not None and not _is_json(metadata):
+            # Spark's own error names neither the file nor the checkpoint.
+            raise damaged(f"{self._checkpoint}/metadata")
         try:
             stored = json.loads(content) if content is not None else now
         except ValueError:
@@ -347,3 +351,11 @@ def _shards(session: Any, count: int) -> tuple[int, ...]:
     for number, partition in enumerate(row[0]):
         of_partition.setdefault(partition, number)
     return tuple(of_partition[partition] for partition in range(count))
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True

@@ -266,5 +266,7 @@ MISSING_SOURCE = re.compile(
 
 OTHER_VERSION = re.compile(
     r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"
+    # How a streaming query tells of a method that is missing: by its signature alone.
+    r"|terminated with exception: '[\w.$\[\]]+ [\w.$]+\.[\w<>$]+\("
 )
 """The package of a data source is for another version of Spark."""

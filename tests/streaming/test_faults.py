@@ -131,6 +131,19 @@ def test_a_checkpoint_that_may_be_another_pipelines_is_not_used(
     assert "another --checkpoint_location" in str(failed.value)
 
 
+@pytest.mark.parametrize("damage", [truncate, garble])
+def test_damaged_metadata_of_spark_are_named(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    run(Spark(), tmp_path)
+    path = tmp_path / "checkpoint/metadata"
+    path.write_text('{"id":"8c4ddc52-0fad-40cd-8ea4-a906c6304424"}')
+    damage(path)
+    with pytest.raises(CheckpointFailed) as failed:
+        run(Spark(), tmp_path)
+    assert f"The checkpoint file {path} is damaged" in str(failed.value)
+
+
 def test_the_end_of_a_run_is_noted_again(tmp_path: Path) -> None:
     feedback = FeedbackFiles(LocalFiles(str(tmp_path)))
     end = Feedback(7, finished=True, due=None)

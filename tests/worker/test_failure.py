@@ -242,3 +242,10 @@ class TestExceptions:
             __repr__ = __str__
 
         assert isinstance(travelled(Untold(Untold())), Exception)
+
+
+def test_a_jar_for_another_spark_is_told_where_spark_names_a_method_alone() -> None:
+    text = "Query [id = 1] terminated with exception: 'void org.x.LogicalRDD.<init>(org.y.Seq)'"
+    assert "A jar of the session is for another Spark than " in str(
+        explained(OSError(text), REPORTS)
+    )
