@@ -12,6 +12,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from sparkbeam import arguments
 from sparkbeam.interrupts import LEAVE_SECONDS, Leaving, interruptible
+from sparkbeam.metrics.live import LiveMetrics
 from sparkbeam.metrics.results import SparkMetrics
 from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import PipelineProgress, Progress
@@ -27,7 +28,7 @@ class SparkPipelineResult(PipelineResult):
         cancel_work: stops the Spark work of the pipeline, from any thread; called
             again and again until the run has ended.
         drain_work: asks for the end of the sources, from any thread; None in batch.
-        lost: gives the metrics of failed attempts so far.
+        metrics: what the tasks of the run have counted so far.
         progress: tells how far the run is.
         interrupted: called if the user interrupts the program, or it ends, before the run has.
     """
@@ -35,18 +36,17 @@ class SparkPipelineResult(PipelineResult):
     def __init__(
         self,
         cancel_work: Callable[[], None],
-        lost: Callable[[], Infos],
+        metrics: LiveMetrics | None = None,
         progress: Callable[[], Progress] = PipelineProgress,
         interrupted: Callable[[], None] = lambda: None,
         drain_work: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(PipelineState.RUNNING)
         self._cancel_work = cancel_work
-        self._lost = lost
+        self._metrics = metrics or LiveMetrics()
         self._progress = progress
         self._interrupted = interrupted
         self._drain_work = drain_work
-        self._committed: Infos = []
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -147,27 +147,26 @@ class SparkPipelineResult(PipelineResult):
         return self._progress()
 
     def metrics(self) -> MetricResults:
-        """The user's metrics; complete once the pipeline has ended."""
-        return SparkMetrics(self._committed, self._lost())
+        """The user's metrics, at any time; complete once the pipeline has ended.
+
+        What is committed is exact, and never more than it will be at the end. In batch it grows
+        when a stage has ended, in streaming with each micro-batch. What is attempted has beside it
+        what running tasks have counted by now, and those that failed.
+        """
+        return SparkMetrics(self._metrics.committed(), self._metrics.uncommitted())
 
     def monitoring_metrics(self) -> MetricResults:
         """The user's metrics and Beam's own."""
-        return SparkMetrics(self._committed, self._lost(), user_only=False)
+        committed, uncommitted = self._metrics.committed(), self._metrics.uncommitted()
+        return SparkMetrics(committed, uncommitted, user_only=False)
 
     def monitoring_infos(self) -> Infos:
         """The committed metrics in Beam's portable form."""
-        return consolidate(self._committed)
+        return consolidate(self._metrics.committed())
 
-    def _commit(self, committed: Infos) -> None:
-        """Called by the runner while the pipeline runs, with all that is committed so far."""
-        with self._lock:
-            self._committed = committed
-
-    def _finish(self, committed: Infos, error: BaseException | None) -> None:
+    def _finish(self, error: BaseException | None) -> None:
         """Called once by the runner when the run has ended."""
         with self._lock:
-            # A query that fails has still committed what it told of while it ran.
-            self._committed = committed or self._committed
             self._error = error
             if error is None:
                 drained = self._state == PipelineState.DRAINING

@@ -150,8 +150,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         show(self.explain(pipeline, options))
-        result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
-        result._finish([], None)
+        result = SparkPipelineResult(cancel_work=lambda: None)
+        result._finish(None)
         return result
 
     def _plan(self, pipeline: Pipeline, options: spark_options.SparkBeamOptions) -> Plan:

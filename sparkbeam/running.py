@@ -1,5 +1,6 @@
 """A pipeline that runs: everything of it that lives on the driver, in a thread of its own."""
 
+import itertools
 import sys
 import threading
 import warnings
@@ -60,10 +61,11 @@ class Run:
             ),
             "reports": self._reports,
             "proceed": self._cancellation.check,
+            "reporter": self._monitor.reporter,
         }
         self.result = SparkPipelineResult(
             cancel_work=self._cancellation.interrupt,
-            lost=self._monitor.lost,
+            metrics=self._monitor.metrics,
             progress=self._monitor.snapshot,
             interrupted=self._monitor.hide,
             drain_work=self._drain.set if plan.streaming else None,
@@ -84,29 +86,39 @@ class Run:
             except Exception as raised:
                 error = explained(raised, self._reports, self._deaths)
             self._monitor.close(reports if error is None else None)
+            if error is None:
+                self._monitor.metrics.end(_infos(reports))
             _warn(reports)
         except Exception as raised:
             # A warning may be an error here; whoever waits for the run has to hear of it.
             error = error or raised
         finally:
-            self.result._finish(_infos(reports), error)
+            self.result._finish(error)
 
     def _in_batch(self) -> list[TaskReport]:
         delivered: set[str] = set()
-        found = recovering(
-            lambda: BatchExecution(
+        starts = itertools.count()
+
+        def run() -> list[bytes]:
+            number = next(starts)
+            self._monitor.metrics.restart(number)
+            return BatchExecution(
                 self._session,
                 self._plan,
                 parallelism=self._options.spark_parallelism,
-                reporter=self._monitor.reporter,
+                committed=self._took,
+                number=number,
                 delivered=delivered,
                 **self._shared,
-            ).run(),
-            self._reports,
-        )
-        reports = [TaskReport.parse(report) for report in found]
+            ).run()
+
+        reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
         tell(reports)
         return reports
+
+    def _took(self, serialized: list[bytes]) -> None:
+        """Takes in the reports of a Spark job in batch."""
+        self._monitor.metrics.take(map(TaskReport.parse, serialized))
 
     def _streamed(self) -> list[TaskReport]:
         # Batch runs on versions of PySpark that have not what a query needs.
@@ -128,11 +140,11 @@ class Run:
             last = recovering(execution.run, self._reports, execution.micro_batches)
         return [TaskReport.parse(report) for report in last]
 
-    def _committed(self, serialized: list[bytes]) -> None:
+    def _committed(self, number: int, serialized: list[bytes]) -> None:
         """Takes in the reports of a micro-batch."""
         found = [TaskReport.parse(report) for report in serialized]
         tell(found)
-        self.result._commit(_infos(found))
+        self._monitor.metrics.take_micro_batch(number, _infos(found))
 
 
 def _infos(reports: Iterable[TaskReport]) -> Infos:

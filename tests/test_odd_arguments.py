@@ -87,13 +87,13 @@ def test_what_is_to_be_explained(value: object) -> None:
 @FEW
 @given(value=ANYTHING.filter(lambda value: not isinstance(value, (int, float)) or value < 9))
 def test_a_duration_to_wait(value: object) -> None:
-    result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
+    result = SparkPipelineResult(cancel_work=lambda: None)
     # Who waits without an end is woken.
     timer = threading.Timer(0.01, result._finish, [[], None])
     if value is None:
         timer.start()
     check(lambda: result.wait_until_finish(value), "duration")
-    result._finish([], None)
+    result._finish(None)
 
 
 @FEW

@@ -49,6 +49,8 @@ class BatchExecution:
         environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
         proceed: called before each Spark job; the run ends with what it raises.
+        committed: called with the reports of tasks as they come, before the run has ended.
+        number: how often the run has started before.
         delivered: the labels of the sinks that have what they are to get, from an earlier run
             that Spark gave up; this run adds its own.
     """
@@ -66,8 +68,12 @@ class BatchExecution:
         environment: Environment | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
+        committed: Callable[[list[bytes]], None] = lambda _: None,
+        number: int = 0,
         delivered: set[str] | None = None,
     ) -> None:
+        self._tell = committed
+        self._number = number
         self._delivered = set() if delivered is None else delivered
         self._session = session
         self._plan = plan
@@ -126,6 +132,7 @@ class BatchExecution:
             output=self._output_spec,
             environment=self._environment,
             reports=self._reports,
+            number=self._number,
         )
         rows = self._input(stage) if source is None else self._table(source)
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
@@ -193,13 +200,18 @@ class BatchExecution:
         if not missing:
             return []
         self._proceed()
-        return self._side_inputs.collect(_union([self._port(tag) for tag in missing]), missing)
+        rows = _union([self._port(tag) for tag in missing])
+        reports = self._side_inputs.collect(rows, missing)
+        self._tell(reports)
+        return reports
 
     def _finish(self) -> list[bytes]:
         """Runs what has not run yet, for the metrics that come out of it."""
         self._proceed()
         table = collected(self._rest())
-        return [bytes(value) for value in table.column(0).to_pylist()]
+        reports = [bytes(value) for value in table.column(0).to_pylist()]
+        self._tell(reports)
+        return reports
 
     def _rest(self) -> Any:
         """The query whose execution runs what has not run yet."""

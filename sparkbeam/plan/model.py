@@ -157,6 +157,10 @@ class Exchange(Enum):
     """All rows of a key in one partition, sorted by key and order."""
 
 
+SHUFFLES = frozenset([Exchange.REBALANCE, Exchange.BY_KEY])
+"""Those that nothing is read of before all that writes to them has ended."""
+
+
 @dataclass(frozen=True)
 class Port:
     """An output of a stage: one PCollection in one layout.

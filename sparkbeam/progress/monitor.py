@@ -4,17 +4,17 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
+from sparkbeam.metrics.live import LiveMetrics
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.display import Display, screen_for
-from sparkbeam.progress.listener import Listener, listen, may_reach_loopback
+from sparkbeam.progress.listener import listen, may_reach_loopback
 from sparkbeam.progress.model import Progress
 from sparkbeam.progress.output import OutputListener
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.progress.tracker import ProgressTracker
-from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.output import Relay
-from sparkbeam.wire.reports import Reporter, TaskReport
+from sparkbeam.wire.reports import Reporter, Signal, TaskReport
 
 
 class Monitor:
@@ -24,16 +24,19 @@ class Monitor:
         plan: what runs.
         session: the Spark session.
         show: the option ``--spark_progress``: auto, on or off.
+
+    Attributes:
+        metrics: of the run.
     """
 
     def __init__(self, plan: Plan, session: Any, show: str) -> None:
         self._tracker: ProgressTracker | StreamingTracker
-        self._listener: Listener | None = None
+        self.metrics = LiveMetrics()
         if plan.streaming:
             self._tracker = StreamingTracker(plan)
         else:
             self._tracker = ProgressTracker(plan)
-            self._listener = listen(session, self._tracker.note)
+        self._listener = listen(session, self._note)
         self._output = _output_listener(session)
         self._display: Display | None = None
         with contextlib.suppress(Exception):  # Standard error may be anything.
@@ -63,14 +66,16 @@ class Monitor:
         """How far the pipeline is."""
         return self._tracker.snapshot()
 
-    def lost(self) -> Infos:
-        """The metrics of failed attempts so far."""
-        return self._tracker.lost()
-
     def hide(self) -> None:
         """Clears the terminal; the pipeline goes on."""
         if self._display is not None:
             self._display.hide()
+
+    def _note(self, signal: Signal) -> None:
+        """Takes in what a task says of itself."""
+        self.metrics.note(signal)
+        if isinstance(self._tracker, ProgressTracker):
+            self._tracker.note(signal)
 
     def close(self, reports: Iterable[TaskReport] | None) -> None:
         """Ends the listener and the display.

@@ -10,7 +10,6 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.summary import MicroBatch, StageSummary
-from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.times import MIN_MICROS
 
@@ -50,10 +49,6 @@ class StreamingTracker:
         """
         with self._lock:
             self._end = StageState.STOPPED if reports is None else StageState.DONE
-
-    def lost(self) -> Infos:
-        """The metrics of failed attempts: nobody tells of them in streaming."""
-        return []
 
     def snapshot(self) -> StreamingProgress:
         """The query at the end of its last micro-batch."""

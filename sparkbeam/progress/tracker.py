@@ -6,12 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.plan.model import SHUFFLES, Plan
 from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
-from sparkbeam.wire.consolidation import Infos, consolidate
 from sparkbeam.wire.reports import Counts, Signal, SignalKind, TaskReport
-
-_SHUFFLES = (Exchange.BY_KEY, Exchange.REBALANCE)
 
 
 class ProgressTracker:
@@ -32,7 +29,6 @@ class ProgressTracker:
         self._lock = threading.Lock()
         self._stages = {stage.id: _Stage(stage.name) for stage in plan.stages}
         self._readers = _readers(plan)
-        self._lost: Infos = []
         self._ended = False
         self._succeeded = False
 
@@ -42,13 +38,9 @@ class ProgressTracker:
         Raises:
             Exception: of whatever type, if it does not belong to this run.
         """
-        report = TaskReport.parse(signal.report.encode()) if signal.report else None
         with self._lock:
-            if self._ended:
-                return
-            self._stages[signal.stage].note(signal, self._clock())
-            if report is not None:
-                self._lost = consolidate([*self._lost, *report.infos])
+            if not self._ended and signal.kind is not SignalKind.READ:
+                self._stages[signal.stage].note(signal, self._clock())
 
     def end(self, reports: Iterable[TaskReport] | None) -> None:
         """Notes that the run has ended; later signals are ignored.
@@ -65,11 +57,6 @@ class ProgressTracker:
             self._succeeded = reports is not None
             for stage_id, reported in of_stage.items():
                 self._stages[stage_id].settle(reported)
-
-    def lost(self) -> Infos:
-        """The metrics of failed attempts."""
-        with self._lock:
-            return list(self._lost)
 
     def snapshot(self) -> PipelineProgress:
         """The state of all stages now."""
@@ -173,7 +160,7 @@ def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
         for tag in stage.inputs:
             if tag not in writer:
                 continue  # It is that of a source.
-            readers[writer[tag]].append((stage.id, stage.exchange in _SHUFFLES))
+            readers[writer[tag]].append((stage.id, stage.exchange in SHUFFLES))
         for side_input in stage.side_inputs:
             for tag in side_input.sources:
                 readers[writer[tag]].append((stage.id, True))

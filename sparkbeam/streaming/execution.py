@@ -33,6 +33,7 @@ from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL
 from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.reports import Reporter
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
 from sparkbeam.worker.streaming.tasks import layer_tasks
 
@@ -56,9 +57,11 @@ class StreamingExecution:
         output: what becomes of what the workers print and log.
         environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
+        reporter: where the workers send live metrics, or None.
         proceed: called now and then; the run ends with what it raises.
         drain: once it is set, the sources end, and the run when all has been processed.
-        committed: called with all reports so far when a micro-batch has been committed.
+        committed: called with the number of a micro-batch's tick and all reports so far, when it
+            has been committed.
         observed: called with the figures of each micro-batch that has been committed.
 
     Raises:
@@ -77,9 +80,10 @@ class StreamingExecution:
         output: OutputSpec | None = None,
         environment: Environment | None = None,
         reports: Reports | None = None,
+        reporter: Reporter | None = None,
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
-        committed: Callable[[list[bytes]], None] = lambda _: None,
+        committed: Callable[[int, list[bytes]], None] = lambda *_: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
     ) -> None:
         if checkpoint is None and not sessions.on_one_machine(session):
@@ -107,6 +111,7 @@ class StreamingExecution:
         self._output = output
         self._environment = environment
         self._failures = reports or Reports()
+        self._reporter = reporter
         self._proceed = proceed
         self._drain = drain or threading.Event()
         self._tell = committed
@@ -261,7 +266,7 @@ class StreamingExecution:
             return False
         self._number = number
         self._reports = stored_reports(feedback.reports)
-        self._tell(self._reports)
+        self._tell(feedback.number, self._reports)
         self._observe(MicroBatch.of(feedback.summary))
         return feedback.finished
 
@@ -280,6 +285,7 @@ class StreamingExecution:
             self._environment,
             checkpoint_id(self._files),
             self._failures,
+            self._reporter,
         )
         rows = rows.mapInArrow(TickLayer(first), DDL)
         for source in spark_sources(self._topology.plan):

@@ -1,15 +1,17 @@
 """A task's reports: committed ones travel as a row of the output, live ones as datagrams.
 
 A row leaves the plan once for each task that succeeded, whatever Spark
-retried, so what it carries is committed by construction. Datagrams are sent
-when they can be and lost when they cannot: they feed the progress display and
-the attempted values of tasks that failed.
+retried, so what it carries is committed by construction. A task behind a
+shuffle that reads such a row tells the driver of it while the pipeline runs.
+Datagrams are sent when they can be and lost when they cannot: they feed the
+progress display, live metrics and the attempted values of tasks that failed.
 """
 
 import contextlib
 import hmac
 import json
 import socket
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +30,7 @@ DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
 """The counter of elements whose window was past the watermark and the allowed lateness."""
 
 _MAX_DATAGRAM = 60_000
+_MOST_UNPACKED = 64 << 20
 
 
 class Counts(NamedTuple):
@@ -68,6 +71,7 @@ class TaskReport:
         warnings: what the user's code and Beam warned of.
         counts: the elements of all its bundles.
         written: what its steps have printed and logged, where that has not been told at once.
+        tasks: in batch, the partitions of the stage's input that the report is of.
     """
 
     stage: str
@@ -75,6 +79,7 @@ class TaskReport:
     warnings: tuple[TaskWarning, ...] = ()
     counts: Counts = field(default_factory=Counts)
     written: Written = field(default_factory=Written)
+    tasks: tuple[int, ...] = ()
 
     def serialize(self) -> bytes:
         """The report as the value of a row."""
@@ -86,6 +91,7 @@ class TaskReport:
                 "warnings": [asdict(warning) for warning in self.warnings],
                 "counts": self.counts,
                 "written": [self.written.lines, self.written.more],
+                **({"tasks": self.tasks} if self.tasks else {}),
             }
         ).encode()
 
@@ -100,7 +106,21 @@ class TaskReport:
             tuple(TaskWarning(**warning) for warning in content["warnings"]),
             Counts._make(map(int, content["counts"])),
             _written(*content.get("written", ((), {}))),
+            tuple(map(int, content.get("tasks", ()))),
         )
+
+    def pack(self) -> str:
+        """The report as a signal carries it."""
+        return b64encode(zlib.compress(self.serialize(), 1)).decode()
+
+    @classmethod
+    def unpack(cls, packed: str) -> "TaskReport":
+        """The inverse of :meth:`pack`.
+
+        Raises:
+            Exception: of whatever type, if it is not what that gives.
+        """
+        return cls.parse(zlib.decompressobj().decompress(b64decode(packed), _MOST_UNPACKED))
 
 
 def _written(lines: Iterable[Iterable[str]], more: Mapping[str, int]) -> Written:
@@ -114,6 +134,8 @@ class SignalKind(StrEnum):
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
+    READ = "read"
+    """It has read reports of an earlier stage, whose tasks have therefore succeeded."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +147,10 @@ class Signal:
         stage: the stage's id.
         partition: which part of the stage's input the task works on.
         counts: the elements so far.
-        report: a serialised :class:`TaskReport`, if the task failed.
+        report: a packed :class:`TaskReport`: what the attempt has counted so far, or what READ
+            tells of; empty where there is nothing new.
+        attempt: tells the attempt at the task from all others.
+        number: of the run, which may start again, or in streaming of the micro-batch.
     """
 
     kind: SignalKind
@@ -133,6 +158,8 @@ class Signal:
     partition: int
     counts: Counts = field(default_factory=Counts)
     report: str = ""
+    attempt: str = ""
+    number: int = 0
 
     def datagram(self, token: str) -> bytes:
         """The signal with the proof that it belongs to a run."""
@@ -154,7 +181,9 @@ class Signal:
             type(signal.stage) is str
             and type(signal.partition) is int
             and type(signal.report) is str
-            and min(signal.partition, *counts) >= 0
+            and type(signal.attempt) is str
+            and type(signal.number) is int
+            and min(signal.partition, signal.number, *counts) >= 0
         ):
             raise ValueError("malformed signal")
         return signal

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
@@ -20,13 +21,24 @@ if TYPE_CHECKING:
 REPORT_SECONDS = 0.3
 """A running task sends a signal about this often."""
 
+_METRICS_SECONDS = 1.0
+"""And with it, this often, what it has counted."""
+
 _MAX_WARNINGS = 20
 
 _T = TypeVar("_T")
 
 
 class Tally:
-    """Adds up what the bundles of a task have to report."""
+    """Adds up what the bundles of a task have to report.
+
+    Args:
+        stage_id: of the stage that the task runs.
+        partition: of its input.
+        reporter: where signals go; None where there is nobody, or :meth:`report_to` tells.
+        repeatable: two attempts of the task are to put out the same report.
+        number: of the run of the pipeline.
+    """
 
     def __init__(
         self,
@@ -35,6 +47,7 @@ class Tally:
         reporter: Reporter | None,
         *,
         repeatable: bool = False,
+        number: int = 0,
     ) -> None:
         self._repeatable = repeatable
         self._stage_id = stage_id
@@ -44,8 +57,22 @@ class Tally:
         self._counts = Counts()
         self._bundle: Bundle | None = None
         self._lock = threading.Lock()
-        self._reported = time.monotonic()
+        self._attempt = uuid.uuid4().hex[:12]
+        self._number = number
+        self._in_batch = True
+        self._reported = self._reported_metrics = time.monotonic()
         self._send(SignalKind.STARTED)
+
+    def report_to(self, reporter: Reporter | None, partition: int, number: int) -> None:
+        """Sends signals from now on, of a task of a micro-batch.
+
+        Args:
+            reporter: where they go; None where there is nobody.
+            partition: tells the task from the others of the stage.
+            number: of the micro-batch's tick.
+        """
+        self._reporter, self._partition, self._number = reporter, partition, number
+        self._in_batch = False
 
     def followed(
         self, processor: "StageProcessor", items: Iterable[_T], *, resumed: bool = False
@@ -65,10 +92,10 @@ class Tally:
 
     def add(self, infos: Infos) -> None:
         """Takes in the metrics of a bundle, which has ended."""
+        together = consolidate([*self._infos, *infos]) if self._infos else infos
         with self._lock:
             self._counts = self._total()
-            self._bundle = None
-        self._infos = consolidate([*self._infos, *infos]) if self._infos else infos
+            self._infos, self._bundle = together, None
 
     def arrived(self, elements: int) -> None:
         """Counts elements that go into the stage, but into no bundle yet."""
@@ -80,11 +107,15 @@ class Tally:
         now = time.monotonic()
         if now - self._reported >= REPORT_SECONDS:
             self._reported = now
-            self._send(SignalKind.RUNNING)
+            report = ""
+            if now - self._reported_metrics >= _METRICS_SECONDS:
+                self._reported_metrics = now
+                report = self._so_far()
+            self._send(SignalKind.RUNNING, report)
 
     def finished(self, caught: Iterable[warnings.WarningMessage]) -> bytes:
         """Reports success; returns the report for the output."""
-        self._send(SignalKind.FINISHED)
+        self._send(SignalKind.FINISHED, self._so_far())
         unique = dict.fromkeys(
             TaskWarning(_qualified(w.category), str(w.message), w.filename, w.lineno)
             for w in caught
@@ -94,24 +125,41 @@ class Tally:
         written = output.taken()
         if self._repeatable:
             written = written.counted()
-        return TaskReport(self._stage_id, infos, warned, self._counts, written).serialize()
+        tasks = (self._partition,) if self._in_batch else ()
+        return TaskReport(self._stage_id, infos, warned, self._counts, written, tasks).serialize()
 
     def failed(self) -> None:
         """Reports a failed attempt with what it had counted, the unfinished bundle too."""
-        infos = self._infos
-        if self._bundle is not None:
-            # What the failure has left behind need not hold together.
+        self._send(SignalKind.FAILED, self._so_far())
+
+    def _so_far(self) -> str:
+        """The metrics as a signal carries them, with those of the bundle that runs."""
+        if self._reporter is None:
+            return ""
+        with self._lock:
+            infos, bundle = self._infos, self._bundle
+        if bundle is not None:
+            # It goes on meanwhile, or a failure has left behind what does not hold together.
             with contextlib.suppress(Exception):
-                infos = consolidate([*infos, *self._bundle.infos()])
-        report = TaskReport(self._stage_id, infos).serialize().decode()
-        self._send(SignalKind.FAILED, report)
+                infos = consolidate([*infos, *bundle.infos()])
+        return TaskReport(self._stage_id, infos).pack()
 
     def _send(self, kind: SignalKind, report: str = "") -> None:
         if self._reporter is None:
             return
         with self._lock:
             counts = self._total()
-        self._reporter.send(Signal(kind, self._stage_id, self._partition, counts, report))
+        self._reporter.send(
+            Signal(
+                kind,
+                self._stage_id,
+                self._partition,
+                counts,
+                report,
+                self._attempt,
+                self._number,
+            )
+        )
 
     def _total(self) -> Counts:
         return self._counts if self._bundle is None else self._counts.plus(self._bundle.counts())

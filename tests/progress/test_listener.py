@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from apache_beam.metrics import monitoring_infos
@@ -13,7 +13,7 @@ from sparkbeam.progress.model import StageProgress, StageState
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport
 
-STARTED, RUNNING, FINISHED, FAILED = SignalKind
+STARTED, RUNNING, FINISHED, FAILED, READ = SignalKind
 
 
 def stage(
@@ -69,10 +69,6 @@ def report(count: int, stage_id: str = "s0") -> TaskReport:
     """What a task with a counter and as many elements reports."""
     info = monitoring_infos.int64_user_counter("test", "seen", count, ptransform="Step 0")
     return TaskReport(stage_id, [info], counts=Counts(count, count))
-
-
-def values(infos: Iterable[object]) -> list[int]:
-    return [monitoring_infos.extract_counter_value(info) for info in infos]
 
 
 # The socket.
@@ -137,7 +133,9 @@ def signal_with(**changes: object) -> Callable[[str], bytes]:
         signal_with(counts=[1]),
         signal_with(counts=[-1, 0]),
         signal_with(counts="many"),
-        signal_with(report="no report"),
+        signal_with(report=1),
+        signal_with(attempt=1),
+        signal_with(number=-1),
         signal_with(more=1),
     ],
 )
@@ -282,15 +280,6 @@ def test_a_retry_that_works_leaves_a_stage_running(tracker: ProgressTracker) -> 
     assert first(tracker).state is StageState.RUNNING
 
 
-# Failed attempts.
-
-
-def test_metrics_of_failed_attempts_add_up(tracker: ProgressTracker) -> None:
-    for count in (3, 4):
-        tracker.note(Signal(FAILED, "s0", 0, report=report(count).serialize().decode()))
-    assert values(tracker.lost()) == [7]
-
-
-def test_nothing_is_lost_without_failures(tracker: ProgressTracker) -> None:
-    tracker.note(Signal(FINISHED, "s0", 0))
-    assert tracker.lost() == []
+def test_what_a_task_has_read_says_nothing_of_its_own(tracker: ProgressTracker) -> None:
+    tracker.note(Signal(READ, "s2", 0, report=report(3).pack()))
+    assert states(tracker) == ["waiting", "waiting", "waiting"]

@@ -179,6 +179,30 @@ def test_a_failed_pipeline_tells_where_and_what_it_had_attempted(spark: Any) -> 
     assert counter.committed is None
 
 
+def test_a_stage_is_committed_while_the_next_one_runs(spark: Any, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    def counted(element: int) -> int:
+        Metrics.counter("test", "seen").inc()
+        return element
+
+    p = pipeline(spark)
+    p | beam.Create(range(100)) | beam.Map(counted) | beam.Reshuffle() | hold(60, gate)
+    result: Any = p.run()
+
+    def seen() -> list[tuple[int | None, int]]:
+        found = result.metrics().query()["counters"]
+        return [(counter.committed, counter.attempted) for counter in found]
+
+    try:
+        until(lambda: seen() == [(100, 100)])
+        assert result.state == "RUNNING"
+    finally:
+        gate.touch()
+    result.wait_until_finish()
+    assert seen() == [(100, 100)]
+
+
 RETRIED = """
 import sys
 from pathlib import Path
@@ -262,7 +286,7 @@ def test_a_terminal_shows_the_table(
 
 def test_an_interrupt_from_the_keyboard_clears_the_screen() -> None:
     cleared = threading.Event()
-    result = SparkPipelineResult(lambda: None, list, interrupted=cleared.set)
+    result = SparkPipelineResult(lambda: None, None, interrupted=cleared.set)
     threading.Timer(0.2, _thread.interrupt_main).start()
     with pytest.raises(KeyboardInterrupt):
         result.wait_until_finish()

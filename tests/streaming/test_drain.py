@@ -259,7 +259,7 @@ def test_a_checkpoint_location_that_cannot_be_read_is_named(
 
 
 def test_a_batch_pipeline_is_not_changed_by_a_drain() -> None:
-    result = SparkPipelineResult(cancel_work=lambda: None, lost=list)
+    result = SparkPipelineResult(cancel_work=lambda: None)
     assert result.drain() == PipelineState.RUNNING
-    result._finish([], None)
+    result._finish(None)
     assert result.drain() == PipelineState.DONE

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 
 from sparkbeam import depth
-from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.plan.model import SHUFFLES, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -30,6 +30,7 @@ from sparkbeam.wire.sideinputs import SideInputData
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker import finalizers, logs, output, tally
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
+from sparkbeam.worker.batch.witness import Witness
 from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.connectors.sparkrows import RowSource
@@ -61,6 +62,7 @@ class StageTask:
         output: what becomes of what steps print and log.
         environment: what user code finds around it.
         reports: those of the run, of its failures.
+        number: how often the run has started before.
     """
 
     run_id: str
@@ -73,6 +75,7 @@ class StageTask:
     output: OutputSpec = field(default_factory=OutputSpec)
     environment: Environment = field(default_factory=Environment)
     reports: Reports = field(default_factory=Reports)
+    number: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
@@ -101,7 +104,16 @@ class _Run:
         self._rows = RowBuffer(self._put)
         self._finalizers: list[finalizers.Callback] = []
         self._tally = tally.Tally(
-            task.stage.id, self._partition, task.reporter, repeatable=task.repeatable
+            task.stage.id,
+            self._partition,
+            task.reporter,
+            repeatable=task.repeatable,
+            number=task.number,
+        )
+        self._witness = (
+            Witness(task.stage.id, self._partition, task.reporter, task.number)
+            if task.reporter is not None and task.stage.exchange in SHUFFLES
+            else None
         )
 
     def output(self) -> Iterator[pa.RecordBatch]:
@@ -113,6 +125,8 @@ class _Run:
                     raise item
                 yield item
             finalizers.call(self._finalizers)
+            if self._witness is not None:
+                self._witness.tell()
         finally:
             self._abandoned.set()
             with contextlib.suppress(queue.Empty):
@@ -124,6 +138,8 @@ class _Run:
         # The bundle may take long over one element, so the reports are sent from here.
         while True:
             self._tally.tick()
+            if self._witness is not None:
+                self._witness.tell()
             bundles = self._bundles
             if bundles is not None:
                 OUTLET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
@@ -246,6 +262,8 @@ class _Run:
             if pc.any(reports).as_py():
                 for report in batch.column(3).filter(reports).to_pylist():
                     self._rows.append(METRICS_TAG, None, 0, report)
+                    if self._witness is not None:
+                        self._witness.saw(report)
                 batch = batch.filter(pc.invert(reports))
             yield from _tuples(batch)
 

@@ -106,9 +106,15 @@ class Turn(ABC):
                 self._router.flush()
                 yield from self._taken()
         except Exception as error:
-            raise self._task.reports.report(error, self._label) from None
+            raise self._failed(error) from None
         self._end()
         yield from self._taken()
+
+    def _failed(self, error: Exception) -> Exception:
+        """What to raise in the place of an error, once all stages have told what they counted."""
+        for run in self._runs:
+            run.failed()
+        return self._task.reports.report(error, self._label)
 
     def _begin(self, run: StageRun, *when: int) -> None:
         """Called before a stage runs, with what tells this time from all others."""
@@ -117,9 +123,12 @@ class Turn(ABC):
         draw_alike(task.checkpoint_id, task.number, self._sender, run.stage.id, *when)
 
     def _start_stages(self) -> None:
+        number = self._tick.number if self._tick is not None else (batch_number() or 0) + 1
         for stage in self._task.stages:
             self._label = logs.at(stage)
-            self._runs.append(stage_run(self._task, stage, self._state, self._router))
+            run = stage_run(self._task, stage, self._state, self._router)
+            run.report_to(self._task.reporter, self._sender, number)
+            self._runs.append(run)
 
     def _taken(self) -> list[Message]:
         out = list(self._out)
@@ -239,7 +248,7 @@ class SourceTurn(Turn):
                 self._label = label
                 yield from self._taken()
         except Exception as error:
-            raise self._task.reports.report(error, self._label) from None
+            raise self._failed(error) from None
         if reader.newest:
             self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
         self._end()

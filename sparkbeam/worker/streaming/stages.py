@@ -15,7 +15,7 @@ from apache_beam.runners import common
 from sparkbeam import depth
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.messages import StageStatus
-from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE
+from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Reporter
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker import tally
@@ -97,6 +97,14 @@ class StageRun(ABC):
         if dropped:
             self._tally.add([_dropped_info(self.stage, dropped)])
         return self._bundles.report() if self._bundles.count or dropped else None
+
+    def report_to(self, reporter: Reporter | None, task: int, number: int) -> None:
+        """Tells live what the stage counts; see :meth:`.Tally.report_to`."""
+        self._tally.report_to(reporter, task, number)
+
+    def failed(self) -> None:
+        """Tells what the stage has counted in a micro-batch that fails."""
+        self._tally.failed()
 
     def receive(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> None:
         """Processes the data of a round.

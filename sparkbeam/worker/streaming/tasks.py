@@ -9,6 +9,7 @@ from sparkbeam.plan.model import Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.reports import Reporter
 from sparkbeam.worker.streaming.reading import READ_ELEMENTS
 
 
@@ -31,6 +32,7 @@ class LayerTask:
         environment: what user code finds around it.
         checkpoint_id: tells the checkpoint of the query from all others.
         reports: those of the run, of its failures.
+        reporter: where live metrics go; None where there is nobody.
     """
 
     run_id: str
@@ -47,6 +49,7 @@ class LayerTask:
     environment: Environment = field(default_factory=Environment)
     checkpoint_id: str = ""
     reports: Reports = field(default_factory=Reports)
+    reporter: Reporter | None = None
 
 
 def layer_tasks(
@@ -58,6 +61,7 @@ def layer_tasks(
     environment: Environment | None = None,
     checkpoint_id: str = "",
     reports: Reports | None = None,
+    reporter: Reporter | None = None,
 ) -> list[LayerTask]:
     """The tasks of all layers."""
     max_elements = READ_ELEMENTS
@@ -93,6 +97,7 @@ def layer_tasks(
                 environment=environment or Environment(),
                 checkpoint_id=checkpoint_id,
                 reports=reports or Reports(),
+                reporter=reporter,
             )
         )
     return tasks

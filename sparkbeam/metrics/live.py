@@ -1,0 +1,208 @@
+"""Metrics of a run while it runs, from what its tasks tell: by signals and by reports.
+
+What is *committed* is known of a task once Spark has taken its output: by its report, or, behind a
+shuffle, by a task that has read the report there. So it is never more than what the run will have
+at its end, and of each task all or nothing. All else that attempts at tasks have counted, those
+that run, have failed or were for nothing, is *uncommitted*. Attempted is both together.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sparkbeam.wire.consolidation import Infos, consolidate
+from sparkbeam.wire.reports import Signal, SignalKind, TaskReport
+
+_Key = tuple[int, str, int]
+"""A task: the number of its run or micro-batch, its stage, its partition."""
+
+
+class LiveMetrics:
+    """What the tasks of a run have counted; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = 0
+        self._stages: dict[str, _Stage] = defaultdict(_Stage)
+        self._exact: Infos | None = None
+        self._attempts = _Attempts()
+
+    def note(self, signal: Signal) -> None:
+        """Books a signal.
+
+        Raises:
+            Exception: of whatever type, if it does not belong to a run.
+        """
+        report = TaskReport.unpack(signal.report) if signal.kind is SignalKind.READ else None
+        with self._lock:
+            if report is None:
+                self._attempts.note(signal)
+            elif signal.number == self._number:
+                stage = self._stages[report.stage]
+                if stage.read((signal.stage, signal.partition), report):
+                    self._settle(report)
+
+    def take(self, reports: Iterable[TaskReport]) -> None:
+        """Takes in reports that have come out of a plan in batch."""
+        with self._lock:
+            for report in reports:
+                if self._stages[report.stage].take(report):
+                    self._settle(report)
+
+    def restart(self, number: int) -> None:
+        """Notes that a run in batch starts from the beginning: what it had committed is void.
+
+        Args:
+            number: how often the run has started before.
+        """
+        with self._lock:
+            void = [info for stage in self._stages.values() for info in stage.infos()]
+            self._attempts.lose(void)
+            self._stages.clear()
+            self._number = number
+
+    def take_micro_batch(self, number: int, infos: Infos) -> None:
+        """Notes that a micro-batch is committed.
+
+        Args:
+            number: of its tick.
+            infos: the metrics of all that have been committed.
+        """
+        with self._lock:
+            self._exact = infos
+            self._attempts.settle_until(number)
+
+    def end(self, infos: Infos) -> None:
+        """Notes that a run has succeeded, with the metrics of all its tasks."""
+        with self._lock:
+            self._exact = infos
+
+    def committed(self) -> Infos:
+        """The metrics of all tasks that are known to be committed."""
+        with self._lock:
+            if self._exact is not None:
+                return list(self._exact)
+            return [info for stage in self._stages.values() for info in stage.infos()]
+
+    def uncommitted(self) -> Infos:
+        """The metrics of all other attempts, as far as they are known."""
+        with self._lock:
+            return self._attempts.infos()
+
+    def _settle(self, report: TaskReport) -> None:
+        for task in report.tasks:
+            self._attempts.settle((self._number, report.stage, task))
+
+
+@dataclass
+class _Stage:
+    """What is committed of a stage in batch.
+
+    Attributes:
+        known: by the reports that came out of the plan.
+        known_tasks: of these.
+        of_readers: by each task that reads the stage behind a shuffle, all that it has read.
+        read_tasks: of these, by reader.
+    """
+
+    known: Infos = field(default_factory=list)
+    known_tasks: set[int] = field(default_factory=set)
+    of_readers: dict[tuple[str, int], Infos] = field(default_factory=dict)
+    read_tasks: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+
+    def take(self, report: TaskReport) -> bool:
+        """Takes a report in, unless its task is known; returns whether it was not."""
+        if not self._is_new(report.tasks, [self.known_tasks, *self.read_tasks.values()]):
+            return False
+        self.known = consolidate([*self.known, *report.infos])
+        self.known_tasks.update(report.tasks)
+        return True
+
+    def read(self, reader: tuple[str, int], report: TaskReport) -> bool:
+        """Takes in what a task has read by now, if it is more than what is known."""
+        others = [tasks for other, tasks in self.read_tasks.items() if other != reader]
+        if not self._is_new(report.tasks, [self.known_tasks, *others]):
+            return False
+        if len(report.tasks) <= len(self.read_tasks.get(reader, ())):
+            return False
+        self.of_readers[reader] = report.infos
+        self.read_tasks[reader] = set(report.tasks)
+        return True
+
+    def infos(self) -> Infos:
+        return [*self.known, *(info for read in self.of_readers.values() for info in read)]
+
+    @staticmethod
+    def _is_new(tasks: tuple[int, ...], known: Iterable[set[int]]) -> bool:
+        """Whether none of the tasks is known already."""
+        return all(some.isdisjoint(tasks) for some in known)
+
+
+@dataclass
+class _Attempt:
+    kind: SignalKind
+    report: str = ""
+
+
+class _Attempts:
+    """What attempts at tasks have counted, whose output nobody is known to have taken."""
+
+    def __init__(self) -> None:
+        self._open: dict[_Key, dict[str, _Attempt]] = defaultdict(dict)
+        self._settled: dict[_Key, str | None] = {}
+        self._until = 0
+        self._lost: Infos = []
+
+    def note(self, signal: Signal) -> None:
+        key = (signal.number, signal.stage, signal.partition)
+        if signal.number < self._until:
+            return
+        if 0 < signal.number == self._until:
+            self._settled.setdefault(key, None)
+        if key in self._settled:
+            if self._settled[key] is None and signal.kind is not SignalKind.FAILED:
+                self._settled[key] = signal.attempt
+            if self._settled[key] == signal.attempt:
+                return
+        attempt = self._open[key].setdefault(signal.attempt, _Attempt(signal.kind))
+        attempt.kind = signal.kind
+        attempt.report = signal.report or attempt.report
+
+    def settle(self, key: _Key) -> None:
+        """Forgets the attempt at a task whose output was taken, as far as can be told."""
+        attempts = self._open[key]
+        done = [id for id, attempt in attempts.items() if attempt.kind is SignalKind.FINISHED]
+        # The signal of its end may have got lost.
+        live = [id for id, attempt in attempts.items() if attempt.kind is not SignalKind.FAILED]
+        taken = next(iter([*done, *reversed(live)]), None)
+        self._settled[key] = taken
+        if taken is not None:
+            del attempts[taken]
+
+    def settle_until(self, number: int) -> None:
+        """The same for all tasks of micro-batches, of which none will run again.
+
+        Of the last one signals may still be on their way, so it is kept until the next one.
+        """
+        for key in [key for key in self._open if key[0] <= number]:
+            if key not in self._settled:
+                self.settle(key)
+            if key[0] < number:
+                self.lose(_infos(self._open.pop(key).values()))
+        self._settled = {key: id for key, id in self._settled.items() if key[0] == number}
+        self._until = number
+
+    def lose(self, infos: Infos) -> None:
+        """Adds what was counted for nothing."""
+        if infos:
+            self._lost = consolidate([*self._lost, *infos])
+
+    def infos(self) -> Infos:
+        attempts = (attempt for of_task in self._open.values() for attempt in of_task.values())
+        return [*self._lost, *_infos(attempts)]
+
+
+def _infos(attempts: Iterable[_Attempt]) -> Infos:
+    reports = (TaskReport.unpack(attempt.report) for attempt in attempts if attempt.report)
+    return [info for report in reports for info in report.infos]
