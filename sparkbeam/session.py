@@ -14,7 +14,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -126,10 +126,13 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             _require_spark_connect(url)
         with python_handler(), _listening_on_loopback(url):
             # A server of our own starts with its settings; the session could not change most.
-            if not (is_own and _launch_server(url, conf)):
+            launched = is_own and _launch_server(url, conf)
+            if not launched:
                 for key, value in conf.items():
                     builder = builder.config(key, value)
-            session: SparkSession = builder.getOrCreate()
+            own_port = launched and _SERVER_PORT not in conf
+            with upstream.free_connect_port() if own_port else nullcontext():
+                session: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise ConfigurationError(
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
@@ -178,6 +181,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
 _LOOPBACK = "127.0.0.1"
 _LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
 _SERVER_ADDRESS = "spark.connect.grpc.binding.address"
+_SERVER_PORT = "spark.connect.grpc.binding.port"
 _LISTENING = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
@@ -298,7 +302,11 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
     if options is not None:
         urls = [("master", options.spark_master or ""), ("connect", options.spark_connect or "")]
         hide = Redaction(urls, settings(options).items())
-    return shortened(hide(str(error).strip().split("\n", 1)[0]), 200)
+    lines = str(error).strip().splitlines()
+    # Where a JVM has raised it, py4j's first line says nothing.
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
+        lines = [lines[1].removeprefix(": ")]
+    return shortened(hide(lines[0] if lines else type(error).__name__), 200)
 
 
 def is_local(session: Any) -> bool:

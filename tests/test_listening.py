@@ -1,6 +1,8 @@
 """What sparkbeam starts can be reached from this machine alone."""
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -61,7 +63,12 @@ LOOPBACK = ("127.0.0.", "::1", "::ffff:127.0.0.")
 def test_all_sockets_are_on_loopback(options: list[str], tmp_path: Path) -> None:
     output = tmp_path / "sockets.json"
     command = [sys.executable, "-c", PROGRAM, str(output), *options, "--spark_conf=spark.ui.port=0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with socket.socket() as other:
+        # Another program on this machine has a server of Spark Connect too.
+        with contextlib.suppress(OSError):
+            other.bind(("127.0.0.1", 15002))
+            other.listen()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = [tuple(one) for one in json.loads(output.read_text())]
     assert any(name == "java" for name, _ in found)

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import random
 import subprocess
 import sys
@@ -272,6 +273,18 @@ class TestSpark:
 
         names = SparkContext._ensure_initialized.__code__.co_varnames
         assert {"gateway", "conf"} <= set(names)
+
+    def test_a_local_server_of_connect_takes_a_free_port(self) -> None:
+        from pyspark.sql.connect.client import core
+        from pyspark.sql.connect.session import SparkSession
+
+        before = set(os.environ)
+        with of_spark.free_connect_port():
+            (variable,) = set(os.environ) - before
+        assert variable not in os.environ
+        starts = SparkSession._start_connect_server
+        finds = core.DefaultChannelBuilder.default_port
+        assert all(f'"{variable}" in os.environ' in inspect.getsource(f) for f in (starts, finds))
 
     def test_the_messages_of_map_states(self) -> None:
         from pyspark.sql.streaming import stateful_processor

@@ -5,10 +5,12 @@ and then a test of this module fails that names it. Where a function says so, it
 without what it gives.
 """
 
+import os
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -41,6 +43,25 @@ def start_jvm(conf: Mapping[str, str], popen_kwargs: Mapping[str, Any]) -> Any:
 def jvm(session: Any) -> Any:
     """The JVM of a classic session, as py4j gives it."""
     return session._jvm
+
+
+@contextmanager
+def free_connect_port() -> Iterator[None]:
+    """Lets PySpark start its local server of Spark Connect on a port that is free.
+
+    It does so in tests of its own, as this variable tells it; else on 15002, of which a machine
+    has one. The JVM has to run already, as it must not see the variable. Without it a second
+    program on a machine fails.
+    """
+    before = os.environ.get("SPARK_TESTING")
+    os.environ["SPARK_TESTING"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SPARK_TESTING"]
+        else:
+            os.environ["SPARK_TESTING"] = before
 
 
 def callback_socket(frame: Any) -> socket.socket | None:
