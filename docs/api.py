@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from apache_beam.coders.coders import Coder
 from apache_beam.transforms.ptransform import PTransform
 
+import sparkbeam.coders
 import sparkbeam.io
 from sparkbeam.cli import main
 
@@ -32,7 +34,11 @@ underscore, may change at any time.
 Beam says; [support.md](support.md) tells which of them run.
 """
 
-_MODULES = {"sparkbeam": sparkbeam, "sparkbeam.io": sparkbeam.io}
+_MODULES = {
+    "sparkbeam": sparkbeam,
+    "sparkbeam.io": sparkbeam.io,
+    "sparkbeam.coders": sparkbeam.coders,
+}
 _BEAMS = "Beam's hook"
 """How descriptions of methods begin that only Beam calls."""
 
@@ -61,7 +67,7 @@ def _entry(name: str, what: Any) -> str:
 
 
 def _is_made_by_users(kind: type) -> bool:
-    return kind is sparkbeam.SparkRunner or issubclass(kind, PTransform)
+    return kind is sparkbeam.SparkRunner or issubclass(kind, PTransform | Coder)
 
 
 def _members(kind: type) -> Iterator[str]:

@@ -39,7 +39,9 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
     assert sparkbeam.__all__ == [*sorted(sparkbeam._HOMES), "__version__"]
 
 
-@pytest.mark.parametrize("package", ["sparkbeam.io", "sparkbeam.nexmark.generator"])
+@pytest.mark.parametrize(
+    "package", ["sparkbeam.coders", "sparkbeam.io", "sparkbeam.nexmark.generator"]
+)
 def test_a_package_exports_what_it_imports_for_that(package: str) -> None:
     exported = importlib.import_module(package).__all__
     names = imported(of_package(package)).keys()

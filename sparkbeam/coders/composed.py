@@ -1,0 +1,204 @@
+"""Ordered coders of tuples, optional values and the other direction; which coder a type has."""
+
+import datetime
+import decimal
+import types
+import typing
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import coders
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.arguments import shown
+from sparkbeam.coders.plain import (
+    FLIP,
+    OrderedBoolCoder,
+    OrderedBytesCoder,
+    OrderedCoder,
+    OrderedDateCoder,
+    OrderedDatetimeCoder,
+    OrderedDecimalCoder,
+    OrderedFloatCoder,
+    OrderedIntCoder,
+    OrderedStrCoder,
+    OrderedTimestampCoder,
+)
+from sparkbeam.errors import ConfigurationError
+
+
+class OrderedTupleCoder(OrderedCoder):
+    """Tuples of one length, part by part.
+
+    Args:
+        parts: a coder of this module for each part.
+        of: the NamedTuple that they are; None for plain tuples.
+
+    Raises:
+        ConfigurationError: a part has another coder; the message names the one to take.
+    """
+
+    def __init__(self, *parts: coders.Coder, of: type[tuple[Any, ...]] | None = None) -> None:
+        self._parts = tuple(_part(coder) for coder in parts)
+        self._of = of
+        named = getattr(of, "_fields", None)
+        if of is not None and (named is None or len(named) != len(parts)):
+            raise ConfigurationError(
+                f"of={shown(of)} is no NamedTuple of {len(parts)} fields: take "
+                "ordered_coder(…), which makes the coder of one."
+            )
+
+    def encode(self, value: Any) -> bytes:
+        if not isinstance(value, tuple) or len(value) != len(self._parts):
+            raise self._wrong(value, f"tuples of {len(self._parts)}")
+        return b"".join([part.encode(item) for part, item in zip(self._parts, value, strict=True)])
+
+    def read(self, data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+        values = []
+        for part in self._parts:
+            value, at = part.read(data, at)
+            values.append(value)
+        return (tuple(values) if self._of is None else self._of(*values)), at
+
+    def to_type_hint(self) -> Any:
+        hints = [part.to_type_hint() for part in self._parts]
+        return self._of or beam.typehints.Tuple[tuple(hints)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._parts))})"
+
+
+class OrderedOptionalCoder(OrderedCoder):
+    """None, and after it the values of another coder.
+
+    Args:
+        part: a coder of this module.
+
+    Raises:
+        ConfigurationError: it is another one; the message names the one to take.
+    """
+
+    def __init__(self, part: coders.Coder) -> None:
+        self._part = _part(part)
+
+    def encode(self, value: Any) -> bytes:
+        return b"\0" if value is None else b"\1" + self._part.encode(value)
+
+    def read(self, data: bytes, at: int) -> tuple[Any, int]:
+        return self._part.read(data, at + 1) if data[at] else (None, at + 1)
+
+    def to_type_hint(self) -> Any:
+        return beam.typehints.Optional[self._part.to_type_hint()]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._part!r})"
+
+
+class Descending(OrderedCoder):
+    """The values of another coder, the last one first.
+
+    Args:
+        part: a coder of this module.
+
+    Raises:
+        ConfigurationError: it is another one; the message names the one to take.
+    """
+
+    def __init__(self, part: coders.Coder) -> None:
+        self._part = _part(part)
+
+    def encode(self, value: Any) -> bytes:
+        return self._part.encode(value).translate(FLIP)
+
+    def read(self, data: bytes, at: int) -> tuple[Any, int]:
+        value, end = self._part.read(data[at:].translate(FLIP), 0)
+        return value, at + end
+
+    def to_type_hint(self) -> Any:
+        return self._part.to_type_hint()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._part!r})"
+
+
+def preserves_order(coder: coders.Coder) -> bool:
+    """Whether the encodings of a coder stand in the order of the values.
+
+    They do for the coders of this module, for Beam's own of bytes, texts and truth values, and
+    for each coder that says so by an attribute ``preserves_order = True``.
+    """
+    return getattr(coder, "preserves_order", False) is True or type(coder) in _BEAMS
+
+
+def ordered_coder(kind: Any) -> OrderedCoder:
+    """The coder that keeps the order of a type.
+
+    Args:
+        kind: int, float, bool, str, bytes, Decimal, date, datetime, Timestamp, a NamedTuple with
+            types, or ``tuple[…]`` or ``Optional[…]`` of such types.
+
+    Raises:
+        ConfigurationError: for another type.
+    """
+    kind = beam.typehints.native_type_compatibility.convert_to_python_type(kind)
+    if kind in _OF_TYPES:
+        return _OF_TYPES[kind]()
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        others = [part for part in arguments if part is not type(None)]
+        if len(others) == 1 and len(arguments) == 2:
+            return OrderedOptionalCoder(ordered_coder(others[0]))
+    elif typing.get_origin(kind) is tuple and Ellipsis not in arguments:
+        return OrderedTupleCoder(*map(ordered_coder, arguments))
+    elif isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        hints = typing.get_type_hints(kind)
+        if all(field in hints for field in kind._fields):
+            return OrderedTupleCoder(*(ordered_coder(hints[f]) for f in kind._fields), of=kind)
+    raise ConfigurationError(
+        f"No coder keeps the order of {shown(kind)}: there are some for int, float, bool, str, "
+        "bytes, Decimal, date, datetime, Timestamp, and for tuples, NamedTuples and Optional of "
+        "these. A coder of your own tells that it does by preserves_order = True."
+    )
+
+
+def instead_of(coder: coders.Coder) -> str:
+    """The coder to take in the place of one that does not keep the order, as it is written."""
+    try:
+        return repr(_ordered(coder))
+    except ConfigurationError:
+        return "sparkbeam.coders.ordered_coder(…) with the type of the keys"
+
+
+def _ordered(coder: coders.Coder) -> OrderedCoder:
+    if isinstance(coder, OrderedCoder):
+        return coder
+    if isinstance(coder, coders.TupleCoder):
+        return OrderedTupleCoder(*map(_ordered, coder.coders()))
+    try:
+        return ordered_coder(coder.to_type_hint())
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"No coder keeps the order of {shown(coder)}.") from error
+
+
+def _part(coder: coders.Coder) -> OrderedCoder:
+    if isinstance(coder, OrderedCoder):
+        return coder
+    if not isinstance(coder, coders.Coder):
+        raise ConfigurationError(f"{shown(coder)} is no coder: take one of sparkbeam.coders.")
+    raise ConfigurationError(
+        f"{shown(coder)} cannot be a part of an ordered coder: take {instead_of(coder)}."
+    )
+
+
+_BEAMS = frozenset([coders.BytesCoder, coders.StrUtf8Coder, coders.BooleanCoder])
+_OF_TYPES: dict[Any, type[OrderedCoder]] = {
+    bool: OrderedBoolCoder,
+    int: OrderedIntCoder,
+    float: OrderedFloatCoder,
+    str: OrderedStrCoder,
+    bytes: OrderedBytesCoder,
+    Timestamp: OrderedTimestampCoder,
+    decimal.Decimal: OrderedDecimalCoder,
+    datetime.date: OrderedDateCoder,
+    datetime.datetime: OrderedDatetimeCoder,
+}
