@@ -16,9 +16,11 @@ from typing import Any
 import click
 from apache_beam.coders.coders import Coder
 from apache_beam.transforms.ptransform import PTransform
+from apache_beam.transforms.userstate import StateSpec
 
 import sparkbeam.coders
 import sparkbeam.io
+import sparkbeam.state
 from sparkbeam.cli import main
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -38,6 +40,7 @@ _MODULES = {
     "sparkbeam": sparkbeam,
     "sparkbeam.io": sparkbeam.io,
     "sparkbeam.coders": sparkbeam.coders,
+    "sparkbeam.state": sparkbeam.state,
 }
 _BEAMS = "Beam's hook"
 """How descriptions of methods begin that only Beam calls."""
@@ -67,7 +70,7 @@ def _entry(name: str, what: Any) -> str:
 
 
 def _is_made_by_users(kind: type) -> bool:
-    return kind is sparkbeam.SparkRunner or issubclass(kind, PTransform | Coder)
+    return kind is sparkbeam.SparkRunner or issubclass(kind, PTransform | Coder | StateSpec)
 
 
 def _members(kind: type) -> Iterator[str]:

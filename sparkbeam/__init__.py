@@ -78,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "coders", "io"]
+    return [*__all__, "coders", "io", "state"]

@@ -15,6 +15,7 @@ import pytest
 from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
+from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
 from apache_beam.transforms import combiners, core, trigger
 from apache_beam.transforms.core import Windowing
@@ -161,6 +162,25 @@ class TestPipelines:
 
     def test_the_mapping_to_the_global_window(self) -> None:
         assert of_beam.global_window_mapping(IntervalWindow(0, 10)) == GlobalWindow()
+
+
+class TestStates:
+    """Without these, a DoFn with map states fails in a worker of another runner, not before."""
+
+    def test_the_runner_below_an_interactive_one_is_found(self) -> None:
+        runner = sparkbeam.SparkRunner()
+        assert of_beam.runner_below(InteractiveRunner(runner)) is runner
+        assert of_beam.runner_below(runner) is runner
+
+    def test_a_par_do_is_looked_at_when_it_is_applied(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(core.ParDo, "expand", core.ParDo.expand)
+        seen = []
+        of_beam.before_par_dos(lambda par_do, pcoll: seen.append((par_do.label, pcoll.pipeline)))
+        p = beam.Pipeline()
+        _ = p | beam.Create([1]) | "Double" >> beam.Map(doubled)
+        assert seen[-1] == ("Double", p)
 
 
 class TestBundles:

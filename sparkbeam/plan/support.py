@@ -58,6 +58,12 @@ FEATURES = (
     Feature("Allowed lateness, late data, watermark holds", "no late data", "yes", "per operator"),
     Feature("State: bag, set, combining, read-modify-write, ordered list", "yes", "yes"),
     Feature(
+        "`sparkbeam.state`: map, multimap, sorted multimap",
+        "yes",
+        "yes",
+        "beyond Beam's Python SDK, on this runner alone; see [sorted-state.md](sorted-state.md)",
+    ),
+    Feature(
         "Timers: event time, processing time, dynamic",
         "yes",
         "yes",

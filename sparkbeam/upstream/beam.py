@@ -6,6 +6,7 @@ Nothing falls back: a Beam that lacks one of them cannot be imported with this v
 """
 
 import contextlib
+import functools
 import inspect
 import random
 import threading
@@ -84,6 +85,28 @@ WINDOW_FNS = WindowFn._known_urns
 
 global_window_mapping = sideinputs._global_window_mapping_fn
 """Maps each window to that of a side input in the global window."""
+
+
+def runner_below(runner: Any) -> Any:
+    """The runner that runs pipelines for one that is interactive; any other one itself."""
+    return getattr(runner, "_underlying_runner", runner)
+
+
+def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
+    """Calls a check, from now on, whenever a ParDo is applied in this process.
+
+    Args:
+        check: gets the ParDo and the PCollection; it may raise.
+    """
+    expand = core.ParDo.expand
+
+    @functools.wraps(expand)
+    def checked(self: core.ParDo, pcoll: Any) -> Any:
+        check(self, pcoll)
+        return expand(self, pcoll)
+
+    core.ParDo.expand = checked  # type: ignore[method-assign]
+
 
 # Of a bundle.
 

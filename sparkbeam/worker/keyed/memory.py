@@ -1,18 +1,70 @@
-"""The records of keys in memory, for a batch, where all elements of a key meet in one bundle."""
+"""The records of keys for a batch, where all elements of a key meet in one bundle.
 
-import sys
+They are in memory, but for what has become too large for them: beyond about 64 MiB that is in a
+temporary file, which nobody else sees and which goes with the process.
+"""
 
-from sparkbeam.worker.state.entries import EntryCache, Overflow
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+
+from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
 from sparkbeam.worker.state.records import Record
-from sparkbeam.worker.state.store import MemoryMap
+
+
+class TemporaryMap:
+    """A map in a temporary file, which there is from the first put on."""
+
+    def __init__(self) -> None:
+        self._database: sqlite3.Connection | None = None
+
+    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        if self._database is None:
+            return [None] * len(keys)
+        find = self._database.execute
+        rows = (find("SELECT value FROM entries WHERE key = ?", (key,)).fetchone() for key in keys)
+        return [None if row is None else row[0] for row in rows]
+
+    def put(self, items: Mapping[bytes, bytes]) -> None:
+        if self._database is None:
+            self._database = _opened()
+        self._database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", items.items())
+
+    def delete(self, keys: Iterable[bytes]) -> None:
+        if self._database is not None:
+            self._database.executemany(
+                "DELETE FROM entries WHERE key = ?", ((key,) for key in keys)
+            )
+
+    def close(self) -> None:
+        """Removes the file."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _opened() -> sqlite3.Connection:
+    # SQLite makes a file for a database without a name, and unlinks it at once.
+    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    with closing(database.cursor()) as cursor:
+        cursor.execute("PRAGMA journal_mode = OFF")
+        cursor.execute("PRAGMA synchronous = OFF")
+        cursor.execute("CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+    return database
 
 
 class MemoryRecords:
-    """Makes records, and keeps them until they are forgotten."""
+    """Makes records, and keeps them until they are forgotten.
+
+    Args:
+        cache_bytes: about how much of what is large is kept in memory.
+    """
 
     overflow: Overflow
 
-    def __init__(self) -> None:
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self._cache_bytes = cache_bytes
+        self._map = TemporaryMap()
         self.forget()
 
     def record(self, key: bytes) -> Record:
@@ -25,7 +77,8 @@ class MemoryRecords:
     def forget(self) -> None:
         """Drops all records."""
         self._records: dict[bytes, Record] = {}
-        self.overflow = Overflow(EntryCache(MemoryMap(), sys.maxsize), b"", 0, 0)
+        self._map.close()
+        self.overflow = Overflow(EntryCache(self._map, self._cache_bytes), b"", 0, 0)
 
     def changed(self, key: bytes, growth: int) -> None:
         """Nothing is going to be stored."""

@@ -10,8 +10,9 @@ from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.keyed.cells import DONE, user_cell
 from sparkbeam.worker.keyed.timers import EXPIRY
-from sparkbeam.worker.keyed.userstate import DONE, UserState, user_cell
+from sparkbeam.worker.keyed.userstate import UserState
 from sparkbeam.worker.sideinputs import SideInputs
 from sparkbeam.worker.state.ordered import OrderedBag
 from sparkbeam.worker.state.records import EVENT_TIME, Record, Records
@@ -105,7 +106,7 @@ class StageState(sdk_worker.CachingStateHandler):
     def done(self) -> None:
         """Nothing is pending."""
 
-    def _ordered(self, state_key: beam_fn_api_pb2.StateKey) -> OrderedBag:
+    def _ordered(self, state_key: beam_fn_api_pb2.StateKey) -> OrderedBag[int]:
         request = state_key.ordered_list_user_state
         cell = user_cell(request.transform_id, request.user_state_id, request.window)
         return self._record(request.key).ordered(cell)

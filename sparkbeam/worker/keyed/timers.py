@@ -17,7 +17,7 @@ from sparkbeam.plan.identity import steady
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.userstate import forget_user_state
+from sparkbeam.worker.keyed.cells import forget_user_state
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"

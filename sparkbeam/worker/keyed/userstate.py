@@ -1,12 +1,11 @@
 """The states of stateful DoFns, over the records of keys.
 
 A value, or an accumulator, is one value of the record; bags and sets are Beam's own over a
-bag of the record. What a bundle changes is written when it ends.
+bag of the record, maps are in ``maps.py``. What a bundle changes is written when it ends.
 """
 
 import copy
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
@@ -16,18 +15,14 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.core import CombineFn
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.plan.identity import steady
+from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.wire.failure import StepFailed
-from sparkbeam.worker.layouts.sides import window_key
+from sparkbeam.worker.keyed.cells import Cell, Remember, user_cell
+from sparkbeam.worker.keyed.maps import MapState, MultimapState, SortedMultimapState
 from sparkbeam.worker.layouts.tables import immutable_size
 from sparkbeam.worker.state.records import Record
 
-_USER = b"user"
-_NAME_BYTES = 8
 _NOTHING = object()
-
-Remember = Callable[[Record, bytes], None]
-"""Sees to it that what a record holds for an encoded window is forgotten in time."""
 
 
 class UserState(bundle_processor.FnApiUserStateContext):
@@ -102,6 +97,12 @@ class UserState(bundle_processor.FnApiUserStateContext):
                 return bundle_processor.SynchronousBagRuntimeState(cell, cell, spec.coder)
             case userstate.SetStateSpec():
                 return bundle_processor.SynchronousSetRuntimeState(cell, cell, spec.coder)
+            case MapStateSpec():
+                return MapState(spec, cell)
+            case MultimapStateSpec():
+                return MultimapState(spec, cell)
+            case SortedMultimapStateSpec():
+                return SortedMultimapState(spec, cell)
             case _:
                 raise NotImplementedError(spec)
 
@@ -160,78 +161,6 @@ class _Window:
         self.encoded = encoded
         self.cells: dict[str, bytes] = {}
         self.states: dict[tuple[bytes, str], Any] = {}
-
-
-def user_cell(transform_id: str, name: str, window: bytes) -> bytes:
-    """The name of the cell that has a state.
-
-    A state is known by a hash: the name of a transform is longer than most values, and would
-    be there once for each. In a record there are few, so that two of them never meet.
-    """
-    named = f"{steady(transform_id)}\0{name}".encode()
-    digest = hashlib.blake2b(named, digest_size=_NAME_BYTES).digest()
-    return _USER + window_key(window, digest)
-
-
-def forget_user_state(record: Record, window: bytes) -> None:
-    """Empties all states of a record that belong to a window."""
-    prefix = _USER + window_key(window)
-    for cell in [cell for cell in record.cells() if cell.startswith(prefix)]:
-        record.pop(cell)
-
-
-class Done:
-    """The future of a request that is already answered."""
-
-    def get(self) -> None:
-        return None
-
-
-DONE = Done()
-
-
-class Cell:
-    """The place of a state in a record.
-
-    Beam's own states take it for the one who answers requests, and for the key of what is
-    asked for.
-    """
-
-    __slots__ = ("_name", "_record", "_remember", "_window")
-
-    def __init__(self, record: Record, name: bytes, window: bytes, remember: Remember) -> None:
-        self._record = record
-        self._name = name
-        self._window = window
-        self._remember = remember
-
-    def get(self) -> bytes | None:
-        """The value, if there is one."""
-        value: bytes | None = self._record.get(self._name)
-        return value
-
-    def set(self, value: bytes | None) -> None:
-        """Sets the value, or removes it."""
-        if value is None:
-            self._record.pop(self._name)
-        else:
-            self._record.set(self._name, value)
-            self._remember(self._record, self._window)
-
-    def blocking_get(self, _: "Cell", coder: coder_impl.CoderImpl) -> Iterator[Any]:
-        """The items of a bag."""
-        return map(coder.decode_nested, self._record.bag(self._name))
-
-    def extend(self, _: "Cell", coder: coder_impl.CoderImpl, items: Iterable[Any]) -> Done:
-        """Adds items to a bag."""
-        self._record.bag(self._name).append([coder.encode_nested(item) for item in items])
-        self._remember(self._record, self._window)
-        return DONE
-
-    def clear(self, _: "Cell") -> Done:
-        """Empties a bag."""
-        self._record.bag(self._name).clear()
-        return DONE
 
 
 class CellState(userstate.RuntimeState):

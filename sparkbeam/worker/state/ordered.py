@@ -1,14 +1,16 @@
-"""Ordered bags of a record: bytes with timestamps, read and cleared by ranges of time.
+"""Ordered bags of a record: bytes in the order of keys, read and cleared by ranges of these.
 
-A small one is a list within the record. A larger one is a tree of three levels: the record
-knows the nodes, a node the buckets, and a bucket has entries of one span of time. Nodes and
-buckets are entries of their own. A range costs what lies in it: its buckets, and their nodes.
+The keys of a bag are all whole numbers, such as timestamps in microseconds, or all bytes. A small
+bag is a list within the record. A larger one is a tree of three levels: the record knows the
+nodes, a node the buckets, and a bucket has entries of one range of keys. Nodes and buckets are
+entries of their own; they are split when they grow, and joined when little is left in them. A
+range costs what lies in it: its buckets, and their nodes.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sparkbeam.worker.state.bags import ITEM_BYTES, SMALL_BYTES, CollectionOwner
 from sparkbeam.worker.state.entries import Entry, Overflow
@@ -20,14 +22,17 @@ ORDERED = 1
 """First element of the state of an ordered bag."""
 
 _PIECE_BYTES = 20 << 10
+_SPARSE_BYTES = 5 << 10
 _NODE_BUCKETS = 256
-_STAMP_BYTES = 9 + ITEM_BYTES
+_NODE_BYTES = 64 << 10
+_SPARSE_BUCKETS = 32
+_KEY_BYTES = 9 + ITEM_BYTES
 _BUCKET_ENTRY_BYTES = 32
 _READ_AHEAD = 16
 
-# The state: what it is, timestamps and values within the record, their bytes, nodes, entries.
-_STAMPS, _VALUES, _BYTES, _NODES, _COUNT = range(1, 6)
-# A node, as the record knows it: first and last timestamp, number of its entry.
+# The state: what it is, keys and values within the record, their bytes, nodes, entries.
+_KEYS, _VALUES, _BYTES, _NODES, _COUNT = range(1, 6)
+# A node, as the record knows it: first and last key, number of its entry.
 _FIRST, _LAST, _NUMBER = range(3)
 # The content of a node: lists with an element for each bucket.
 _FIRSTS, _LASTS, _NUMBERS, _COUNTS, _SIZES = range(5)
@@ -35,11 +40,14 @@ _FIRSTS, _LASTS, _NUMBERS, _COUNTS, _SIZES = range(5)
 _first = itemgetter(_FIRST)
 _last = itemgetter(_LAST)
 
+K = TypeVar("K", int, bytes)
 
-class OrderedBag:
-    """Bytes in the order of their timestamps; those of one timestamp as they were added.
 
-    It must not change while a range of it is read.
+class OrderedBag(Generic[K]):
+    """Bytes in the order of their keys; those of one key as they were added.
+
+    It must not change while a range of it is read. A range goes from one key up to, but without,
+    another; where that is None, up to the end.
     """
 
     __slots__ = ("_cell", "_owner")
@@ -52,136 +60,145 @@ class OrderedBag:
         state = self._owner.collection(self._cell)
         return state[_COUNT] if state else 0
 
-    def add(self, entries: Iterable[tuple[int, bytes]]) -> None:
-        """Adds entries: timestamp in microseconds, value."""
+    def add(self, entries: Iterable[tuple[K, bytes]]) -> None:
+        """Adds entries: key, value."""
         added = sorted(entries, key=_first)
         if not added:
             return
         state = self._owner.collection(self._cell)
         if state is None:
             state = [ORDERED, [], [], 0, [], 0]
-        stamps, values = [stamp for stamp, _ in added], [value for _, value in added]
-        growth = _size(values)
+        keys, values = [key for key, _ in added], [value for _, value in added]
+        growth = _size(keys, values)
         state[_COUNT] += len(values)
         if state[_NODES]:
-            self._insert(state, stamps, values)
+            self._insert(state, keys, values)
         else:
-            _merge(state[_STAMPS], state[_VALUES], stamps, values)
+            _merge(state[_KEYS], state[_VALUES], keys, values)
             state[_BYTES] += growth
             if state[_BYTES] > SMALL_BYTES:
-                stamps, values = state[_STAMPS], state[_VALUES]
-                state[_STAMPS], state[_VALUES], state[_BYTES] = [], [], 0
-                self._insert(state, stamps, values)
+                keys, values = state[_KEYS], state[_VALUES]
+                state[_KEYS], state[_VALUES], state[_BYTES] = [], [], 0
+                self._insert(state, keys, values)
         self._owner.set_collection(self._cell, state, growth)
 
-    def range(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """The entries from one timestamp up to, but without, another."""
+    def range(self, start: K, end: K | None, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
+        """The entries of a range, read as they are asked for; in reverse from its end on."""
         state = self._owner.collection(self._cell)
         if not state:
             return
-        stamps = state[_STAMPS]
-        low, high = bisect_left(stamps, start), bisect_left(stamps, end)
-        yield from zip(stamps[low:high], state[_VALUES][low:high], strict=True)
-        overflow = self._owner.overflow
-        for node in state[_NODES][slice(*_between(state[_NODES], start, end))]:
+        turned: Callable[[Sequence[Any]], Iterable[Any]] = reversed if reverse else iter
+        yield from turned(_part(state[_KEYS], state[_VALUES], start, end))
+        overflow, ahead = self._owner.overflow, 1
+        for node in turned(state[_NODES][slice(*_between(state[_NODES], start, end))]):
             content = overflow.load([node[_NUMBER]])[0].content
-            low, high = bisect_left(content[_LASTS], start), bisect_left(content[_FIRSTS], end)
-            numbers = content[_NUMBERS][low:high]
-            for place in range(0, len(numbers), _READ_AHEAD):
-                group = overflow.load(numbers[place : place + _READ_AHEAD])
+            low, high = bisect_left(content[_LASTS], start), _until(content[_FIRSTS], end)
+            numbers = list(turned(content[_NUMBERS][low:high]))
+            place = 0
+            while place < len(numbers):
+                group = overflow.load(numbers[place : place + ahead])
                 buckets = [entry.content for entry in group]
                 overflow.cache.trim()
-                for stamps, values in buckets:
-                    low, high = bisect_left(stamps, start), bisect_left(stamps, end)
-                    yield from zip(stamps[low:high], values[low:high], strict=True)
+                for keys, values in buckets:
+                    yield from turned(_part(keys, values, start, end))
+                place += ahead
+                # Whoever wants one entry is not to pay for many.
+                ahead = min(2 * ahead, _READ_AHEAD)
 
-    def clear(self, start: int, end: int) -> None:
-        """Removes the entries from one timestamp up to, but without, another."""
+    def clear(self, start: K, end: K | None) -> None:
+        """Removes the entries of a range."""
         state = self._owner.collection(self._cell)
         if not state:
             return
-        stamps, values = state[_STAMPS], state[_VALUES]
-        low, high = bisect_left(stamps, start), bisect_left(stamps, end)
+        before = state[_COUNT]
+        keys, values = state[_KEYS], state[_VALUES]
+        low, high = bisect_left(keys, start), _until(keys, end)
         if low < high:
-            state[_BYTES] -= _size(values[low:high])
+            state[_BYTES] -= _size(keys[low:high], values[low:high])
             state[_COUNT] -= high - low
-            del stamps[low:high], values[low:high]
+            del keys[low:high], values[low:high]
         nodes = state[_NODES]
         low, high = _between(nodes, start, end)
         for at in range(low, high):
             state[_COUNT] -= self._clear_node(nodes, at, start, end)
+        if state[_COUNT] == before:
+            return
         nodes[low:high] = [node for node in nodes[low:high] if node[_NUMBER] is not None]
-        if len(nodes) == 1 and state[_COUNT] * _STAMP_BYTES < SMALL_BYTES:
+        for at in (low, low - 1):
+            self._join_nodes(nodes, at)
+        if len(nodes) == 1 and state[_COUNT] * _KEY_BYTES < SMALL_BYTES:
             self._shrink(state)
         self._owner.set_collection(self._cell, state if state[_COUNT] else None, 0)
 
-    def _insert(self, state: list[Any], stamps: list[int], values: list[bytes]) -> None:
+    def _insert(self, state: list[Any], keys: list[K], values: list[bytes]) -> None:
         """Adds sorted entries to the tree, bucket by bucket."""
         overflow = self._owner.overflow
         nodes = state[_NODES]
         if not nodes:
             number = overflow.create([[], [], [], [], []], 0)
-            nodes.append([stamps[0], stamps[0], number])
+            nodes.append([keys[0], keys[0], number])
         position = 0
-        while position < len(stamps):
+        while position < len(keys):
             overflow.cache.trim()
-            stamp = stamps[position]
-            at = max(0, bisect_right(nodes, stamp, key=_first) - 1)
+            key = keys[position]
+            at = max(0, bisect_right(nodes, key, key=_first) - 1)
             node = nodes[at]
             entry = overflow.load([node[_NUMBER]])[0]
+            before = _node_size(entry.content)
             firsts = entry.content[_FIRSTS]
-            buckets = len(firsts)
-            bucket = max(0, bisect_right(firsts, stamp) - 1)
-            until = len(stamps)
+            bucket = max(0, bisect_right(firsts, key) - 1)
+            until = len(keys)
             if bucket + 1 < len(firsts):
-                until = bisect_left(stamps, firsts[bucket + 1], position)
+                until = bisect_left(keys, firsts[bucket + 1], position)
             elif at + 1 < len(nodes):
-                until = bisect_left(stamps, nodes[at + 1][_FIRST], position)
-            self._fill(entry, bucket, stamps[position:until], values[position:until])
-            self._note_node(nodes, at, entry, buckets)
+                until = bisect_left(keys, nodes[at + 1][_FIRST], position)
+            self._fill(entry, bucket, keys[position:until], values[position:until])
+            self._note_node(nodes, at, entry, before)
             position = until
 
-    def _fill(self, node: Entry, bucket: int, stamps: list[int], values: list[bytes]) -> None:
+    def _fill(self, node: Entry, bucket: int, keys: list[K], values: list[bytes]) -> None:
         """Adds entries to a bucket of a node, which may become several."""
         overflow = self._owner.overflow
         content = node.content
         if content[_NUMBERS]:
             before = content[_SIZES][bucket]
             entry = overflow.load([content[_NUMBERS][bucket]])[0]
-            size = before + _size(values)
-            all_stamps, all_values = entry.content
-            _merge(all_stamps, all_values, stamps, values)
-            stamps, values = all_stamps, all_values
+            size = before + _size(keys, values)
+            all_keys, all_values = entry.content
+            _merge(all_keys, all_values, keys, values)
+            keys, values = all_keys, all_values
             if size <= BUCKET_BYTES:
                 overflow.resize(entry, before, size)
-                _set_buckets(content, bucket, [_bucket(stamps, content[_NUMBERS][bucket], size)])
+                _set_buckets(content, bucket, [_bucket(keys, content[_NUMBERS][bucket], size)])
                 return
             overflow.delete([content[_NUMBERS][bucket]], before)
         buckets = []
-        for low, high, size in _pieces(values):
-            part = stamps[low:high]
+        for low, high, size in _pieces(keys, values):
+            part = keys[low:high]
             buckets.append(_bucket(part, overflow.create([part, values[low:high]], size), size))
         _set_buckets(content, bucket, buckets)
 
     def _note_node(self, nodes: list[Any], at: int, entry: Entry, before: int) -> None:
-        """Brings the record's knowledge of a changed node up to date; splits a large one."""
+        """Brings the record's knowledge of a changed node up to date; splits a large one.
+
+        Args:
+            nodes: of the record.
+            at: which of them has changed.
+            entry: that node's.
+            before: how large it was.
+        """
         overflow = self._owner.overflow
-        content = entry.content
-        parts = [content]
-        if len(content[_FIRSTS]) > _NODE_BUCKETS:
-            half = _NODE_BUCKETS // 2
-            lows = range(0, len(content[_FIRSTS]), half)
-            parts = [[column[low : low + half] for column in content] for low in lows]
-            entry.content = parts[0]
-        overflow.resize(entry, _node_size(before), _node_size(len(parts[0][_FIRSTS])))
+        parts = _node_parts(entry.content)
+        entry.content = parts[0]
+        overflow.resize(entry, before, _node_size(parts[0]))
         numbers = [nodes[at][_NUMBER]]
-        numbers += [overflow.create(part, _node_size(len(part[_FIRSTS]))) for part in parts[1:]]
+        numbers += [overflow.create(part, _node_size(part)) for part in parts[1:]]
         nodes[at : at + 1] = [
             [part[_FIRSTS][0], part[_LASTS][-1], number]
             for part, number in zip(parts, numbers, strict=True)
         ]
 
-    def _clear_node(self, nodes: list[Any], at: int, start: int, end: int) -> int:
+    def _clear_node(self, nodes: list[Any], at: int, start: K, end: K | None) -> int:
         """Removes what a node has within a range; says how many entries that were.
 
         A node of which nothing is left has no number then.
@@ -189,37 +206,74 @@ class OrderedBag:
         overflow = self._owner.overflow
         entry = overflow.load([nodes[at][_NUMBER]])[0]
         content = entry.content
-        before = len(content[_FIRSTS])
+        before = _node_size(content)
         removed = 0
-        low, high = bisect_left(content[_LASTS], start), bisect_left(content[_FIRSTS], end)
+        low, high = bisect_left(content[_LASTS], start), _until(content[_FIRSTS], end)
         for bucket in {low, high - 1} if low < high else ():
-            if content[_FIRSTS][bucket] < start or content[_LASTS][bucket] >= end:
+            if content[_FIRSTS][bucket] < start or not _ends_before(content[_LASTS][bucket], end):
                 removed += self._clear_bucket(content, bucket, start, end)
-        low, high = bisect_left(content[_FIRSTS], start), bisect_left(content[_LASTS], end)
+        low, high = bisect_left(content[_FIRSTS], start), _until(content[_LASTS], end)
         if low < high:
             removed += sum(content[_COUNTS][low:high])
             overflow.delete(content[_NUMBERS][low:high], sum(content[_SIZES][low:high]))
             for column in content:
                 del column[low:high]
+        if not removed:
+            return 0
+        for bucket in (low, low - 1, low - 2):
+            self._join_buckets(content, bucket)
         if content[_FIRSTS]:
             self._note_node(nodes, at, entry, before)
         else:
-            overflow.delete([nodes[at][_NUMBER]], _node_size(before))
+            overflow.delete([nodes[at][_NUMBER]], before)
             nodes[at][_NUMBER] = None
         return removed
 
-    def _clear_bucket(self, content: list[list[int]], at: int, start: int, end: int) -> int:
+    def _clear_bucket(self, content: list[list[Any]], at: int, start: K, end: K | None) -> int:
         """Removes what a bucket has within a range that does not cover it."""
         overflow = self._owner.overflow
         entry = overflow.load([content[_NUMBERS][at]])[0]
-        stamps, values = entry.content
-        low, high = bisect_left(stamps, start), bisect_left(stamps, end)
+        keys, values = entry.content
+        low, high = bisect_left(keys, start), _until(keys, end)
+        if low == high:
+            return 0
         before = content[_SIZES][at]
-        size = before - _size(values[low:high])
-        del stamps[low:high], values[low:high]
+        size = before - _size(keys[low:high], values[low:high])
+        del keys[low:high], values[low:high]
         overflow.resize(entry, before, size)
-        _set_buckets(content, at, [_bucket(stamps, content[_NUMBERS][at], size)])
+        _set_buckets(content, at, [_bucket(keys, content[_NUMBERS][at], size)])
         return high - low
+
+    def _join_buckets(self, content: list[list[Any]], at: int) -> None:
+        """Joins a bucket with the next one, if there is little in one of them."""
+        sizes = content[_SIZES][at : at + 2] if at >= 0 else ()
+        if len(sizes) < 2 or min(sizes) > _SPARSE_BYTES or sum(sizes) > _PIECE_BYTES:
+            return
+        overflow = self._owner.overflow
+        entry, gone = overflow.load(content[_NUMBERS][at : at + 2])
+        for part, more in zip(entry.content, gone.content, strict=True):
+            part += more
+        overflow.resize(entry, sizes[0], sum(sizes))
+        overflow.delete(content[_NUMBERS][at + 1 : at + 2], sizes[1])
+        for column in content:
+            del column[at + 1]
+        _set_buckets(content, at, [_bucket(entry.content[0], content[_NUMBERS][at], sum(sizes))])
+
+    def _join_nodes(self, nodes: list[Any], at: int) -> None:
+        """Joins a node with the next one, if there are few buckets in one of them."""
+        if not 0 <= at < len(nodes) - 1:
+            return
+        overflow = self._owner.overflow
+        entry, gone = overflow.load(node[_NUMBER] for node in nodes[at : at + 2])
+        counts = [len(one.content[_FIRSTS]) for one in (entry, gone)]
+        before = [_node_size(one.content) for one in (entry, gone)]
+        few = min(counts) <= _SPARSE_BUCKETS and sum(counts) <= _NODE_BUCKETS // 2
+        if not few or sum(before) > _NODE_BYTES // 2:
+            return
+        overflow.delete([nodes.pop(at + 1)[_NUMBER]], before[1])
+        for column, more in zip(entry.content, gone.content, strict=True):
+            column += more
+        self._note_node(nodes, at, entry, before[0])
 
     def _shrink(self, state: list[Any]) -> None:
         """Takes what is left into the record, if that is one small bucket."""
@@ -228,11 +282,11 @@ class OrderedBag:
         content = overflow.load([node])[0].content
         if len(content[_NUMBERS]) > 1 or content[_SIZES][0] > SMALL_BYTES // 2:
             return
-        state[_STAMPS], state[_VALUES] = overflow.load(content[_NUMBERS])[0].content
+        state[_KEYS], state[_VALUES] = overflow.load(content[_NUMBERS])[0].content
         state[_BYTES] = content[_SIZES][0]
         state[_NODES] = []
         overflow.delete(content[_NUMBERS], content[_SIZES][0])
-        overflow.delete([node], _node_size(1))
+        overflow.delete([node], _node_size(content))
 
 
 def drop_ordered(state: list[Any], overflow: Overflow) -> None:
@@ -240,46 +294,76 @@ def drop_ordered(state: list[Any], overflow: Overflow) -> None:
     for node in state[_NODES]:
         entry = overflow.load([node[_NUMBER]])[0]
         overflow.delete(entry.content[_NUMBERS], sum(entry.content[_SIZES]))
-        overflow.delete([node[_NUMBER]], _node_size(len(entry.content[_FIRSTS])))
+        overflow.delete([node[_NUMBER]], _node_size(entry.content))
+        overflow.cache.trim()
 
 
-def _between(nodes: list[Any], start: int, end: int) -> tuple[int, int]:
+def _until(sorted_keys: list[Any], end: Any) -> int:
+    """How many keys stand before one; all, if that is None."""
+    return len(sorted_keys) if end is None else bisect_left(sorted_keys, end)
+
+
+def _ends_before(key: Any, end: Any) -> bool:
+    return end is None or key < end
+
+
+def _between(nodes: list[Any], start: Any, end: Any) -> tuple[int, int]:
     """The nodes that may have entries within a range: from, until."""
-    return bisect_left(nodes, start, key=_last), bisect_left(nodes, end, key=_first)
+    high = len(nodes) if end is None else bisect_left(nodes, end, key=_first)
+    return bisect_left(nodes, start, key=_last), high
 
 
-def _node_size(buckets: int) -> int:
-    return _BUCKET_ENTRY_BYTES * buckets
+def _part(keys: list[Any], values: list[bytes], start: Any, end: Any) -> list[tuple[Any, bytes]]:
+    """The entries within a range."""
+    low, high = bisect_left(keys, start), _until(keys, end)
+    return list(zip(keys[low:high], values[low:high], strict=True))
 
 
-def _size(values: list[bytes]) -> int:
-    return sum(map(len, values)) + _STAMP_BYTES * len(values)
+def _size(keys: list[Any], values: list[bytes]) -> int:
+    return sum(map(len, values)) + _KEY_BYTES * len(values) + _size_of_keys(keys)
 
 
-def _merge(
-    stamps: list[int], values: list[bytes], more: list[int], more_values: list[bytes]
-) -> None:
-    """Adds sorted entries to sorted entries, behind those of the same timestamp."""
-    if not stamps or stamps[-1] <= more[0]:
-        stamps += more
+def _size_of_keys(keys: list[Any]) -> int:
+    """What keys take beyond that of a number."""
+    return sum(map(len, keys)) if keys and type(keys[0]) is bytes else 0
+
+
+def _node_size(content: list[list[Any]]) -> int:
+    ends = _size_of_keys(content[_FIRSTS]) + _size_of_keys(content[_LASTS])
+    return _BUCKET_ENTRY_BYTES * len(content[_FIRSTS]) + ends
+
+
+def _node_parts(content: list[list[Any]]) -> list[list[list[Any]]]:
+    """What becomes of a node: itself, or several where it is large."""
+    buckets, size = len(content[_FIRSTS]), _node_size(content)
+    if buckets <= _NODE_BUCKETS and (size <= _NODE_BYTES or buckets < 2):
+        return [content]
+    most = min(_NODE_BUCKETS // 2, max(1, buckets * (_NODE_BYTES // 2) // size))
+    return [[column[low : low + most] for column in content] for low in range(0, buckets, most)]
+
+
+def _merge(keys: list[Any], values: list[bytes], more: list[Any], more_values: list[bytes]) -> None:
+    """Adds sorted entries to sorted entries, behind those of the same key."""
+    if not keys or keys[-1] <= more[0]:
+        keys += more
         values += more_values
     elif len(more) <= 4:
-        for stamp, value in zip(more, more_values, strict=True):
-            at = bisect_right(stamps, stamp)
-            stamps.insert(at, stamp)
+        for key, value in zip(more, more_values, strict=True):
+            at = bisect_right(keys, key)
+            keys.insert(at, key)
             values.insert(at, value)
     else:
-        merged = [*zip(stamps, values, strict=True), *zip(more, more_values, strict=True)]
+        merged = [*zip(keys, values, strict=True), *zip(more, more_values, strict=True)]
         merged.sort(key=_first)
-        stamps[:] = [stamp for stamp, _ in merged]
+        keys[:] = [key for key, _ in merged]
         values[:] = [value for _, value in merged]
 
 
-def _pieces(values: list[bytes]) -> Iterator[tuple[int, int, int]]:
+def _pieces(keys: list[Any], values: list[bytes]) -> Iterator[tuple[int, int, int]]:
     """Parts of a list of about equal size: from, until, bytes."""
     low = size = 0
     for at, value in enumerate(values):
-        size += len(value) + _STAMP_BYTES
+        size += len(value) + _KEY_BYTES + _size_of_keys(keys[at : at + 1])
         if size >= _PIECE_BYTES:
             yield low, at + 1, size
             low, size = at + 1, 0
@@ -287,13 +371,13 @@ def _pieces(values: list[bytes]) -> Iterator[tuple[int, int, int]]:
         yield low, len(values), size
 
 
-def _bucket(stamps: list[int], number: int, size: int) -> tuple[int, int, int, int, int]:
+def _bucket(keys: list[Any], number: int, size: int) -> tuple[Any, Any, int, int, int]:
     """A bucket as its node knows it."""
-    return stamps[0], stamps[-1], number, len(stamps), size
+    return keys[0], keys[-1], number, len(keys), size
 
 
 def _set_buckets(
-    content: list[list[int]], at: int, buckets: list[tuple[int, int, int, int, int]]
+    content: list[list[Any]], at: int, buckets: list[tuple[Any, Any, int, int, int]]
 ) -> None:
     """Puts buckets in the place of one."""
     for column, part in zip(content, zip(*buckets, strict=True), strict=True):

@@ -101,7 +101,7 @@ class Record:
         """The bag in a cell; an empty one takes no space."""
         return Bag(self, cell)
 
-    def ordered(self, cell: bytes) -> OrderedBag:
+    def ordered(self, cell: bytes) -> OrderedBag[Any]:
         """The ordered bag in a cell; an empty one takes no space."""
         return OrderedBag(self, cell)
 
