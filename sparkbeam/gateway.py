@@ -19,6 +19,7 @@ LOGGING = Path(__file__).with_name("log4j2.properties")
 """Log4j's settings: errors only, and not those with which the pipeline ends anyway."""
 
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_HUSHED = threading.Event()
 
 
 def launch(conf: Mapping[str, str]) -> bool:
@@ -57,6 +58,14 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
             yield line
 
 
+def hush(on: bool) -> None:
+    """Drops what the JVM writes from now on, or no longer.
+
+    What it writes while an interrupted run ends is about that alone.
+    """
+    (_HUSHED.set if on else _HUSHED.clear)()
+
+
 class _Relay:
     """Gives what the JVM writes to standard error, in a thread of its own."""
 
@@ -73,7 +82,8 @@ class _Relay:
     def _run(self) -> None:
         with self._source:
             for line in telling(self._source):
-                self._write(line)
+                if not _HUSHED.is_set():
+                    self._write(line)
 
     def _write(self, line: bytes) -> None:
         try:

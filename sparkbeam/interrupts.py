@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+from sparkbeam import gateway
+
 LEAVE_SECONDS = 10.0
 """How long an interrupted or ending program waits for the end of its run."""
 
@@ -41,10 +43,12 @@ def interruptible(stop: Callable[[], None] = lambda: None) -> Iterator[None]:
     Raises:
         KeyboardInterrupt: the user has interrupted the program; the run is cancelled by then.
     """
+    gateway.hush(False)
     with python_handler(), _without_py4j():
         try:
             yield
         except KeyboardInterrupt:
+            gateway.hush(True)
             with patience():
                 stop()
             _tell_in_one_line()

@@ -147,8 +147,7 @@ def _launch_server(master: str, conf: dict[str, str]) -> bool:
     token = conf.get("spark.connect.authenticate.token", str(uuid.uuid4()))
     # The JVM takes the token of its clients from there, if it is there when it starts.
     os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", token)
-    quiet = {"spark.ui.showConsoleProgress": "false"}
-    return gateway.launch({"spark.master": master, **quiet, **conf})
+    return gateway.launch({"spark.master": master, **_defaults(_local_cores(master)), **conf})
 
 
 def _defaults(cores: int | None) -> dict[str, str]:
@@ -314,6 +313,11 @@ def is_local(session: Any) -> bool:
     if upstream.is_connect(session):
         return False
     return session.conf.get("spark.master", "").startswith("local")
+
+
+def is_remote(session: Any) -> bool:
+    """Whether the session is on a server of Spark Connect that may be another machine's."""
+    return upstream.is_connect(session) and not upstream.is_own_server()
 
 
 def on_one_machine(session: Any) -> bool:

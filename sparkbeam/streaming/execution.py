@@ -101,7 +101,7 @@ class StreamingExecution:
         self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS
         self._files: Files = (
             ServerFiles(self._session, self._checkpoint)
-            if self._is_remote
+            if sessions.is_remote(session)
             else files(self._checkpoint)
         )
         self._feedback = FeedbackFiles(self._files)
@@ -174,7 +174,10 @@ class StreamingExecution:
         """A folder for this run alone, of this process or else of the server's."""
         assert self._folder is not None
         own = self._folder.name
-        if not self._is_remote or ServerFiles(self._session, own).make_private() is not None:
+        if (
+            not sessions.is_remote(self._session)
+            or ServerFiles(self._session, own).make_private() is not None
+        ):
             return own
         # The server is another user's.
         its = f"{own}-{uuid.uuid4().hex}"

@@ -156,6 +156,11 @@ def arrow_table(frame: Any) -> Any:
     return table
 
 
+def is_own_server() -> bool:
+    """Whether this process has started the server of its sessions of Spark Connect."""
+    return "SPARK_LOCAL_REMOTE" in os.environ
+
+
 def is_connect(thing: Any) -> bool:
     """Whether a session or a DataFrame is one of a Spark Connect server."""
     return type(thing).__module__.startswith("pyspark.sql.connect.")
