@@ -19,6 +19,12 @@ if TYPE_CHECKING:
         UnsupportedTransform,
     )
     from sparkbeam.explain.explanation import Explanation
+    from sparkbeam.metrics.sink import (
+        MetricsSink,
+        PushedMetrics,
+        RunnerMetric,
+        RunnerMetricKind,
+    )
     from sparkbeam.options import SparkBeamOptions
     from sparkbeam.progress.model import (
         PipelineProgress,
@@ -35,10 +41,14 @@ _HOMES = {
     "CheckpointFailed": "sparkbeam.errors",
     "ConfigurationError": "sparkbeam.errors",
     "Explanation": "sparkbeam.explain.explanation",
+    "MetricsSink": "sparkbeam.metrics.sink",
     "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
     "PipelineProgress": "sparkbeam.progress.model",
     "Progress": "sparkbeam.progress.model",
+    "PushedMetrics": "sparkbeam.metrics.sink",
+    "RunnerMetric": "sparkbeam.metrics.sink",
+    "RunnerMetricKind": "sparkbeam.metrics.sink",
     "SparkBeamError": "sparkbeam.errors",
     "SparkBeamOptions": "sparkbeam.options",
     "SparkPipelineResult": "sparkbeam.result",
@@ -54,10 +64,14 @@ __all__ = [
     "CheckpointFailed",
     "ConfigurationError",
     "Explanation",
+    "MetricsSink",
     "PipelineCancelled",
     "PipelineFailed",
     "PipelineProgress",
     "Progress",
+    "PushedMetrics",
+    "RunnerMetric",
+    "RunnerMetricKind",
     "SparkBeamError",
     "SparkBeamOptions",
     "SparkPipelineResult",

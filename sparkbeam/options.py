@@ -13,6 +13,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 
 from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
@@ -97,6 +98,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "Whether functions run over the columns of Spark's sources where that gives what "
         "Python gives (auto), or are called for each element (off).",
     },
+    **metrics_options.OPTIONS,
     "--spark_progress": {
         "metavar": "{auto,on,off}",
         "default": "auto",
@@ -269,6 +271,7 @@ _CHECKS = (
     _check_columns,
     _check_progress,
     _check_explain,
+    metrics_options.check,
 )
 
 

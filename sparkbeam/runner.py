@@ -21,6 +21,7 @@ from sparkbeam.explain.batch import Rehearsal
 from sparkbeam.explain.explanation import Explanation, is_collecting, show
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
+from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
@@ -135,7 +136,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
 
     @staticmethod
     def _redaction(plan: Plan, options: spark_options.SparkBeamOptions) -> Redaction:
-        return Redaction.of(plan, spark_options.settings(options).items())
+        settings = spark_options.settings(options).items()
+        return Redaction.of(plan, settings, metrics_options.addresses(options))
 
     def _spark_plan(self, plan: Plan, options: spark_options.SparkBeamOptions) -> str:
         if plan.streaming:

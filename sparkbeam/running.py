@@ -3,6 +3,7 @@
 import itertools
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterable
 from contextlib import closing
@@ -14,6 +15,10 @@ from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.cancellation import Cancellation
 from sparkbeam.deaths import Deaths
 from sparkbeam.failures import explained
+from sparkbeam.metrics.figures import runner_metrics
+from sparkbeam.metrics.making import sinks_of
+from sparkbeam.metrics.pusher import MetricsPusher
+from sparkbeam.metrics.sink import PushedMetrics
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress.monitor import Monitor
@@ -53,6 +58,12 @@ class Run:
         self._drain = threading.Event()
         self._reports = Reports(redaction=redaction)
         self._monitor = Monitor(plan, session, options.spark_progress)
+        self._pusher = MetricsPusher(
+            sinks_of(options),
+            self._pushed,
+            options.metrics_push_period,
+            redaction,
+        )
         self._deaths = Deaths(self._monitor.died)
         self._shared: dict[str, Any] = {
             "output": OutputSpec(spark_options.log_levels(options), self._monitor.relay),
@@ -74,6 +85,7 @@ class Run:
     def start(self) -> SparkPipelineResult:
         """Starts the run, and gives its result at once."""
         threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
+        self._pusher.start()
         return self.result
 
     def _work(self) -> None:
@@ -93,7 +105,16 @@ class Run:
             # A warning may be an error here; whoever waits for the run has to hear of it.
             error = error or raised
         finally:
+            self._pusher.close()
             self.result._finish(error)
+
+    def _pushed(self) -> PushedMetrics | None:
+        """The metrics of this moment, if there are any."""
+        results = self.result.metrics()
+        runner = runner_metrics(self.result.progress(), self._monitor.metrics.failures)
+        if not runner and not any(results.query().values()):
+            return None
+        return PushedMetrics(results, runner, time.time())
 
     def _in_batch(self) -> list[TaskReport]:
         delivered: set[str] = set()

@@ -31,6 +31,7 @@ KNOWN = {
 
 IMPORTS = {
     "__init__.py": "a name of the package's own",
+    "metrics/making.py": "a sink of the package's own, or the class that --metrics_sink names",
     "progress/notebook.py": "a module of IPython",
 }
 

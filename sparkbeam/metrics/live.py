@@ -27,6 +27,12 @@ class LiveMetrics:
         self._stages: dict[str, _Stage] = defaultdict(_Stage)
         self._exact: Infos | None = None
         self._attempts = _Attempts()
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """How many attempts at tasks are known to have failed."""
+        return self._failures
 
     def note(self, signal: Signal) -> None:
         """Books a signal.
@@ -38,6 +44,7 @@ class LiveMetrics:
         with self._lock:
             if report is None:
                 self._attempts.note(signal)
+                self._failures += signal.kind is SignalKind.FAILED
             elif signal.number == self._number:
                 stage = self._stages[report.stage]
                 if stage.read((signal.stage, signal.partition), report):

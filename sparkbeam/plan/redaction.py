@@ -48,9 +48,15 @@ class Redaction:
         self._known = re.compile("|".join(map(_pattern, longest_first))) if found else None
 
     @classmethod
-    def of(cls, plan: Plan, settings: Iterable[tuple[str, str]] = ()) -> "Redaction":
-        """For the texts that a run of a plan gives."""
-        return cls((option for spec in _specs(plan) for option in spec.options), settings)
+    def of(
+        cls,
+        plan: Plan,
+        settings: Iterable[tuple[str, str]] = (),
+        more: Iterable[tuple[str, str]] = (),
+    ) -> "Redaction":
+        """For the texts that a run of a plan gives; ``more`` are further options."""
+        options = (option for spec in _specs(plan) for option in spec.options)
+        return cls((*options, *more), settings)
 
     def __call__(self, text: str) -> str:
         """The text with ``***`` in the place of each secret."""

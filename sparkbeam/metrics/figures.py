@@ -1,0 +1,84 @@
+"""What the runner itself has to tell of a pipeline, as metrics that are pushed."""
+
+from collections.abc import Iterator
+
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+
+from sparkbeam.metrics.sink import RunnerMetric, RunnerMetricKind
+from sparkbeam.progress.model import (
+    PipelineProgress,
+    Progress,
+    StageProgress,
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+)
+
+_COUNTER, _GAUGE = RunnerMetricKind
+
+
+def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetric, ...]:
+    """The figures of a pipeline; none before its first task.
+
+    Args:
+        progress: how far it is.
+        failed_attempts: how many attempts at tasks are known to have failed.
+    """
+    found = _streaming(progress) if isinstance(progress, StreamingProgress) else _batch(progress)
+    metrics = tuple(found)
+    if not metrics and not failed_attempts:
+        return ()
+    return (*metrics, RunnerMetric(_COUNTER, "failed_attempts", "", failed_attempts))
+
+
+def _batch(progress: PipelineProgress) -> Iterator[RunnerMetric]:
+    for stage in progress.stages:
+        if stage.state is not StageState.WAITING:
+            yield from _batch_stage(stage)
+
+
+def _batch_stage(stage: StageProgress) -> Iterator[RunnerMetric]:
+    step = stage.name
+    yield RunnerMetric(_COUNTER, "elements", step, stage.elements)
+    yield RunnerMetric(_COUNTER, "busiest_elements", step, stage.busiest)
+    yield RunnerMetric(_COUNTER, "tasks_started", step, stage.tasks_started)
+    yield RunnerMetric(_COUNTER, "tasks_done", step, stage.tasks_done)
+    yield RunnerMetric(_COUNTER, "tasks_failed", step, stage.tasks_failed)
+    yield RunnerMetric(_GAUGE, "elements_per_second", step, round(stage.per_second))
+
+
+def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
+    if not progress.micro_batch:
+        return
+    yield RunnerMetric(_COUNTER, "micro_batches", "", progress.micro_batch)
+    yield RunnerMetric(_GAUGE, "micro_batch_ms", "", _ms(progress.batch_seconds))
+    yield RunnerMetric(_GAUGE, "elements_per_second", "", round(progress.per_second))
+    if progress.lag_seconds is not None:
+        yield RunnerMetric(_GAUGE, "lag_ms", "", _ms(progress.lag_seconds))
+    for stage in progress.stages:
+        yield from _streaming_stage(stage)
+
+
+def _streaming_stage(stage: StreamingStageProgress) -> Iterator[RunnerMetric]:
+    step = stage.name
+    yield RunnerMetric(_COUNTER, "elements", step, stage.elements)
+    yield RunnerMetric(_COUNTER, "busiest_elements", step, stage.busiest)
+    yield RunnerMetric(_COUNTER, "dropped_late", step, stage.dropped_late)
+    yield RunnerMetric(_GAUGE, "elements_per_second", step, round(stage.per_second))
+    yield RunnerMetric(_GAUGE, "keys", step, stage.keys)
+    yield RunnerMetric(_GAUGE, "state_bytes", step, stage.state_bytes)
+    for name, mark in (("input", stage.input_watermark), ("output", stage.output_watermark)):
+        if mark is not None and mark < MAX_TIMESTAMP:
+            yield RunnerMetric(_GAUGE, f"{name}_watermark_ms", step, _millis(mark))
+    held = 0
+    if stage.hold is not None and stage.input_watermark is not None:
+        held = _millis(stage.input_watermark) - _millis(stage.hold)
+    yield RunnerMetric(_GAUGE, "held_ms", step, held)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _millis(time: Timestamp) -> int:
+    return int(time.micros // 1000)

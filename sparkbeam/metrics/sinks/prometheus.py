@@ -1,0 +1,131 @@
+"""Offers metrics to a Prometheus server that scrapes them, or pushes them to a push gateway."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from prometheus_client import CollectorRegistry, push_to_gateway, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import basic_auth_handler, default_handler
+from prometheus_client.registry import Collector
+
+from sparkbeam.metrics.options import address
+from sparkbeam.metrics.sink import MetricsSink, PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.metrics.sinks.readings import COUNTER, DISTRIBUTION, GAUGE, readings
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan.redaction import Redaction, shown_url
+
+_SECONDS = 5.0
+_LABELS = ("namespace", "name", "step", "result")
+_JOB = "sparkbeam"
+
+
+class PrometheusSink(MetricsSink):
+    """Answers at ``--metrics_prometheus_address`` or pushes to ``--metrics_prometheus_gateway``."""
+
+    def __init__(self, options: PipelineOptions) -> None:
+        super().__init__(options)
+        view = options.view_as(SparkBeamOptions)
+        self._gateway: str | None = view.metrics_prometheus_gateway
+        self._address = address(view.metrics_prometheus_address)
+        self._latest = _Latest()
+        self._registry = CollectorRegistry()
+        self._registry.register(self._latest)
+        self._server: Any = None
+
+    @property
+    def port(self) -> int | None:
+        """Where the endpoint is; None as long as there is none."""
+        return None if self._server is None else self._server.server_port
+
+    def write(self, metrics: PushedMetrics) -> None:
+        """Keeps the metrics for who scrapes them, or pushes them.
+
+        Raises:
+            OSError: the address is taken, or the gateway cannot be reached or refuses.
+        """
+        self._latest.metrics = metrics
+        if self._gateway is not None:
+            self._push(self._gateway)
+        elif self._server is None:
+            host, port = self._address
+            self._server, _ = start_http_server(port, host, self._registry)
+
+    def close(self) -> None:
+        """Ends the endpoint; a gateway keeps what it has."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def _push(self, gateway: str) -> None:
+        parts = urlsplit(gateway)
+        bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        handler: Any = default_handler
+        if parts.username is not None:
+            user, password = unquote(parts.username), unquote(parts.password or "")
+            handler = partial(basic_auth_handler, username=user, password=password)
+        try:
+            push_to_gateway(bare, _JOB, self._registry, timeout=_SECONDS, handler=handler)
+        except (OSError, ValueError) as error:
+            reason = Redaction([("address", gateway)])(str(error))
+            raise ConnectionError(f"{shown_url(gateway)}: {reason}") from None
+
+
+class _Latest(Collector):
+    """The metrics of the last push in the form of Prometheus.
+
+    The names of the user's metrics are labels, as no two texts may become one name.
+    """
+
+    metrics: PushedMetrics | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        metrics = self.metrics
+        return () if metrics is None else (*_of_user(metrics), *_of_runner(metrics.runner))
+
+
+def _of_user(metrics: PushedMetrics) -> Iterator[Metric]:
+    counters = CounterMetricFamily("beam_counter", "Counters of the pipeline.", labels=_LABELS)
+    gauges = GaugeMetricFamily("beam_gauge", "Gauges of the pipeline.", labels=_LABELS)
+    distributions = {
+        part: GaugeMetricFamily(
+            f"beam_distribution_{part}", f"The {part} of distributions.", labels=_LABELS
+        )
+        for part in ("count", "sum", "min", "max")
+    }
+    for kind, *rest, value in readings(metrics):
+        labels = [*map(_text, rest)]
+        if kind == COUNTER:
+            counters.add_metric(labels, value)
+        elif kind == GAUGE:
+            gauges.add_metric(labels, value.value)
+        elif kind == DISTRIBUTION:
+            for part, family in distributions.items():
+                family.add_metric(labels, getattr(value, part))
+    yield from (counters, gauges, *distributions.values())
+
+
+def _of_runner(metrics: Iterable[RunnerMetric]) -> Iterator[Metric]:
+    families: dict[str, Any] = {}
+    for metric in metrics:
+        of_step = bool(metric.step)
+        name = f"sparkbeam_{'' if of_step else 'pipeline_'}{metric.name}"
+        if name not in families:
+            kind = _FAMILIES[metric.kind]
+            words = f"{metric.name} of {'each step' if of_step else 'the pipeline'}."
+            families[name] = kind(name, words, labels=("step",) if of_step else ())
+        families[name].add_metric([_text(metric.step)] if of_step else [], metric.value)
+    yield from families.values()
+
+
+def _text(label: str) -> str:
+    """A label that can be encoded."""
+    return label.encode(errors="replace").decode()
+
+
+_FAMILIES: dict[RunnerMetricKind, Any] = {
+    RunnerMetricKind.COUNTER: CounterMetricFamily,
+    RunnerMetricKind.GAUGE: GaugeMetricFamily,
+}

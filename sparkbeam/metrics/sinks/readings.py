@@ -1,0 +1,62 @@
+"""The metrics of a moment as the sinks for time series want them: numbers with labels."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from apache_beam.metrics.metric import MetricResults
+
+from sparkbeam.metrics.sink import PushedMetrics, RunnerMetric
+from sparkbeam.wire.reports import NAMESPACE
+
+COUNTER, DISTRIBUTION, GAUGE = "counter", "distribution", "gauge"
+COMMITTED, ATTEMPTED = "committed", "attempted"
+
+_KINDS = (
+    (COUNTER, MetricResults.COUNTERS),
+    (GAUGE, MetricResults.GAUGES),
+    (DISTRIBUTION, MetricResults.DISTRIBUTIONS),
+)
+
+
+class Reading(NamedTuple):
+    """A value of a metric of the user.
+
+    Attributes:
+        kind: counter, distribution or gauge.
+        namespace, name: of the metric.
+        step: the label of its transform.
+        result: committed or attempted.
+        value: a whole number; of a gauge and a distribution, what Beam gives.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    step: str
+    result: str
+    value: Any
+
+
+def readings(metrics: PushedMetrics) -> Iterator[Reading]:
+    """All values of the user's metrics that are numbers, those that are committed first."""
+    results = metrics.results.query()
+    for kind, found in _KINDS:
+        for metric in results[found]:
+            key = metric.key
+            for result, value in ((COMMITTED, metric.committed), (ATTEMPTED, metric.attempted)):
+                if _is_set(kind, value):
+                    name = key.metric
+                    yield Reading(kind, name.namespace, name.name, key.step or "", result, value)
+
+
+def of_runner(metric: RunnerMetric) -> Reading:
+    """A metric of the runner in the same form; its value is a whole number, whatever the kind."""
+    return Reading(metric.kind, NAMESPACE, metric.name, metric.step, ATTEMPTED, metric.value)
+
+
+def _is_set(kind: str, value: Any) -> bool:
+    if value is None:
+        return False
+    if kind == GAUGE:
+        return value.value is not None
+    return kind == COUNTER or value.count > 0

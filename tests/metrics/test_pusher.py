@@ -1,0 +1,278 @@
+"""Metrics are pushed beside a pipeline, which does not notice how that goes."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics
+from given import counters, pushed
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
+from receivers import HttpReceiver, free_port, silent
+from waiting import until
+
+from sparkbeam import (
+    ConfigurationError,
+    MetricsSink,
+    PipelineFailed,
+    PushedMetrics,
+    SparkBeamOptions,
+)
+from sparkbeam.metrics import pusher
+from sparkbeam.metrics.pusher import MetricsPusher
+from sparkbeam.metrics.sinks import posting
+from sparkbeam.plan.redaction import Redaction
+
+SECRET = "p4ssw0rd"
+
+
+class Own(MetricsSink):
+    """Keeps what it gets."""
+
+    made: ClassVar[list["Own"]] = []
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.got: list[PushedMetrics] = []
+        self.closed = 0
+        Own.made.append(self)
+
+    def write(self, metrics: PushedMetrics) -> None:
+        assert not self.closed
+        self.got.append(metrics)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Failing(Own):
+    """Fails as long as it is told to."""
+
+    fails = True
+
+    def write(self, metrics: PushedMetrics) -> None:
+        if self.fails:
+            raise RuntimeError(f"no way to http://me:{SECRET}@host?token={SECRET}")
+        super().write(metrics)
+
+
+class Unmakeable(MetricsSink):
+    """Cannot be made, and is abstract at that."""
+
+
+@pytest.fixture(autouse=True)
+def own() -> list[Own]:
+    Own.made.clear()
+    return Own.made
+
+
+@pytest.fixture
+def http() -> Iterator[HttpReceiver]:
+    receiver = HttpReceiver()
+    yield receiver
+    receiver.close()
+
+
+def pushing(
+    *sinks: MetricsSink, metrics: Callable[[], PushedMetrics | None] | None = None
+) -> MetricsPusher:
+    named = [(f"sink{number}", sink) for number, sink in enumerate(sinks)]
+    return MetricsPusher(named, metrics or (lambda: pushed(counters())), 0.05, Redaction())
+
+
+def sums(runner: Any, *options: str, fail: bool = False) -> Any:
+    """A pipeline that counts 50 elements."""
+
+    def counted(element: int) -> int:
+        Metrics.counter("test", "seen").inc()
+        if fail and element == 49:
+            raise ValueError("the last one")
+        return element
+
+    p = beam.Pipeline(runner, SparkBeamOptions([*options]))
+    (
+        p
+        | beam.Create(range(50), reshuffle=False)
+        | "Count" >> beam.Map(counted)
+        | beam.GroupBy(lambda x: x % 3)
+    )
+    return p.run()
+
+
+def seen(metrics: PushedMetrics) -> list[tuple[int | None, int]]:
+    found = metrics.results.query()["counters"]
+    return [(counter.committed, counter.attempted) for counter in found]
+
+
+# Pipelines.
+
+
+@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+def test_the_last_push_has_the_last_values(runner: Any, own: list[Own]) -> None:
+    result = sums(runner(), "--metrics_sink=test_pusher.Own")
+    result.wait_until_finish()
+    (sink,) = own
+    assert seen(sink.got[-1]) == [(50, 50)]
+    assert sink.closed == 1
+    elements = [m for m in sink.got[-1].runner if m.name == "elements" and "Count" in m.step]
+    assert [metric.value for metric in elements] == [1]
+
+
+@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+def test_a_pipeline_that_fails_has_a_last_push(runner: Any, own: list[Own]) -> None:
+    result = sums(runner(), "--metrics_sink=test_pusher.Own", fail=True)
+    with pytest.raises(PipelineFailed):
+        result.wait_until_finish()
+    (sink,) = own
+    assert seen(sink.got[-1]) == [(None, 50)]
+    assert [m.value for m in sink.got[-1].runner if m.name == "failed_attempts"] == [1]
+
+
+def test_sinks_beside_each_other_get_the_same(own: list[Own], http: HttpReceiver) -> None:
+    options = ("--metrics_sink=http", f"--metrics_http_sink_url={http.url}")
+    sums(BatchRunner(), "--metrics_sink=test_pusher.Own", *options)
+    content = json.loads(http.requests[-1][2])
+    of_user = [c for c in content["counters"] if c["name"]["namespace"] == "test"]
+    assert [(c["committed"], c["attempted"], c["step"]) for c in of_user] == [(50, 50, "Count")]
+    assert seen(own[0].got[-1]) == [(50, 50)]
+
+
+@pytest.mark.parametrize("how", ["refuses", "hangs", "answers rubbish"])
+def test_a_bad_sink_changes_nothing_for_the_pipeline(
+    how: str,
+    http: HttpReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: Any,
+) -> None:
+    monkeypatch.setattr(posting, "_TIMEOUT", (0.2, 0.2))
+    http.status = 500
+    with silent() as hanging:
+        port = {"refuses": free_port(), "hangs": hanging, "answers rubbish": http.port}[how]
+        url = f"http://me:{SECRET}@127.0.0.1:{port}/?token={SECRET}"
+        options = ("--metrics_sink=http", f"--metrics_http_sink_url={url}")
+        result = sums(BatchRunner(), *options, "--metrics_push_period=0.1")
+        assert result.state == "DONE"
+    (counter,) = result.metrics().query()["counters"]
+    assert counter.committed == 50
+    assert SECRET not in caplog.text + "".join(capfd.readouterr())
+
+
+# The pusher.
+
+
+def test_pushes_come_at_a_fixed_rate(own: list[Own]) -> None:
+    sink = Own(None)
+    running = pushing(sink)
+    running.start()
+    until(lambda: len(sink.got) >= 3)
+    running.close()
+    assert sink.closed == 1
+
+
+def test_nothing_is_pushed_where_there_is_nothing() -> None:
+    sink = Own(None)
+    asked = []
+    running = pushing(sink, metrics=lambda: asked.append(1))
+    running.start()
+    until(lambda: len(asked) >= 3)
+    running.close()
+    assert sink.got == []
+
+
+def test_a_failure_is_told_once_without_secrets_and_pushes_come_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sink = Failing(None)
+    calls: list[int] = []
+
+    def metrics() -> PushedMetrics:
+        calls.append(1)
+        return pushed(counters())
+
+    running = pushing(sink, metrics=metrics)
+    with caplog.at_level(logging.WARNING):
+        running.start()
+        until(lambda: len(calls) >= 3)
+        sink.fails = False
+        until(lambda: len(sink.got) >= 2)
+        running.close()
+    (record,) = caplog.records
+    assert "'sink0' fails, and is tried again" in record.getMessage()
+    assert SECRET not in caplog.text
+
+
+def test_one_that_hangs_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pusher, "_HEALTHY_SECONDS", 0.1)
+    released = threading.Event()
+
+    class Hanging(Own):
+        def write(self, metrics: PushedMetrics) -> None:
+            released.wait(30)
+
+    hanging, other = Hanging(None), Own(None)
+    running = pushing(hanging, other)
+    running.start()
+    until(lambda: len(other.got) >= 3)
+    start = time.monotonic()
+    running.close()
+    assert other.closed == 1
+    assert time.monotonic() - start < 10
+    released.set()
+    until(lambda: hanging.closed == 1)
+
+
+def test_what_a_sink_raises_when_it_is_closed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    class Unclosable(Own):
+        def close(self) -> None:
+            raise OSError("stuck")
+
+    running = pushing(Unclosable(None))
+    running.start()
+    running.close()
+    assert "OSError: stuck" in caplog.text
+
+
+# Options.
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--metrics_sink=htp"], "--metrics_sink='htp' is no sink: use http, graphite"),
+        (["--metrics_sink"], "--metrics_sink='' is empty"),
+        (["--metrics_sink=http"], "--metrics_sink=http needs --metrics_http_sink_url"),
+        (["--metrics_sink=graphite"], "needs --metrics_graphite_host"),
+        (["--metrics_sink=otlp", "--metrics_sink=otlp"], "is given twice"),
+        (["--metrics_sink=no.such.Sink"], "no.such.Sink cannot be imported: ModuleNotFoundError"),
+        (["--metrics_sink=test_pusher.None_"], "module test_pusher has no None_"),
+        (["--metrics_sink=json.JSONDecoder"], "is no subclass of sparkbeam.MetricsSink"),
+        (["--metrics_sink=test_pusher.Unmakeable"], "cannot be made: TypeError"),
+        (["--metrics_push_period=0"], "is too short"),
+        (["--metrics_push_period=soon"], "is no such time"),
+        (["--metrics_graphite_port=70000"], "must be at most 65535"),
+        (["--metrics_prometheus_address=9464"], "is no address: use host:port"),
+        (["--metrics_http_sink_url=ftp://host"], "is no such URL"),
+        ([f"--metrics_http_sink_url=//me:{SECRET}@host"], "is no such URL"),
+        ([f"--metrics_otlp_endpoint=http://me:{SECRET}@host:port"], "is no such URL"),
+    ],
+)
+def test_wrong_options_are_named(options: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        sums(BatchRunner(), *options)
+    assert message in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.delitem(sys.modules, "sparkbeam.metrics.sinks.prometheus", raising=False)
+    with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[prometheus\]'"):
+        sums(BatchRunner(), "--metrics_sink=prometheus")
