@@ -126,6 +126,43 @@ def drain(location: str) -> None:
     )
 
 
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option(
+    "--max_lag",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How far the pipeline may be behind its sources. Default: any.",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long a micro-batch may take, or be overdue. Default: a minute, or ten times what "
+    "the last one took where that is more.",
+)
+@click.argument("location")
+def status(location: str, as_json: bool, max_lag: float | None, patience: float | None) -> None:
+    """Tell how the streaming pipeline with the checkpoint LOCATION does.
+
+    The exit code is 0 while it comes forward, is idle or has finished, 1 when it is stuck or
+    behind by more than --max_lag, 2 when there is no such pipeline. A checkpoint
+    does not tell whether a process runs that has nothing to do: one that has gone
+    shows once something is due, or by its lag.
+    """
+    import json
+
+    from sparkbeam.streaming.status import status as found_at
+
+    try:
+        found = found_at(location, max_lag=max_lag, patience=patience)
+    except SparkBeamError as error:
+        raise usage_error(error) from error
+    click.echo(json.dumps(found.content()) if as_json else "\n".join(found.lines()))
+    if not found.is_well:
+        raise SystemExit(1)
+
+
 def _check_target(file: Path) -> None:
     """Refuses what could not be written, before the program runs."""
     from sparkbeam.explain.explanation import check_suffix

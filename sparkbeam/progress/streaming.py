@@ -67,7 +67,7 @@ class StreamingTracker:
             per_second=_rate([batch.elements for batch in recent], seconds),
             lag_seconds=self._lag(last),
             stages=tuple(
-                _stage(name, [batch.stages[id] for batch in recent], seconds)
+                stage_progress(name, [batch.stages[id] for batch in recent], seconds)
                 for id, name in self._names.items()
             ),
         )
@@ -78,7 +78,14 @@ class StreamingTracker:
         return max(0.0, self._clock() - batch.source_watermark / _SECOND)
 
 
-def _stage(name: str, recent: list[StageSummary], seconds: float) -> StreamingStageProgress:
+def stage_progress(name: str, recent: list[StageSummary], seconds: float) -> StreamingStageProgress:
+    """A stage at the end of the last of some micro-batches.
+
+    Args:
+        name: the labels of its transforms.
+        recent: what the micro-batches say of it.
+        seconds: how long they took together.
+    """
     last = recent[-1]
     return StreamingStageProgress(
         name=name,

@@ -53,6 +53,7 @@ class MicroBatch:
         source_watermark: the least watermark of the sources, in the time of their elements;
             None where it says nothing of how far the pipeline is behind.
         stages: by their ids.
+        names: the labels of their transforms, by their ids too.
     """
 
     number: int
@@ -61,6 +62,7 @@ class MicroBatch:
     elements: int
     source_watermark: int | None
     stages: Mapping[str, StageSummary]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
         """All of it as what JSON can say."""
@@ -123,6 +125,7 @@ def summary(
         elements=_taken_in(topology, stages),
         source_watermark=_source_watermark(topology, tick, stages),
         stages=stages,
+        names={stage.id: stage.name for stage in topology.plan.stages},
     )
 
 

@@ -211,7 +211,7 @@ class StreamingExecution:
                 another version has written it in a form that this one does not read.
         """
         now = fingerprint(self._topology, len(self._shards))
-        content = _stored_pipeline(self._files, self._checkpoint)
+        content = stored_pipeline(self._files, self._checkpoint)
         metadata = self._files.read_log("metadata")
         if content is None and metadata is not None:
             raise damaged(self._files.path(_PIPELINE), how="missing")
@@ -319,12 +319,17 @@ def ask_to_drain(checkpoint: str) -> None:
     """
     checkpoint = absolute(checkpoint)
     known = files(checkpoint)
-    if _stored_pipeline(known, checkpoint) is None:
+    if stored_pipeline(known, checkpoint) is None:
         raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
     FeedbackFiles(known).ask_to_drain()
 
 
-def _stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
+def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
+    """What a checkpoint holds of the plan of its pipeline; None where it is none of a pipeline.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
     try:
         return files.read(_PIPELINE)
     except (OSError, ValueError) as error:

@@ -1,0 +1,261 @@
+"""How the streaming pipeline of a checkpoint does, for whoever does not run it."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.progress import words
+from sparkbeam.progress.model import StreamingStageProgress
+from sparkbeam.progress.streaming import stage_progress
+from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.streaming.execution import stored_pipeline
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.files import LocalFiles, absolute, files
+
+_LONG = 60.0
+_LONGER = 10
+_SECOND = 1e6
+
+
+class Health(StrEnum):
+    """What a checkpoint tells of its pipeline."""
+
+    RUNNING = "running"
+    """A micro-batch is under way."""
+
+    IDLE = "idle"
+    """All is committed, and nothing was due."""
+
+    FINISHED = "finished"
+    """Nothing is left to do, for ever."""
+
+    STUCK = "stuck"
+    """A micro-batch is not committed, or none has started, for long."""
+
+    BEHIND = "behind"
+    """It lags by more than it may."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A streaming pipeline as its checkpoint shows it; times are in seconds.
+
+    Attributes:
+        health: how it does.
+        draining: it has been told to end its sources.
+        micro_batch: the number of the last one that was committed; 0 before.
+        since: how long ago that was; None before.
+        batch_seconds: how long it took.
+        lag: from the least watermark of the sources until now; None where that has no meaning.
+        pending: how long a micro-batch has been under way; None where none is.
+        overdue: how long ago the clock had something to do; None where it has not.
+        steps: those that run fused, as of the last micro-batch.
+    """
+
+    health: Health
+    draining: bool = False
+    micro_batch: int = 0
+    since: float | None = None
+    batch_seconds: float = 0.0
+    lag: float | None = None
+    pending: float | None = None
+    overdue: float | None = None
+    steps: tuple[StreamingStageProgress, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it comes forward."""
+        return self.health not in (Health.STUCK, Health.BEHIND)
+
+    def content(self) -> dict[str, Any]:
+        """All of it as what JSON can say."""
+        return {
+            "health": str(self.health),
+            "draining": self.draining,
+            "micro_batch": self.micro_batch,
+            "since_seconds": _rounded(self.since),
+            "batch_seconds": _rounded(self.batch_seconds),
+            "lag_seconds": _rounded(self.lag),
+            "pending_seconds": _rounded(self.pending),
+            "overdue_seconds": _rounded(self.overdue),
+            "steps": [_step(step) for step in self.steps],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The same in words."""
+        parts = [f"{self.health}{', draining' * self.draining}: "]
+        if self.since is None:
+            parts.append("no micro-batch has been committed")
+        else:
+            parts.append(
+                f"micro-batch {self.micro_batch} was committed {words.duration(self.since)} ago, "
+                f"after {words.duration(self.batch_seconds)}"
+            )
+        if self.pending is not None:
+            parts.append(f", the next one is under way for {words.duration(self.pending)}")
+        if self.overdue is not None:
+            parts.append(f", the next one was due {words.duration(self.overdue)} ago")
+        if self.lag is not None:
+            parts.append(f", {words.duration(self.lag)} behind")
+        yield "".join(parts)
+        today = Timestamp.now().to_utc_datetime().date()
+        for step in self.steps:
+            figures = [
+                f"{step.busiest:,} elements",
+                f"watermark {words.moment(step.output_watermark, today)}",
+                words.delay(step),
+                words.state(step),
+                words.late(step),
+            ]
+            yield f"  {step.name}: {', '.join(filter(None, figures))}"
+
+
+def status(
+    location: str,
+    *,
+    max_lag: float | None = None,
+    patience: float | None = None,
+    now: float | None = None,
+) -> Status:
+    """Looks at a checkpoint; changes nothing.
+
+    Args:
+        location: the checkpoint location, which this process has to see.
+        max_lag: so many seconds the pipeline may be behind; None for any.
+        patience: so many seconds a micro-batch may take, or be overdue, before the pipeline counts
+            as stuck; None for a minute, or ten times what the last one took where that is more.
+        now: the time in seconds since the epoch; None for that of the clock.
+
+    Raises:
+        ConfigurationError: there is no checkpoint of a pipeline.
+        CheckpointFailed: a file of it is damaged.
+    """
+    now = time.time() if now is None else now
+    checkpoint = absolute(location)
+    known = files(checkpoint)
+    if stored_pipeline(known, checkpoint) is None:
+        raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    feedback = FeedbackFiles(known)
+    planned, committed = _last(checkpoint, "offsets"), _last(checkpoint, "commits")
+    found = None if committed is None else feedback.read(committed[0] + 1)
+    is_pending = planned is not None and (committed is None or planned[0] > committed[0])
+    finished = feedback.last_number() is not None and not is_pending
+    return _judged(
+        found,
+        pending=max(0.0, now - planned[1]) if is_pending and planned else None,
+        finished=finished,
+        draining=feedback.is_to_drain() and not finished,
+        number=0 if committed is None else committed[0] + 1,
+        now=now,
+        max_lag=max_lag,
+        patience=patience,
+    )
+
+
+def _judged(
+    feedback: Feedback | None,
+    *,
+    pending: float | None,
+    finished: bool,
+    draining: bool,
+    number: int,
+    now: float,
+    max_lag: float | None,
+    patience: float | None,
+) -> Status:
+    batch = None if feedback is None else MicroBatch.of(feedback.summary)
+    took = 0.0 if batch is None else batch.duration / _SECOND
+    if patience is None:
+        patience = max(_LONG, _LONGER * took)
+    lag = overdue = None
+    if batch is not None and batch.source_watermark is not None and not finished:
+        lag = max(0.0, now - batch.source_watermark / _SECOND)
+    if feedback is not None and feedback.due is not None and pending is None and not finished:
+        waits = now - feedback.due / _SECOND
+        overdue = waits if waits > 0 else None
+    if finished:
+        health = Health.FINISHED
+    elif max(pending or 0.0, overdue or 0.0) > patience:
+        health = Health.STUCK
+    elif max_lag is not None and lag is not None and lag > max_lag:
+        health = Health.BEHIND
+    else:
+        health = Health.IDLE if pending is None else Health.RUNNING
+    return Status(
+        health=health,
+        draining=draining,
+        micro_batch=number,
+        since=None if batch is None else max(0.0, now - batch.ended / _SECOND),
+        batch_seconds=took,
+        lag=lag,
+        pending=pending,
+        overdue=overdue,
+        steps=() if batch is None else _steps(batch),
+    )
+
+
+def _steps(batch: MicroBatch) -> tuple[StreamingStageProgress, ...]:
+    seconds = batch.duration / _SECOND
+    return tuple(
+        stage_progress(batch.names.get(id, id), [summary], seconds)
+        for id, summary in batch.stages.items()
+    )
+
+
+def _last(checkpoint: str, folder: str) -> tuple[int, float] | None:
+    """The last entry in one of Spark's logs: its number, and when it was written."""
+    entries = [
+        (int(name), changed)
+        for name, changed in _entries(checkpoint, folder)
+        if re.fullmatch("[0-9]{1,18}", name)
+    ]
+    return max(entries, default=None)
+
+
+def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
+    """Names and times of the files in a folder under a checkpoint."""
+    known = files(checkpoint)
+    if isinstance(known, LocalFiles):
+        path = Path(known.path("")).parent / folder
+        for entry in path.iterdir() if path.is_dir() else ():
+            yield entry.name, entry.stat().st_mtime
+        return
+    (found,) = FileSystems.match([f"{checkpoint.rstrip('/')}/{folder}/*"])
+    for entry in found.metadata_list:
+        yield entry.path.rpartition("/")[2], entry.last_updated_in_seconds
+
+
+def _step(step: StreamingStageProgress) -> dict[str, Any]:
+    held = None
+    if step.hold is not None and step.input_watermark is not None:
+        held = (step.input_watermark - step.hold).micros / _SECOND
+    return {
+        "name": step.name,
+        "elements": step.elements,
+        "busiest_elements": step.busiest,
+        "input_watermark": _moment(step.input_watermark),
+        "output_watermark": _moment(step.output_watermark),
+        "held_seconds": _rounded(held),
+        "keys": step.keys,
+        "state_bytes": step.state_bytes,
+        "dropped_late": step.dropped_late,
+    }
+
+
+def _moment(watermark: Timestamp | None) -> str | None:
+    """A watermark in ISO 8601, ``end`` at the end of time; None before there is one."""
+    if watermark is None:
+        return None
+    return "end" if watermark >= MAX_TIMESTAMP else watermark.to_rfc3339()
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -1,0 +1,164 @@
+"""What a checkpoint tells of its pipeline, to whoever does not run it."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from click.testing import CliRunner
+from in_process import StreamingRunner
+
+from sparkbeam.cli import main
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.streaming.status import Health, status
+
+NOW = 2_000_000_000.0
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """That of a pipeline which has ended, but for the logs that Spark would write."""
+    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path}"])
+    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+        (
+            p
+            | events.advance_watermark_to_infinity()
+            | "Windows" >> beam.WindowInto(FixedWindows(10))
+            | "Group" >> beam.GroupBy(lambda x: x % 2)
+        )
+    return tmp_path
+
+
+def feedback(checkpoint: Path, **changes: Any) -> None:
+    """Has the one micro-batch end as it did, but for some things."""
+    path = checkpoint / "sparkbeam/feedback/1.json"
+    content = json.loads(path.read_text())
+    summary = {**content["summary"], **changes.pop("summary", {})}
+    path.write_text(json.dumps({**content, "summary": summary, **changes}))
+    (checkpoint / "sparkbeam/finished").unlink(missing_ok=True)
+
+
+def spark(checkpoint: Path, *entries: str, ago: float = 0.0) -> None:
+    """Writes entries of Spark's logs, so many seconds ago."""
+    for entry in entries:
+        path = checkpoint / entry
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, (NOW - ago, NOW - ago))
+
+
+def health(checkpoint: Path, **settings: Any) -> Health:
+    return status(str(checkpoint), now=NOW, **settings).health
+
+
+def test_a_pipeline_that_has_ended_is_well(checkpoint: Path) -> None:
+    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    found = status(str(checkpoint), now=NOW)
+    assert (found.health, found.micro_batch, found.is_well) == (Health.FINISHED, 1, True)
+    (step,) = (step for step in found.steps if "Group" in step.name)
+    assert step.input_watermark is not None
+
+
+def test_one_with_nothing_to_do_is_idle(checkpoint: Path) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    assert health(checkpoint) is Health.IDLE
+
+
+@pytest.mark.parametrize(
+    ("ago", "patience", "expected"),
+    [(50, None, Health.RUNNING), (70, None, Health.STUCK), (70, 80, Health.RUNNING)],
+)
+def test_a_micro_batch_may_take_a_while(
+    checkpoint: Path, ago: float, patience: float | None, expected: Health
+) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, "offsets/0", "commits/0", "offsets/.1.crc", ago=1e6)
+    spark(checkpoint, "offsets/1", ago=ago)
+    assert health(checkpoint, patience=patience) is expected
+
+
+def test_patience_grows_with_the_last_micro_batch(checkpoint: Path) -> None:
+    feedback(checkpoint, summary={"duration": 20_000_000})
+    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    spark(checkpoint, "offsets/1", ago=190)
+    assert health(checkpoint) is Health.RUNNING
+
+
+def test_the_first_micro_batch_may_be_stuck(checkpoint: Path) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, "offsets/0", ago=70)
+    assert health(checkpoint) is Health.STUCK
+
+
+@pytest.mark.parametrize(
+    ("due", "expected"), [(-70, Health.STUCK), (-10, Health.IDLE), (500, Health.IDLE)]
+)
+def test_one_that_misses_its_time_is_stuck(checkpoint: Path, due: float, expected: Health) -> None:
+    feedback(checkpoint, due=int((NOW + due) * 1e6))
+    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    assert health(checkpoint) is expected
+
+
+@pytest.mark.parametrize(
+    ("max_lag", "expected"), [(None, Health.IDLE), (200, Health.IDLE), (50, Health.BEHIND)]
+)
+def test_a_lag_has_a_limit_if_one_is_given(
+    checkpoint: Path, max_lag: float | None, expected: Health
+) -> None:
+    feedback(checkpoint, summary={"source_watermark": int((NOW - 100) * 1e6)})
+    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    assert health(checkpoint, max_lag=max_lag) is expected
+
+
+def test_checkpoints_of_older_versions_name_steps_by_their_ids(checkpoint: Path) -> None:
+    path = checkpoint / "sparkbeam/feedback/1.json"
+    content = json.loads(path.read_text())
+    del content["summary"]["names"]
+    path.write_text(json.dumps(content))
+    spark(checkpoint, "offsets/0", "commits/0")
+    assert all(step.name for step in status(str(checkpoint), now=NOW).steps)
+
+
+def test_a_folder_without_a_pipeline_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no checkpoint of a sparkbeam pipeline"):
+        status(str(tmp_path))
+
+
+# The command.
+
+
+def test_the_command_answers_in_words_and_as_json(checkpoint: Path) -> None:
+    spark(checkpoint, "offsets/0", "commits/0")
+    said = CliRunner().invoke(main, ["status", str(checkpoint)])
+    assert said.exit_code == 0
+    assert said.output.startswith("finished: micro-batch 1 was committed ")
+    assert "Group: 1 elements, watermark end" in said.output.replace("/GroupByKey", "")
+    content = json.loads(CliRunner().invoke(main, ["status", "--json", str(checkpoint)]).output)
+    assert (content["health"], content["micro_batch"]) == ("finished", 1)
+    assert {step["output_watermark"] for step in content["steps"]} == {"end"}
+
+
+def test_the_command_fails_where_the_pipeline_does_not_come_forward(checkpoint: Path) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, "offsets/0", "commits/0")
+    os.utime(checkpoint / "offsets/0", (0, 0))
+    spark(checkpoint, "offsets/1")
+    os.utime(checkpoint / "offsets/1", (0, 0))
+    stuck = CliRunner().invoke(main, ["status", str(checkpoint)])
+    assert (stuck.exit_code, stuck.output[:5]) == (1, "stuck")
+
+
+@pytest.mark.parametrize("arguments", [["--max_lag=-1", "x"], ["--patience=soon", "x"], ["x"], []])
+def test_the_command_refuses_what_is_wrong(tmp_path: Path, arguments: list[str]) -> None:
+    given = [str(tmp_path / argument) if argument == "x" else argument for argument in arguments]
+    refused = CliRunner().invoke(main, ["status", *given])
+    assert refused.exit_code == 2
+    assert len(refused.output.splitlines()) <= 5
