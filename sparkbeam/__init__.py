@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunnerMetric,
         RunnerMetricKind,
     )
+    from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
     from sparkbeam.options import SparkBeamOptions
     from sparkbeam.progress.model import (
         PipelineProgress,
@@ -47,6 +48,7 @@ _HOMES = {
     "PipelineProgress": "sparkbeam.progress.model",
     "Progress": "sparkbeam.progress.model",
     "PushedMetrics": "sparkbeam.metrics.sink",
+    "RunSummary": "sparkbeam.metrics.summary",
     "RunnerMetric": "sparkbeam.metrics.sink",
     "RunnerMetricKind": "sparkbeam.metrics.sink",
     "SparkBeamError": "sparkbeam.errors",
@@ -55,6 +57,8 @@ _HOMES = {
     "SparkRunner": "sparkbeam.runner",
     "StageProgress": "sparkbeam.progress.model",
     "StageState": "sparkbeam.progress.model",
+    "StageSummary": "sparkbeam.metrics.summary",
+    "StepSummary": "sparkbeam.metrics.summary",
     "StreamingProgress": "sparkbeam.progress.model",
     "StreamingStageProgress": "sparkbeam.progress.model",
     "UnsupportedTransform": "sparkbeam.errors",
@@ -70,6 +74,7 @@ __all__ = [
     "PipelineProgress",
     "Progress",
     "PushedMetrics",
+    "RunSummary",
     "RunnerMetric",
     "RunnerMetricKind",
     "SparkBeamError",
@@ -78,6 +83,8 @@ __all__ = [
     "SparkRunner",
     "StageProgress",
     "StageState",
+    "StageSummary",
+    "StepSummary",
     "StreamingProgress",
     "StreamingStageProgress",
     "UnsupportedTransform",

@@ -14,6 +14,7 @@ from sparkbeam import arguments
 from sparkbeam.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.metrics.live import LiveMetrics
 from sparkbeam.metrics.results import SparkMetrics
+from sparkbeam.metrics.summary import RunSummary
 from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import PipelineProgress, Progress
 from sparkbeam.wire.consolidation import Infos, consolidate
@@ -30,6 +31,7 @@ class SparkPipelineResult(PipelineResult):
         drain_work: asks for the end of the sources, from any thread; None in batch.
         metrics: what the tasks of the run have counted so far.
         progress: tells how far the run is.
+        summary: tells what the run has done.
         interrupted: called if the user interrupts the program, or it ends, before the run has.
     """
 
@@ -40,6 +42,7 @@ class SparkPipelineResult(PipelineResult):
         progress: Callable[[], Progress] = PipelineProgress,
         interrupted: Callable[[], None] = lambda: None,
         drain_work: Callable[[], None] | None = None,
+        summary: Callable[[], RunSummary] = RunSummary,
     ) -> None:
         super().__init__(PipelineState.RUNNING)
         self._cancel_work = cancel_work
@@ -47,6 +50,7 @@ class SparkPipelineResult(PipelineResult):
         self._progress = progress
         self._interrupted = interrupted
         self._drain_work = drain_work
+        self._summary = summary
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -145,6 +149,10 @@ class SparkPipelineResult(PipelineResult):
             :class:`~sparkbeam.StreamingProgress`.
         """
         return self._progress()
+
+    def summary(self) -> RunSummary:
+        """What is committed, step by step: elements, time, bytes, columns; print it for a table."""
+        return self._summary()
 
     def metrics(self) -> MetricResults:
         """The user's metrics, at any time; complete once the pipeline has ended.

@@ -5,7 +5,6 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
@@ -19,13 +18,13 @@ from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.metrics.making import sinks_of
 from sparkbeam.metrics.pusher import MetricsPusher
 from sparkbeam.metrics.sink import PushedMetrics
+from sparkbeam.metrics.summary import run_summary
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.progress.output import tell
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import TaskReport
@@ -78,6 +77,12 @@ class Run:
             cancel_work=self._cancellation.interrupt,
             metrics=self._monitor.metrics,
             progress=self._monitor.snapshot,
+            summary=lambda: run_summary(
+                plan,
+                self._monitor.metrics.committed_by_stage(),
+                self._monitor.metrics.task_sizes(),
+                self._monitor.metrics.failures,
+            ),
             interrupted=self._monitor.hide,
             drain_work=self._drain.set if plan.streaming else None,
         )
@@ -99,7 +104,7 @@ class Run:
                 error = explained(raised, self._reports, self._deaths)
             self._monitor.close(reports if error is None else None)
             if error is None:
-                self._monitor.metrics.end(_infos(reports))
+                self._monitor.metrics.end(reports)
             _warn(reports)
         except Exception as raised:
             # A warning may be an error here; whoever waits for the run has to hear of it.
@@ -165,11 +170,7 @@ class Run:
         """Takes in the reports of a micro-batch."""
         found = [TaskReport.parse(report) for report in serialized]
         tell(found)
-        self._monitor.metrics.take_micro_batch(number, _infos(found))
-
-
-def _infos(reports: Iterable[TaskReport]) -> Infos:
-    return [info for report in reports for info in report.infos]
+        self._monitor.metrics.take_micro_batch(number, found)
 
 
 def _warn(reports: list[TaskReport]) -> None:

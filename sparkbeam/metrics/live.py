@@ -25,7 +25,7 @@ class LiveMetrics:
         self._lock = threading.Lock()
         self._number = 0
         self._stages: dict[str, _Stage] = defaultdict(_Stage)
-        self._exact: Infos | None = None
+        self._exact: dict[str, _Stage] | None = None
         self._attempts = _Attempts()
         self._failures = 0
 
@@ -69,28 +69,39 @@ class LiveMetrics:
             self._stages.clear()
             self._number = number
 
-    def take_micro_batch(self, number: int, infos: Infos) -> None:
+    def take_micro_batch(self, number: int, reports: Iterable[TaskReport]) -> None:
         """Notes that a micro-batch is committed.
 
         Args:
             number: of its tick.
-            infos: the metrics of all that have been committed.
+            reports: of all that have been committed, one for each stage.
         """
+        exact = _by_stage(reports)
         with self._lock:
-            self._exact = infos
+            self._exact = exact
             self._attempts.settle_until(number)
 
-    def end(self, infos: Infos) -> None:
-        """Notes that a run has succeeded, with the metrics of all its tasks."""
+    def end(self, reports: Iterable[TaskReport]) -> None:
+        """Notes that a run has succeeded, with the reports of all its tasks."""
+        exact = _by_stage(reports)
         with self._lock:
-            self._exact = infos
+            self._exact = exact
 
     def committed(self) -> Infos:
         """The metrics of all tasks that are known to be committed."""
+        return [info for infos in self.committed_by_stage().values() for info in infos]
+
+    def committed_by_stage(self) -> dict[str, Infos]:
+        """The same by the ids of their stages; one metric for each name and set of labels."""
         with self._lock:
-            if self._exact is not None:
-                return list(self._exact)
-            return [info for stage in self._stages.values() for info in stage.infos()]
+            stages = self._stages if self._exact is None else self._exact
+            return {id: consolidate(stage.infos()) for id, stage in stages.items()}
+
+    def task_sizes(self) -> dict[str, list[int]]:
+        """The elements that went into each task that has told by itself, by its stage."""
+        with self._lock:
+            stages = self._stages if self._exact is None else self._exact
+            return {id: list(stage.sizes) for id, stage in stages.items()}
 
     def uncommitted(self) -> Infos:
         """The metrics of all other attempts, as far as they are known."""
@@ -111,20 +122,28 @@ class _Stage:
         known_tasks: of these.
         of_readers: by each task that reads the stage behind a shuffle, all that it has read.
         read_tasks: of these, by reader.
+        sizes: of the known tasks, the elements that went into each.
     """
 
     known: Infos = field(default_factory=list)
     known_tasks: set[int] = field(default_factory=set)
     of_readers: dict[tuple[str, int], Infos] = field(default_factory=dict)
     read_tasks: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
 
     def take(self, report: TaskReport) -> bool:
         """Takes a report in, unless its task is known; returns whether it was not."""
         if not self._is_new(report.tasks, [self.known_tasks, *self.read_tasks.values()]):
             return False
+        self.add(report)
+        return True
+
+    def add(self, report: TaskReport) -> None:
+        """Takes in a report that is no other one's."""
         self.known = consolidate([*self.known, *report.infos])
         self.known_tasks.update(report.tasks)
-        return True
+        if len(report.tasks) == 1:
+            self.sizes.append(report.counts.elements)
 
     def read(self, reader: tuple[str, int], report: TaskReport) -> bool:
         """Takes in what a task has read by now, if it is more than what is known."""
@@ -144,6 +163,13 @@ class _Stage:
     def _is_new(tasks: tuple[int, ...], known: Iterable[set[int]]) -> bool:
         """Whether none of the tasks is known already."""
         return all(some.isdisjoint(tasks) for some in known)
+
+
+def _by_stage(reports: Iterable[TaskReport]) -> "dict[str, _Stage]":
+    stages: dict[str, _Stage] = defaultdict(_Stage)
+    for report in reports:
+        stages[report.stage].add(report)
+    return stages
 
 
 @dataclass

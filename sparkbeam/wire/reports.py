@@ -29,6 +29,9 @@ NAMESPACE = "sparkbeam"
 DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
 """The counter of elements whose window was past the watermark and the allowed lateness."""
 
+REFUSED_BLOCKS = "refused_blocks: "
+"""How the counters of a step begin whose function was called for each element all the same."""
+
 _MAX_DATAGRAM = 60_000
 _MOST_UNPACKED = 64 << 20
 

@@ -151,15 +151,15 @@ def test_a_micro_batch_that_failed_stays_attempted(live: LiveMetrics) -> None:
     live.note(signal(FINISHED, 5, attempt="a", number=1))
     live.note(signal(FINISHED, 5, attempt="b", number=1))
     live.note(signal(FAILED, 2, partition=1, attempt="c", number=1))
-    live.take_micro_batch(1, report(5).infos)
+    live.take_micro_batch(1, [report(5)])
     live.note(signal(FINISHED, 4, number=2))
     assert values(live) == (5, 11)
-    live.take_micro_batch(2, report(9).infos)
+    live.take_micro_batch(2, [report(9)])
     assert values(live) == (9, 7)
 
 
 def test_signals_of_a_micro_batch_that_is_over_count_nothing(live: LiveMetrics) -> None:
-    live.take_micro_batch(3, report(5).infos)
+    live.take_micro_batch(3, [report(5)])
     live.note(signal(FINISHED, 4, number=2))
     assert values(live) == (5, 0)
 

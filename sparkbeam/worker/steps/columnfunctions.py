@@ -10,7 +10,7 @@ from apache_beam.metrics import Metrics
 from sparkbeam.columns import Compiled, NotExact, Refused
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.plan.functions import over_columns
-from sparkbeam.wire.reports import NAMESPACE
+from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.columns import Column, column_of
 
@@ -46,7 +46,7 @@ class ColumnFunction:
             # Its elements tell whether that is an error of the user's code.
             _LOG.warning("A function cannot be evaluated over columns.", exc_info=True)
             reason = "an error of the runner"
-        Metrics.counter(NAMESPACE, f"refused_blocks: {reason}").inc()
+        Metrics.counter(NAMESPACE, f"{REFUSED_BLOCKS}{reason}").inc()
         return None
 
     def _over(self, column: Column, block: Block) -> Block | None:
