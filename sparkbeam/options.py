@@ -85,6 +85,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "Streaming: into how many shards keys and their state are divided; fixed for "
         "the life of a checkpoint. Default: the number of cores.",
     },
+    "--query_name": {
+        "metavar": "NAME",
+        "help": "Streaming: what Spark's Structured Streaming page, its logs and listeners call "
+        "the query. No two active queries of a session have the same. Default: no name.",
+    },
     "--session_aggregator": {
         "metavar": "{auto,canonical,ordered,columnar}",
         "default": "auto",
@@ -235,6 +240,11 @@ def _check_trigger(options: SparkBeamOptions) -> None:
         )
 
 
+def _check_query_name(options: SparkBeamOptions) -> None:
+    if options.query_name is not None:
+        arguments.text("--query_name", options.query_name, "give it one, or leave the option out")
+
+
 def _check_progress(options: SparkBeamOptions) -> None:
     arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
 
@@ -267,6 +277,7 @@ _CHECKS = (
     _check_elements,
     _check_checkpoint,
     _check_trigger,
+    _check_query_name,
     _check_aggregator,
     _check_columns,
     _check_progress,

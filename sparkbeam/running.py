@@ -14,6 +14,7 @@ from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.cancellation import Cancellation
 from sparkbeam.deaths import Deaths
 from sparkbeam.failures import explained
+from sparkbeam.jobs import JobNames
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.metrics.making import sinks_of
 from sparkbeam.metrics.pusher import MetricsPusher
@@ -57,6 +58,7 @@ class Run:
         self._drain = threading.Event()
         self._reports = Reports(redaction=redaction)
         self._monitor = Monitor(plan, session, options.spark_progress)
+        self._names = JobNames(session, redaction)
         self._pusher = MetricsPusher(
             sinks_of(options),
             self._pushed,
@@ -133,6 +135,7 @@ class Run:
                 self._plan,
                 parallelism=self._options.spark_parallelism,
                 committed=self._took,
+                describe=self._names,
                 number=number,
                 delivered=delivered,
                 **self._shared,
@@ -158,6 +161,7 @@ class Run:
             trigger=self._options.trigger,
             max_batch_elements=self._options.max_batch_elements,
             drain=self._drain,
+            name=self._options.query_name,
             committed=self._committed,
             observed=self._monitor.observe,
             **self._shared,

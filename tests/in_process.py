@@ -95,6 +95,8 @@ class Spark:
     Attributes:
         checkpoints: by their location.
         points: where the queries have been, in order.
+        jobs: the group and the description of each, in batch.
+        names: those of the queries that have one.
     """
 
     def __init__(
@@ -110,10 +112,17 @@ class Spark:
         self.chance = random.Random(0)
         self.checkpoints: dict[str, Checkpoint] = defaultdict(Checkpoint)
         self.points: list[Point] = []
+        self.jobs: list[tuple[str, str]] = []
+        self.names: list[str] = []
         self.conf = Conf({"spark.master": f"local[{CORES}]"})
-        self.sparkContext = SimpleNamespace(addJobTag=_ignore, cancelJobsWithTag=_ignore)
+        self.sparkContext = SimpleNamespace(
+            addJobTag=_ignore, cancelJobsWithTag=_ignore, setJobGroup=self._describe
+        )
         self._sources: dict[str, Any] = {}
         self.dataSource = SimpleNamespace(register=self._register)
+
+    def _describe(self, group: str, text: str) -> None:
+        self.jobs.append((group, text))
 
     def _register(self, source: Any) -> None:
         self._sources[source.name()] = source
@@ -243,6 +252,10 @@ class Writer:
 
     def foreachBatch(self, sink: Callable[[Any, int], None]) -> "Writer":
         self._sink = sink
+        return self
+
+    def queryName(self, name: str) -> "Writer":
+        self._parts[0].names.append(name)
         return self
 
     def option(self, name: str, value: str) -> "Writer":

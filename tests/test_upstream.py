@@ -341,6 +341,10 @@ class TestSpark:
             (of_spark.OF_MEMORY, "Command exited with code 137"),
             (of_spark.DAMAGED, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]"),
             (of_spark.MISSING_SOURCE, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source"),
+            (
+                of_spark.NAME_TAKEN,
+                "Cannot start query with name a as a query with that name is already active in",
+            ),
             (of_spark.OTHER_VERSION, "java.lang.NoSuchMethodError: 'void x.Y.z()'"),
             (of_spark.OTHER_VERSION, "terminated with exception: 'void x.Y.<init>(x.Z)' SQLSTATE"),
         ],

@@ -49,6 +49,7 @@ class BatchExecution:
         environment: what they take over of the driver's process.
         reports: what the workers make of their failures.
         proceed: called before each Spark job; the run ends with what it raises.
+        describe: told before each Spark job what it does.
         committed: called with the reports of tasks as they come, before the run has ended.
         number: how often the run has started before.
         delivered: the labels of the sinks that have what they are to get, from an earlier run
@@ -68,6 +69,7 @@ class BatchExecution:
         environment: Environment | None = None,
         reports: Reports | None = None,
         proceed: Callable[[], None] = lambda: None,
+        describe: Callable[[str], None] = lambda _: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
         number: int = 0,
         delivered: set[str] | None = None,
@@ -83,6 +85,7 @@ class BatchExecution:
         self._environment = environment or Environment()
         self._reports = reports or Reports()
         self._proceed = proceed
+        self._describe = describe
         self._run_id = uuid.uuid4().hex
         self._cores = sessions.cores(session)
         # Spark repairs a loss only where the second attempt of a task puts out what the first did.
@@ -184,6 +187,7 @@ class BatchExecution:
             if sink.label in self._delivered:
                 continue
             self._proceed()
+            self._describe(f"Writes '{sink.label}'")
             rows = _union([self._port(tag) for tag in sink.inputs])
             Delivery(sink, plain_row, self._reports)(rows.select("value"), 0)
             self._delivered.add(sink.label)
@@ -200,6 +204,7 @@ class BatchExecution:
         if not missing:
             return []
         self._proceed()
+        self._describe(f"Collects side inputs of '{stage.name}'")
         rows = _union([self._port(tag) for tag in missing])
         reports = self._side_inputs.collect(rows, missing)
         self._tell(reports)
@@ -208,6 +213,7 @@ class BatchExecution:
     def _finish(self) -> list[bytes]:
         """Runs what has not run yet, for the metrics that come out of it."""
         self._proceed()
+        self._describe(f"Runs {'; '.join(stage.name for stage in self._plan.stages)}")
         table = collected(self._rest())
         reports = [bytes(value) for value in table.column(0).to_pylist()]
         self._tell(reports)

@@ -4,10 +4,12 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sparkbeam import session as sessions
+from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.fingerprint import (
@@ -28,7 +30,7 @@ from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.temporary import RunFolder
-from sparkbeam.upstream.spark import is_connect
+from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL
@@ -60,6 +62,7 @@ class StreamingExecution:
         reporter: where the workers send live metrics, or None.
         proceed: called now and then; the run ends with what it raises.
         drain: once it is set, the sources end, and the run when all has been processed.
+        name: what Spark calls the query; None for no name.
         committed: called with the number of a micro-batch's tick and all reports so far, when it
             has been committed.
         observed: called with the figures of each micro-batch that has been committed.
@@ -83,6 +86,7 @@ class StreamingExecution:
         reporter: Reporter | None = None,
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
+        name: str | None = None,
         committed: Callable[[int, list[bytes]], None] = lambda *_: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
     ) -> None:
@@ -112,6 +116,7 @@ class StreamingExecution:
         self._environment = environment
         self._failures = reports or Reports()
         self._reporter = reporter
+        self._name = name
         self._proceed = proceed
         self._drain = drain or threading.Event()
         self._tell = committed
@@ -135,7 +140,12 @@ class StreamingExecution:
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
         )
-        with sessions.set_for_streaming(self._session, len(self._shards)):
+        if self._name is not None:
+            writer = writer.queryName(self._name)
+        with (
+            named(self._name),
+            sessions.set_for_streaming(self._session, len(self._shards)),
+        ):
             query = writer.start()
         asked = False
         try:
@@ -299,6 +309,20 @@ class StreamingExecution:
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
+
+
+@contextmanager
+def named(name: str | None) -> Iterator[None]:
+    """Says so where a query cannot start as another one of the session has its name."""
+    try:
+        yield
+    except Exception as error:
+        if name is None or not NAME_TAKEN.search(str(error)):
+            raise
+        raise ConfigurationError(
+            f"--query_name={shown(name)}: another query of the session has this name and is "
+            "active. Stop it, or give another name."
+        ) from error
 
 
 def _raise_own(sink: Any) -> None:

@@ -264,6 +264,9 @@ OF_MEMORY = re.compile(
 )
 """It was ended for its memory."""
 
+NAME_TAKEN = re.compile(r"Cannot start query with name [^\n]* already active")
+"""Another streaming query of the session has the name."""
+
 DAMAGED = re.compile(
     r"Failed to read log file"
     r"|Log file was malformed"
