@@ -51,6 +51,8 @@ class Run:
         options: spark_options.SparkBeamOptions,
         redaction: Redaction,
     ) -> None:
+        # A sink that cannot be made is an error before anything has started.
+        sinks = sinks_of(options)
         self._plan = plan
         self._session = session
         self._options = options
@@ -60,7 +62,7 @@ class Run:
         self._monitor = Monitor(plan, session, options.spark_progress)
         self._names = JobNames(session, redaction)
         self._pusher = MetricsPusher(
-            sinks_of(options),
+            sinks,
             self._pushed,
             options.metrics_push_period,
             redaction,

@@ -89,7 +89,7 @@ def test_what_is_to_be_explained(value: object) -> None:
 def test_a_duration_to_wait(value: object) -> None:
     result = SparkPipelineResult(cancel_work=lambda: None)
     # Who waits without an end is woken.
-    timer = threading.Timer(0.01, result._finish, [[], None])
+    timer = threading.Timer(0.01, result._finish, [None])
     if value is None:
         timer.start()
     check(lambda: result.wait_until_finish(value), "duration")
