@@ -41,6 +41,15 @@ class Columns:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def part(self, rows: slice) -> "Columns":
+        """Some of the sessions."""
+        times = self.starts[rows], self.ends[rows], self.stamps[rows]
+        return Columns(self.keys[rows], *times, self.totals[rows])
+
+    def with_keys(self, keys: Micros) -> "Columns":
+        """The same with other numbers for the keys."""
+        return Columns(keys, self.starts, self.ends, self.stamps, self.totals)
+
 
 @dataclass(frozen=True)
 class _Cut:
@@ -101,21 +110,22 @@ class SessionColumns:
             totals = self._added(cut, values.tolist() if is_array else values)
         return self._columns(cut, keys, starts, ends, stamps, totals)
 
-    def merge(self, left: Columns, right: Columns) -> Columns:
-        """The sessions that there are when those of both have merged."""
+    def merge(self, *parts: Columns) -> Columns:
+        """The sessions that there are when those of all parts have merged."""
         keys, starts, ends, stamps = (
-            np.concatenate([getattr(left, name), getattr(right, name)])
+            np.concatenate([getattr(part, name) for part in parts])
             for name in ("keys", "starts", "ends", "stamps")
         )
         cut = _cut(keys, starts, ends)
         totals: Numbers | None = None
-        if left.totals.dtype == right.totals.dtype != object:
+        kinds = {part.totals.dtype for part in parts}
+        if len(kinds) == 1 and np.dtype(object) not in kinds:
             assert self.form is not None
-            numbers = np.concatenate([left.totals, right.totals])
+            numbers = np.concatenate([part.totals for part in parts])
             totals = self.form.add_up(numbers[cut.order], cut.firsts)
         if totals is None:
-            found = [*self.accumulators(left), *self.accumulators(right)]
-            totals = self._merged(cut, _objects(found))
+            found = [one for part in parts for one in self.accumulators(part)]
+            totals = self._merged(cut, objects(found))
         return self._columns(cut, keys, starts, ends, stamps, totals)
 
     def accumulators(self, columns: Columns) -> list[Any]:
@@ -152,7 +162,7 @@ class SessionColumns:
         of_value[cut.order] = np.cumsum(session)
         arranged = [values[place] for place in np.argsort(of_value, kind="stable").tolist()]
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
-        return _objects(
+        return objects(
             [
                 add_inputs(create(), arranged[begin:end])
                 for begin, end in zip(*cut.parts(), strict=True)
@@ -190,7 +200,7 @@ def _reach(is_other_key: npt.NDArray[np.bool_], ends: Micros) -> Micros:
     return latest
 
 
-def _objects(values: list[Any]) -> Numbers:
+def objects(values: list[Any]) -> Numbers:
     """An array of objects, also where they are sequences."""
     return np.fromiter(values, object, len(values))
 
@@ -223,9 +233,14 @@ class Runs:
 
     def sessions(self) -> Iterator[tuple[int, Session]]:
         """The numbers of the keys, and the sessions, by both."""
+        columns = self.columns()
+        return iter(()) if columns is None else self._make.sessions(columns)
+
+    def columns(self) -> Columns | None:
+        """All of them, by key and start; None if there are none."""
         while len(self._runs) > 1:
             self._join()
-        return self._make.sessions(self._runs[0]) if self._runs else iter(())
+        return self._runs[0] if self._runs else None
 
     def _join(self) -> None:
         last = self._runs.pop()

@@ -26,7 +26,7 @@ _WHILE_RUNNING = re.compile(r" \[while running '([^\n]*?)'\]")
 _LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MOST_CHARACTERS = 10_000
-_STEPS = frozenset(["operations.py", "functions.py", "dofns.py", "common.py"])
+_STEPS = frozenset(["operations.py", "functions.py", "onetoone.py", "dofns.py", "common.py"])
 
 
 class _KnowsItsStep(Exception):

@@ -29,6 +29,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.worker.columns import Column
+from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.sizes import size_of
 
 GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
@@ -54,12 +55,16 @@ LOOK = 64
 
 _MEASURED = 8
 
+Assigned = WindowFn | Intervals
+"""What gives each value its windows: a WindowFn that asks for its timestamp alone, or a list."""
+
 
 class Block:
     """Values with the same pane, and the same timestamp or one for each.
 
-    They have the same windows, unless these are ``assigned``: then a WindowFn that asks for
-    nothing but the timestamp gives each value its own, and ``windowing`` has the pane alone.
+    They have the same windows, unless these are ``assigned``: then each value has its own, by
+    a WindowFn that asks for nothing but the timestamp or in a list, and ``windowing`` has the
+    pane alone.
 
     Args:
         windowing: a windowed value that has the windows and the pane of them all, and, unless
@@ -76,7 +81,7 @@ class Block:
         windowing: WindowedValue,
         values: list[Any] | Column,
         stamps: list[int] | Micros | None = None,
-        assigned: WindowFn | None = None,
+        assigned: Assigned | None = None,
     ) -> None:
         self.windowing = windowing
         self.assigned = assigned
@@ -115,17 +120,25 @@ class Block:
         if self._stamps is None:
             return self.windowing.with_value(first)
         micros = int(self._stamps[0])
-        given = self.assigned
-        windows = self.windowing.windows if given is None else windows_at(given, micros)
+        match self.assigned:
+            case None:
+                windows = self.windowing.windows
+            case Intervals() as given:
+                windows = next(given.windows())
+            case window_fn:
+                windows = windows_at(window_fn, micros)
         return windowed_value.create(first, micros, windows, self.windowing.pane_info)
 
     def elements(self) -> Iterator[WindowedValue]:
         """The values one by one, with their windowing; each is made when it is asked for."""
-        assert self.assigned is None
+        assert not isinstance(self.assigned, WindowFn)
         if self.stamps is None:
             return map(self.windowing.with_value, self.values)
-        create, windows = windowed_value.create, self.windowing.windows
-        pane = self.windowing.pane_info
+        create, pane = windowed_value.create, self.windowing.pane_info
+        if self.assigned is not None:
+            each = zip(self.values, self.stamps, self.assigned.windows(), strict=True)
+            return (create(value, micros, windows, pane) for value, micros, windows in each)
+        windows = self.windowing.windows
         stamped = zip(self.values, self.stamps, strict=True)
         return (create(value, micros, windows, pane) for value, micros in stamped)
 
@@ -145,6 +158,11 @@ class Block:
         """Another value in the place of each of these."""
         return Block(self.windowing, values, self._stamps, self.assigned)
 
+    def with_part(self, part: slice, values: list[Any]) -> "Block":
+        """Other values for some neighbours."""
+        stamps = None if self.stamps is None else self.stamps[part]
+        return Block(self.windowing, values, stamps, self.assigned_at(part))
+
     def with_windowing(self, windowing: WindowedValue) -> "Block":
         """The same values and timestamps in other windows, or with another pane."""
         return Block(windowing, self._either(), self._stamps)
@@ -160,7 +178,8 @@ class Block:
             column: the values.
             rows: the positions of the elements that they are for; None if one for each.
         """
-        return Block(self.windowing, column, self._stamps_at(rows), self.assigned)
+        assigned = self.assigned if rows is None else self.assigned_at(rows)
+        return Block(self.windowing, column, self._stamps_at(rows), assigned)
 
     def taken(self, rows: Positions) -> "Block":
         """The elements at some positions."""
@@ -170,7 +189,12 @@ class Block:
             some = [values[at] for at in rows.tolist()]
         else:
             some = self.column.taken(rows)
-        return Block(self.windowing, some, self._stamps_at(rows), self.assigned)
+        return Block(self.windowing, some, self._stamps_at(rows), self.assigned_at(rows))
+
+    def assigned_at(self, rows: Positions | slice) -> Assigned | None:
+        """What gives the values at some positions their windows."""
+        assigned = self.assigned
+        return assigned.taken(rows) if isinstance(assigned, Intervals) else assigned
 
     def _stamps_at(self, rows: Positions | None) -> Micros | None:
         if self._stamps is None:

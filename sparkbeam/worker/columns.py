@@ -12,11 +12,26 @@ import pyarrow as pa
 from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns.shapes import Opaque, Record, Shape, Union, is_tuple
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Opaque,
+    Record,
+    Scalar,
+    Shape,
+    Union,
+    arrow_type_of,
+    is_tuple,
+)
 from sparkbeam.columns.vectors import Positions, union_places
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
 Converter = Callable[[Any], Any]
 
@@ -57,6 +72,42 @@ class Column:
 def column_of(array: pa.Array, shape: Shape) -> Column:
     """A column of whose shape alone values can be made; see :func:`tells_all`."""
     return Column(array, shape, partial(values_of, shape=shape))
+
+
+def column_of_values(values: list[Any]) -> Column | None:
+    """A column of plain values: of one type, or tuples of such. None where they make none."""
+    made = _arranged(values)
+    return None if made is None else column_of(*made)
+
+
+def _arranged(values: list[Any]) -> tuple[pa.Array, Shape] | None:
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if kind is tuple:
+        return _tuples(values)
+    shape = Scalar(kind)
+    if shape not in _PLAIN:
+        return None
+    try:
+        return pa.array(values, arrow_type_of(shape)), shape
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        # An int beyond 64 bits, or half of a pair of surrogates.
+        return None
+
+
+def _tuples(values: list[tuple[Any, ...]]) -> tuple[pa.Array, Shape] | None:
+    lengths = set(map(len, values))
+    if len(lengths) != 1 or lengths == {0}:
+        return None
+    parts = [_arranged(list(part)) for part in zip(*values, strict=True)]
+    arrays = [part[0] for part in parts if part is not None]
+    if len(arrays) < len(parts):
+        return None
+    names = tuple(map(str, range(len(parts))))
+    shapes = tuple(part[1] for part in parts if part is not None)
+    return pa.StructArray.from_arrays(arrays, names), Record(tuple, names, shapes)
 
 
 def values_of(array: pa.Array, shape: Shape) -> list[Any]:

@@ -8,7 +8,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.beam import counter_of
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.slots import in_slots
+from sparkbeam.worker.slots import are_scattered, in_slots
 
 _Many = TypeVar("_Many")
 
@@ -21,24 +21,31 @@ class Emitter:
         self._take_assigned = all(getattr(one, "takes_assigned", False) for one in consumers)
         self._counter = counter_of(receiver)
         takers = [getattr(consumer, "process_block", None) for consumer in consumers]
-        self._takers: list[Callable[[Block], None]] = (
-            [taker for taker in takers if taker] if all(takers) else []
-        )
+        self._in_blocks = all(takers)
+        self._takers: list[Callable[[Block], None]] = [taker for taker in takers if taker]
 
     def block(self, block: Block) -> None:
         """Hands on many elements; where their windows are assigned, to those who know of that."""
         if not len(block):
             return
-        if block.assigned is not None and not self._take_assigned:
+        if block.assigned is not None and not self._take_assigned and not are_scattered(block):
             for part in in_slots(block):
                 self.block(part)
             return
-        if not self._takers or (len(block) == 1 and block.assigned is None):
+        if self._are_single(block):
             receive = self._receiver.receive
             for element in block.elements():
                 receive(element)
             return
         self.hand_on(self._takers, block, block.example(), len(block))
+
+    def _are_single(self, block: Block) -> bool:
+        """Whether elements are handed on one by one."""
+        if not self._in_blocks:
+            return True
+        if block.assigned is None:
+            return len(block) == 1
+        return not self._take_assigned
 
     def hand_on(
         self, takers: list[Callable[[_Many], None]], many: _Many, example: WindowedValue, count: int

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from apache_beam.transforms.window import (
+    BoundedWindow,
     FixedWindows,
     GlobalWindows,
     Sessions,
@@ -14,9 +15,12 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.columnar import Micros
-from sparkbeam.worker.blocks import Block, windows_at
+from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
+from sparkbeam.worker.intervals import Intervals
 
 _BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
+_FEWEST = SMALLEST_BLOCK
+"""With fewer values to a window blocks do not pay."""
 
 
 def is_by_timestamp(window_fn: WindowFn) -> bool:
@@ -44,17 +48,33 @@ def parts_of(block: Block) -> Iterator[Block]:
 
 def in_slots(block: Block) -> Iterator[Block]:
     """The values by what windows they are assigned, with these windows."""
-    window_fn = block.assigned
-    assert window_fn is not None
+    given = block.assigned
+    assert given is not None
     pane = block.windowing.pane_info
     times = block.time_column()
-    bounds = slots_of(window_fn)
-    numbers = times if bounds is None else slot_numbers(times, bounds)
-    for first, rows in runs_of(numbers):
+    for first, rows in runs_of(_numbers(given, times)):
         micros = int(times[first])
-        windows = windows_at(window_fn, micros)
+        windows: tuple[BoundedWindow, ...]
+        if isinstance(given, Intervals):
+            windows = next(given.taken(slice(first, None)).windows())
+        else:
+            windows = windows_at(given, micros)
         template = WindowedValue(None, Timestamp(micros=micros), windows, pane)
         yield (block if rows is None else block.taken(rows)).with_windowing(template)
+
+
+def are_scattered(block: Block) -> bool:
+    """Whether the values have so many windows that they are better taken one by one."""
+    given = block.assigned
+    return isinstance(given, Intervals) and _FEWEST * len(np.unique(given.starts)) > len(given)
+
+
+def _numbers(given: Assigned, times: Micros) -> Micros:
+    """A number for each value, which is the same where the windows are."""
+    if isinstance(given, Intervals):
+        return given.numbers()
+    bounds = slots_of(given)
+    return times if bounds is None else slot_numbers(times, bounds)
 
 
 def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:

@@ -28,6 +28,8 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.steps.edges import SourceOperation
+from sparkbeam.worker.steps.sessiontables import ColumnarTable
 
 Build = Callable[[Any], Any]
 SCHEMA = st.StructType(
@@ -80,6 +82,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         found.clear()
         evaluated.clear()
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
+        if not columns:
+            monkeypatch.setattr(ColumnarTable, "take_columns", lambda _: None)
+            monkeypatch.setattr(SourceOperation, "combine", None)
         frame = read_table(tables, NAMES, time)
         monkeypatch.setattr(frames, "timed", lambda *_: frame)
         p = beam.Pipeline(BatchRunner())
@@ -87,6 +92,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         _ = build(rows) | "note" >> beam.Map(note)
         result = p.run()
         result.wait_until_finish()
+        monkeypatch.undo()
         counters[:] = result.metrics().query()["counters"]
         return sorted(map(repr, found))
 
@@ -165,6 +171,31 @@ PIPELINES: dict[str, Build] = {
         | beam.Map(lambda row: (row.user, row.ratio)).with_output_types(tuple[str, float])
         | beam.WindowInto(Sessions(3))
         | beam.CombinePerKey(beam.combiners.MeanCombineFn())
+    ),
+    "what comes out of sessions": lambda rows: (
+        summed(Sessions(3))(rows)
+        | beam.Filter(lambda pair: pair[1] % 2 == 0)
+        | beam.MapTuple(lambda key, total: f"{key} has {total}")
+    ),
+    "called behind sessions": lambda rows: (
+        summed(Sessions(3), CountCombineFn())(rows)
+        | beam.Map(lambda pair: (pair, hash(pair[1]) * 0))
+        | beam.FlatMap(lambda pair: [pair[0]] * (hash(pair[0][1]) % 3))
+    ),
+    "a DoFn behind sessions": lambda rows: (
+        summed(Sessions(3))(rows) | beam.Map(lambda pair: pair[1]) | beam.ParDo(Windowed())
+    ),
+    "windows behind sessions": lambda rows: (
+        summed(Sessions(3))(rows)
+        | "again" >> beam.WindowInto(FixedWindows(60))
+        | "most" >> beam.CombinePerKey(max)
+    ),
+    "combined again within sessions": lambda rows: (
+        summed(Sessions(3), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST)(rows)
+        | "most" >> beam.CombinePerKey(max)
+    ),
+    "a stateful step behind sessions": lambda rows: (
+        summed(Sessions(3), max)(rows) | beam.GroupByKey() | beam.Reshuffle()
     ),
     "two readers": lambda rows: (
         (

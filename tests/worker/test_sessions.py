@@ -13,6 +13,7 @@ from in_process import CORES
 from in_process_batch import BatchRunner
 from noting import found, note
 
+from sparkbeam.windows.columnar import Columns
 from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.steps import combines
@@ -94,14 +95,22 @@ def test_values_that_may_change_do_not_wait() -> None:
     assert sorted(element for element, *_ in found) == [(1, "6"), (2, "50")]
 
 
-def test_one_accumulator_for_each_session_is_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fn", [sum, MeanCombineFn()])
+def test_one_accumulator_for_each_session_is_shuffled(
+    fn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written: list[int] = []
-    write = SessionSink.write_sessions
+    write, write_columns = SessionSink.write_sessions, SessionSink.write_session_columns
 
     def noted(self: SessionSink, found: list[KeySessions]) -> None:
         written.extend(len(sessions) for _, sessions in found)
         write(self, found)
 
+    def noted_columns(self: SessionSink, keys: list[Any], found: Columns) -> None:
+        written.append(len(found))
+        write_columns(self, keys, found)
+
     monkeypatch.setattr(SessionSink, "write_sessions", noted)
-    assert len(combined(BatchRunner(), beam.WindowInto(Sessions(1000)), sum)) == 3
+    monkeypatch.setattr(SessionSink, "write_session_columns", noted_columns)
+    assert len(combined(BatchRunner(), beam.WindowInto(Sessions(1000)), fn)) == 3
     assert 3 <= sum(written) <= 3 * CORES

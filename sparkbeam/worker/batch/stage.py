@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.coders import coders
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
+from apache_beam.transforms.core import Windowing
 
 from sparkbeam import depth
 from sparkbeam.plan.model import SHUFFLES, Exchange, Layout, Stage
@@ -34,7 +36,7 @@ from sparkbeam.worker.batch.witness import Witness
 from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.connectors.sparkrows import RowSource
-from sparkbeam.worker.grouping.evaluators import BATCH
+from sparkbeam.worker.grouping.evaluators import BATCH, COMBINED, Combines
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import MemoryRecords
 from sparkbeam.worker.layouts.keyed import KeyedSource
@@ -196,6 +198,10 @@ class _Run:
         elif self._task.source is not None:
             self._finish(bundles, bundles.process(self._task.source.blocks(self._wanted())))
             return
+        elif source.combine is not None and self._combined is not None:
+            groups = self._combined(self._data(), *self._grouped(source), source.combine)
+            self._finish(bundles, bundles.process(groups))
+            return
         else:
             rows = self._data_rows()
         if source.layout in (Layout.KEYED, Layout.TIME_SORTED):
@@ -222,9 +228,19 @@ class _Run:
         how = self._task.stage.grouping
         if how is None:
             return source.read(rows)
+        return BATCH[how.evaluator](rows, *self._grouped(source))
+
+    @property
+    def _combined(self) -> Combines | None:
+        """What groups over columns, if the stage groups in such a way."""
+        how = self._task.stage.grouping
+        return None if how is None else COMBINED.get(how.evaluator)
+
+    def _grouped(self, source: SourceOperation) -> tuple[coders.WindowedValueCoder, Windowing]:
+        """Of what goes into the groups, the coder and the windowing."""
         assert source.grouped_coder is not None
         assert source.grouped_windowing is not None
-        return BATCH[how.evaluator](rows, source.grouped_coder, source.grouped_windowing)
+        return source.grouped_coder, source.grouped_windowing
 
     def _finish(self, bundles: Bundles, residuals: list[Residual]) -> None:
         """Puts out what a bundle has made, and processes what it deferred, till nothing is left."""
@@ -256,7 +272,12 @@ class _Run:
             yield batch
 
     def _data_rows(self) -> Iterator[Row]:
-        """The rows of data; reports of earlier stages go straight to the output."""
+        """The rows of data."""
+        for batch in self._data():
+            yield from _tuples(batch)
+
+    def _data(self) -> Iterator[pa.RecordBatch]:
+        """Batches of rows of data; reports of earlier stages go straight to the output."""
         for batch in self._wanted():
             reports = pc.equal(batch.column(0), METRICS_TAG)
             if pc.any(reports).as_py():
@@ -265,7 +286,7 @@ class _Run:
                     if self._witness is not None:
                         self._witness.saw(report)
                 batch = batch.filter(pc.invert(reports))
-            yield from _tuples(batch)
+            yield batch
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
+import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
@@ -11,6 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Evaluator
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.grouping.merging import MergingGroups
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.triggered import (
@@ -23,6 +25,7 @@ from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.layouts.cells import KeyCells, stripped_coder
 from sparkbeam.worker.layouts.groups import global_groups, stamped_groups, windowed_groups
 from sparkbeam.worker.layouts.sessions import sessions
+from sparkbeam.worker.totals import Combine
 
 _KEY = itemgetter(0)
 
@@ -62,6 +65,14 @@ BATCH: dict[Evaluator, Groups] = {
     Evaluator.PANES: _of_each_key(Panes),
 }
 """Over all elements of a key at once."""
+
+Combines = Callable[
+    [Iterator[pa.RecordBatch], coders.WindowedValueCoder, Windowing, Combine], Iterator[Block]
+]
+"""Makes the groups of batches of rows that are sorted by key, which are combined."""
+
+COMBINED: dict[Evaluator, Combines] = {Evaluator.SESSIONS: combined_sessions}
+"""Over columns, where the combine has a vectorised form."""
 
 STREAMING: dict[Evaluator, type[StreamGrouping]] = {
     Evaluator.STORED_WINDOWS: WindowGrouping,

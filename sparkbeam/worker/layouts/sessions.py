@@ -16,9 +16,11 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.aggregator import in_session
+from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, Row, RowWriter
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.numbers import number_cells
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.layouts.tables import OBJECT_BYTES, TABLE_BYTES
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
@@ -84,6 +86,12 @@ class SessionSink(Sink):
                 run = RunCoder.join([self._encode_value(accumulator)])
                 cells.append(SESSION_HEADER.pack(end, stamp) + run)
         self._rows.extend(self._tag, keys, starts, cells)
+
+    def write_session_columns(self, keys: list[Any], found: Columns) -> None:
+        encoded = list(map(self._encode_key, keys))
+        cells = number_cells((found.ends, found.stamps), found.totals)
+        of_rows = [encoded[number] for number in found.keys.tolist()]
+        self._rows.extend(self._tag, of_rows, found.starts.tolist(), cells)
 
     def flush(self) -> None:
         for key, gathered in self._elements.items():

@@ -8,6 +8,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.aggregator import Session
+from sparkbeam.windows.columnar import Columns
 from sparkbeam.worker.blocks import Block
 
 KeySessions = tuple[Any, list[Session]]
@@ -37,6 +38,15 @@ class Sink(ABC):
                 window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
                 time = Timestamp(micros=stamp)
                 self.write(WindowedValue((key, accumulator), time, (window,)))
+
+    def write_session_columns(self, keys: list[Any], found: Columns) -> None:
+        """Writes sessions whose totals are numbers of a vectorised form.
+
+        Args:
+            keys: by their numbers.
+            found: the sessions.
+        """
+        raise NotImplementedError
 
     def write_count(self, template: WindowedValue, number: int) -> None:  # noqa: B027
         """Tells that accumulators stand for more elements than there are of them.

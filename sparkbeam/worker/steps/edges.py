@@ -16,13 +16,18 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.upstream.beam import input_channel
-from sparkbeam.wire.failure import StepFailed
+from sparkbeam.windows.columnar import Columns
+from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.totals import Combine
+
+SessionsOfKeys = tuple[list[Any], Columns]
+"""Keys by their numbers, and sessions whose totals are numbers of a vectorised form."""
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
@@ -61,6 +66,13 @@ class SourceOperation(bundle_processor.DataInputOperation):
         super().setup(data_sampler)
         self._emitter = Emitter(self.consumer, self.receivers[0])
 
+    @property
+    def combine(self) -> Combine | None:
+        """How the one reader merges groups, if it takes them as columns."""
+        found = [getattr(reader, "combine", None) for reader in self.consumer]
+        combine: Combine | None = found[0] if len(found) == 1 else None
+        return combine if combine is not None and combine.form is not None else None
+
     def read(self, rows: Iterator[Row]) -> Iterator[Block]:
         """The elements of rows of the stage's layout."""
         read = ENDS[self.layout].read
@@ -73,7 +85,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         while True:
             try:
                 block = next(self.elements, None)
-            except StepFailed:
+            except (StepFailed, UserCodeFailed):
                 raise
             except Exception as error:
                 raise StepFailed(
@@ -144,6 +156,13 @@ class SinkOperation(operations.Operation):
         """Writes the accumulators of sessions."""
         try:
             self._sink.write_sessions(found)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_session_columns(self, found: SessionsOfKeys) -> None:
+        """Writes sessions whose totals are numbers of a vectorised form."""
+        try:
+            self._sink.write_session_columns(*found)
         except Exception as error:
             raise self._failed() from error
 

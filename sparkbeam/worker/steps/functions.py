@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.portability import python_urns
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import operations
@@ -24,15 +25,18 @@ from sparkbeam.worker.blocks import (
     GLOBAL,
     LOOK,
     SMALLEST_BLOCK,
+    Assigned,
     Block,
     BlockLimit,
     is_heavy,
 )
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.tables import IMMUTABLE
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.steps.onetoone import OneToOne
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
 from sparkbeam.worker.steps.step import Step, Way
 
@@ -70,6 +74,9 @@ class FunctionOperation(operations.DoOperation):
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
         self._columns = ColumnFunction(self.function, may_stamp=self._is_global)
+        if self.one_to_one is not None:
+            label = self.name_context.step_name
+            self._each = OneToOne(self.one_to_one, label, self._limit).over
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
@@ -90,51 +97,8 @@ class FunctionOperation(operations.DoOperation):
                 windowing, assigned = block.windowing, block.assigned
                 self._flat_map(block.values, output_of(self, windowing, block.stamps, assigned))
                 return
-            stamps = block.stamps
-            for part, values in self._results(self.one_to_one, block.values):
-                times = None if stamps is None else stamps[part]
-                self.emit(Block(block.windowing, values, times, block.assigned))
-
-    def _results(
-        self, function: Callable[[Any], Any], values: list[Any]
-    ) -> Iterator[tuple[slice, list[Any]]]:
-        """The results for one part of the values after the other.
-
-        A part ends with a result that the next call may change.
-        """
-        start = 0
-        while start < len(values):
-            block: list[Any] = []
-            end = min(start + self._limit.values, len(values))
-            while (at := start + len(block)) < end:
-                may_go_on = self._apply(function, values[at : min(at + LOOK, end)], block)
-                if not may_go_on or is_heavy(block):
-                    break
-            part = slice(start, start + len(block))
-            yield part, block
-            start = part.stop
-
-    def _apply(self, function: Callable[[Any], Any], values: list[Any], block: list[Any]) -> bool:
-        """Puts results into a block, up to one that may not wait there; False if there is one."""
-        append = block.append
-        try:
-            for value in values:
-                result = function(value)
-                append(result)
-                if type(result) in IMMUTABLE:
-                    continue
-                if type(result) is tuple:
-                    for item in result:
-                        if type(item) not in IMMUTABLE:
-                            break
-                    else:
-                        continue
-                    item = None  # Or else there is one reference more.
-                if not may_wait(result, value, OF_A_RESULT):
-                    return False
-        except Exception as error:
-            raise UserCodeFailed(self.name_context.step_name) from error
-        return True
+            for part in self._each(block):
+                self.emit(part)
 
     def _flat_map(self, values: list[Any], output: "Output") -> None:
         function = self.function
@@ -259,7 +223,7 @@ class Output:
         self,
         operation: FunctionOperation,
         template: WindowedValue,
-        assigned: WindowFn | None = None,
+        assigned: Assigned | None = None,
     ) -> None:
         self._operation = operation
         self._template = template
@@ -281,12 +245,11 @@ class Output:
     def emit(self, block: list[Any]) -> None:
         """Hands results on; what follows is in another list."""
         self._room = BLOCK_BYTES
-        stamps = self._stamps_of(block)
-        self._operation.emit(Block(self._template, block, stamps, self._assigned))
+        self._operation.emit(self._of_results(block))
 
-    def _stamps_of(self, block: list[Any]) -> list[int] | None:
-        """The timestamps of the results, where each has its own."""
-        return None
+    def _of_results(self, results: list[Any]) -> Block:
+        """A block of results for elements that have been done, with their windowing."""
+        return Block(self._template, results, None, self._assigned)
 
 
 class StampedOutput(Output):
@@ -297,39 +260,43 @@ class StampedOutput(Output):
         stamps: the timestamps of the elements, in microseconds.
     """
 
-    __slots__ = ("_micros", "_remaining", "_stamps")
+    __slots__ = ("_done", "_rows", "_stamps")
 
     def __init__(
         self,
         operation: FunctionOperation,
         template: WindowedValue,
         stamps: list[int],
-        assigned: WindowFn | None = None,
+        assigned: Assigned | None = None,
     ) -> None:
         super().__init__(operation, template, assigned)
-        self._remaining = iter(stamps)
-        self._micros = next(self._remaining)
-        self._stamps: list[int] = []
+        self._stamps = stamps
+        self._done = 0
+        self._rows: list[int] = []
 
     def done(self, block: list[Any]) -> None:
         self._fill(block)
-        self._micros = next(self._remaining, 0)
+        self._done += 1
 
-    def _stamps_of(self, block: list[Any]) -> list[int]:
-        self._fill(block)
-        stamps, self._stamps = self._stamps, []
-        return stamps
+    def _of_results(self, results: list[Any]) -> Block:
+        self._fill(results)
+        rows, self._rows = self._rows, []
+        stamps = self._stamps
+        assigned = self._assigned
+        if isinstance(assigned, Intervals):
+            assigned = assigned.taken(np.array(rows, np.int64))
+        return Block(self._template, results, [stamps[row] for row in rows], assigned)
 
     def _fill(self, block: list[Any]) -> None:
         """Notes that what is new in the block is of the element at hand."""
-        self._stamps += [self._micros] * (len(block) - len(self._stamps))
+        self._rows += [self._done] * (len(block) - len(self._rows))
 
 
 def output_of(
     operation: FunctionOperation,
     template: WindowedValue,
     stamps: list[int] | None,
-    assigned: WindowFn | None = None,
+    assigned: Assigned | None = None,
 ) -> Output:
     """What takes the results for elements with timestamps of their own, or without."""
     if stamps is None:

@@ -64,6 +64,7 @@ class SessionCombineOperation(PrecombineOperation):
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._takers = [reader.process_sessions for reader in self.readers]
+        self._column_takers = [reader.process_session_columns for reader in self.readers]
         self._sessions = self._table(self.aggregator)
 
     def _table(self, kind: SessionAggregator) -> SessionTable:
@@ -124,10 +125,31 @@ class SessionCombineOperation(PrecombineOperation):
         return self._sessions.size()
 
     def _put_out(self) -> None:
+        if self._put_out_columns():
+            return
         found = self._compacted(self._sessions.take())
         self._keys = self._unmeasured = 0
         while part := self._some(found):
             self._hand_on([(self._names.key(name), sessions) for name, sessions in part])
+
+    def _put_out_columns(self) -> bool:
+        """Hands on sessions as columns; False where they have to go one by one."""
+        table = self._sessions
+        taken = table.take_columns() if isinstance(table, ColumnarTable) else None
+        if taken is None:
+            return False
+        self._keys = self._unmeasured = 0
+        names, found = taken
+        keys = list(map(self._names.key, names))
+        assert self._form is not None
+        accumulators = self._form.accumulators(found.totals[:1], self.combine_fn)
+        window = IntervalWindow(
+            *(Timestamp(micros=int(at[0])) for at in (found.starts, found.ends))
+        )
+        pair = keys[int(found.keys[0])], accumulators[0]
+        example = WindowedValue(pair, window.start, (window,))
+        self._emitter.hand_on(self._column_takers, (keys, found), example, len(found))
+        return True
 
     def _some(self, found: _Named) -> list[tuple[Hashable, list[Session]]]:
         with self._users_code():

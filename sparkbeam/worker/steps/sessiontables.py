@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
-from sparkbeam.windows.columnar import Micros, Runs, SessionColumns
+from sparkbeam.windows.columnar import Columns, Micros, Runs, SessionColumns
 from sparkbeam.windows.forms import Numbers
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.sizes import size_of
@@ -190,6 +190,19 @@ class ColumnarTable:
     def size(self) -> int:
         totals = [columns.totals for columns in self._runs]
         return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
+
+    def take_columns(self) -> tuple[list[Hashable], Columns] | None:
+        """All sessions, and the names of the keys by their numbers; the table is empty then.
+
+        None where some have accumulators, and nothing has been taken.
+        """
+        self.settle()
+        found = self._runs.columns()
+        if found is None or found.totals.dtype == object:
+            return None
+        names = list(self._numbers)
+        self._clear()
+        return names, found
 
     def take(self) -> Iterator[tuple[Hashable, list[Session]]]:
         self.settle()

@@ -9,7 +9,15 @@ from typing import Any
 from apache_beam.runners.worker import bundle_processor, operations
 
 from sparkbeam.worker.keyed.requests import StageState
-from sparkbeam.worker.steps import combines, dofns, edges, functions, sessions, windows
+from sparkbeam.worker.steps import (
+    combines,
+    dofns,
+    edges,
+    functions,
+    phases,
+    sessions,
+    windows,
+)
 from sparkbeam.worker.steps.step import Step, Way
 
 ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
@@ -21,6 +29,8 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
     windows.WINDOWS,
     sessions.SESSION_COMBINE,
     combines.PRECOMBINE,
+    phases.MERGE,
+    phases.EXTRACT,
 )
 """What does the same as Beam's own operations, faster."""
 

@@ -1,0 +1,68 @@
+"""Cells in which a number of a vectorised form stands where a run of accumulators would.
+
+They are written and read as arrays. Who reads cells of both kinds tells them apart by the count of
+the run, which is negative for a number.
+"""
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkbeam.windows.forms import Numbers
+
+_COUNT = struct.Struct(">i")
+_MARKS = {np.dtype(np.int64): -1, np.dtype(np.float64): -2}
+_KINDS = {mark: kind for kind, mark in _MARKS.items()}
+_TIME = np.dtype(">i8")
+
+
+def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> list[bytes]:
+    """Cells of numbers.
+
+    Args:
+        times: what each cell has before its number, in microseconds.
+        numbers: the numbers, of 64 bits.
+    """
+    cells = np.empty(len(numbers), _kind_of_cell(len(times), numbers.dtype))
+    for at, column in enumerate(times):
+        cells[f"time{at}"] = column
+    cells["mark"] = _MARKS[numbers.dtype]
+    cells["number"] = numbers
+    packed, size = cells.tobytes(), cells.dtype.itemsize
+    return [packed[start : start + size] for start in range(0, len(packed), size)]
+
+
+def mark_of(cell: bytes, times: int) -> int:
+    """The count of the run behind so many times; a negative one is a mark."""
+    return int(_COUNT.unpack_from(cell, times * _TIME.itemsize)[0])
+
+
+def numbers_in(cells: pa.Array, times: int) -> tuple[list[npt.NDArray[np.int64]], Numbers] | None:
+    """The inverse of :func:`number_cells`; None if there are other cells, or of both kinds.
+
+    Args:
+        cells: binary, of which there is one at least.
+        times: how many of them each cell has.
+    """
+    mark = mark_of(cells[0].as_py(), times)
+    if mark not in _KINDS:
+        return None
+    kind = _kind_of_cell(times, _KINDS[mark])
+    size = kind.itemsize
+    _, offsets, data = cells.buffers()
+    starts = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + len(cells) + 1]
+    if (np.diff(starts) != size).any():
+        return None
+    found = np.frombuffer(data, kind, len(cells), int(starts[0]))
+    if (found["mark"] != mark).any():
+        return None
+    columns = [found[f"time{at}"].astype(np.int64) for at in range(times)]
+    return columns, found["number"].astype(_KINDS[mark])
+
+
+def _kind_of_cell(times: int, number: np.dtype) -> np.dtype:
+    before = [(f"time{at}", _TIME) for at in range(times)]
+    return np.dtype([*before, ("mark", ">i4"), ("number", number.newbyteorder(">"))])

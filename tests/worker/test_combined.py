@@ -1,0 +1,166 @@
+"""Accumulators that are merged over columns come to what they come to one by one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms import cy_combiners
+from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.core import CombineFn, Windowing
+from apache_beam.transforms.window import Sessions, TimestampCombiner
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sparkbeam.windows.columnar import SessionColumns
+from sparkbeam.windows.forms import form_of
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.wire.rows import SCHEMA
+from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.grouping.combined import combined_sessions
+from sparkbeam.worker.layouts.numbers import number_cells, numbers_in
+from sparkbeam.worker.layouts.sessions import SessionSink, sessions
+from sparkbeam.worker.slots import parts_of
+from sparkbeam.worker.totals import Combine, Totals
+
+LABEL = "the sum"
+KEYS: dict[str, list[Any]] = {
+    "int": [0, -1, 2**40],
+    "mixed": [0, "0", b"0", None],
+    "str": ["a", "ä", ""],
+    "bytes": [b"", b"\0"],
+    "pairs": [("a", 1), ("a", 2)],
+    "nested": [(("a", 1), b"x"), (("b", 1), b"")],
+    "large": [2**62, -(2**63)],
+    "lengths": [(1,), (1, 2)],
+    "none": [None],
+    "truth": [True, False],
+}
+FNS: dict[str, CombineFn] = {
+    "sum": CombineFn.from_callable(sum),
+    "min": CombineFn.from_callable(min),
+    "max": cy_combiners.MaxInt64Fn(),
+    "least float": cy_combiners.MinFloatFn(),
+    "count": CountCombineFn(),
+}
+NUMBERS: dict[str, Any] = {
+    "sum": hs.sampled_from([1, -7, 2**62, -(2**63)]),
+    "min": hs.sampled_from([1, -7, 1.5, -0.0, 0.0, float("inf"), True]),
+    "max": hs.sampled_from([1, -7, 2**63 - 1]),
+    "least float": hs.sampled_from([0.5, -3.25, 1e300, 0.0]),
+    "count": hs.sampled_from(["a", None]),
+}
+
+
+class Rows:
+    """Gathers rows."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, bytes, int, bytes]] = []
+
+    def append(self, tag: int, key: Any, order: int, value: bytes) -> None:
+        self.rows.append((tag, key, order, value))
+
+    def extend(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
+        self.rows += zip([tag] * len(keys), keys, orders, values, strict=True)
+
+    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
+        """In their order, as Spark sorts them."""
+        self.rows.sort(key=lambda row: row[1:3])
+        columns = [list(column) for column in zip(*self.rows, strict=True)]
+        table = pa.table(
+            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+        return iter(table.to_batches(max_chunksize=size))
+
+
+def windowing(combiner: Any) -> Windowing:
+    return Windowing(Sessions(10), timestamp_combiner=combiner)
+
+
+def coder_of(of: Windowing) -> coders.WindowedValueCoder:
+    pair = coders.TupleCoder([coders.FastPrimitivesCoder(), coders.FastPrimitivesCoder()])
+    return coders.WindowedValueCoder(pair, of.windowfn.get_window_coder())
+
+
+def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) -> Rows:
+    """The rows of tasks, each of which has had some elements: sessions by key."""
+    rows = Rows()
+    sink = SessionSink(1, rows, coder_of(of), of)
+    make = SessionColumns(fn, min)
+    for elements in parts:
+        keys = list(dict.fromkeys((type(key), key) for key, *_ in elements))
+        numbers = np.array([keys.index((type(key), key)) for key, *_ in elements])
+        starts = np.array([start * 1000 for _, start, _, _ in elements])
+        ends = starts + np.array([length * 1000 for _, _, length, _ in elements])
+        found = make.reduce(numbers, starts, ends, starts, [value for *_, value in elements])
+        if columns and found.totals.dtype != object:
+            sink.write_session_columns([key for _, key in keys], found)
+        else:
+            for number, session in make.sessions(found):
+                sink.write_sessions([(keys[number][1], [session])])
+    return rows
+
+
+def outputs(blocks: Iterator[Block], fn: CombineFn) -> list[str]:
+    """What the groups of blocks come to, with all that belongs to them."""
+    found = []
+    for block in blocks:
+        for part in parts_of(block):
+            for element in part.elements():
+                key, accumulators = element.value
+                total = fn.extract_output(fn.merge_accumulators(accumulators))
+                found.append(repr(element.with_value((key, total))) + repr(element.pane_info))
+        if isinstance(block.column, Totals):
+            plain = [
+                (key, fn.extract_output(fn.merge_accumulators(of))) for key, of in block.values
+            ]
+            assert repr(block.column.outputs().values()) == repr(plain)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", FNS)
+@settings(max_examples=60, deadline=None)
+@given(data=hs.data())
+def test_sessions_over_columns_are_those_of_rows(name: str, data: Any) -> None:
+    keys = KEYS[data.draw(hs.sampled_from(sorted(KEYS)))]
+    elements = hs.tuples(
+        hs.sampled_from(keys), hs.integers(-9, 9), hs.integers(1, 4), NUMBERS[name]
+    )
+    parts = data.draw(hs.lists(hs.lists(elements, min_size=1, max_size=8), min_size=1, max_size=5))
+    combiner = data.draw(hs.sampled_from([0, 1, 2]))
+    size = data.draw(hs.sampled_from([1, 2, 5, 100]))
+    fn, of = FNS[name], windowing(combiner)
+    rows = written(parts, fn, of, columns=False)
+    ordered = (row[1:] for row in sorted(rows.rows, key=lambda row: row[1:3]))
+    expected = outputs(in_blocks(sessions(ordered, coder_of(of), of)), fn)
+    batches = written(parts, fn, of, columns=True).batches(size)
+    combine = Combine(fn, form_of(fn), LABEL)
+    assert outputs(combined_sessions(batches, coder_of(of), of, combine), fn) == expected
+
+
+def test_what_fails_in_a_merge_is_the_user_s() -> None:
+    fn, of = FNS["min"], windowing(TimestampCombiner.OUTPUT_AT_EOW)
+    parts = [[("a", 0, 2, 1)], [("a", 1, 2, "text")]]
+    batches = written(parts, fn, of, columns=True).batches(10)
+    with pytest.raises(UserCodeFailed, match=LABEL):
+        list(combined_sessions(batches, coder_of(of), of, Combine(fn, form_of(fn), LABEL)))
+
+
+def test_cells_of_numbers_are_read_as_they_were_written() -> None:
+    numbers = np.array([0, -1, 2**63 - 1])
+    cells = pa.array(number_cells([numbers, -numbers], numbers)).slice(1)
+    found = numbers_in(cells, 2)
+    assert found is not None
+    times, totals = found
+    assert [list(column) for column in times] == [[-1, 2**63 - 1], [1, -(2**63) + 1]]
+    assert list(totals) == [-1, 2**63 - 1]
+
+
+def test_cells_of_two_kinds_are_not_read_as_numbers() -> None:
+    whole, real = np.array([1]), np.array([1.0])
+    cells = pa.array([*number_cells([], whole), *number_cells([], real)])
+    assert numbers_in(cells, 0) is None
+    assert numbers_in(pa.array([b"\0\0\0\1abcdefgh"]), 0) is None
