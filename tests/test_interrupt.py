@@ -42,6 +42,15 @@ WITH = """
     with beam.Pipeline(StreamingRunner()) as pipeline:
         endless(pipeline)
 """
+WRITING = """
+    class Log:
+        def __init__(self):
+            self.itself = self
+            self.file = open(sign_of + ".log", "w")
+            self.file.write("kept")
+
+    log = Log()
+"""
 CAUGHT = """
     pipeline = beam.Pipeline(StreamingRunner())
     endless(pipeline)
@@ -109,6 +118,14 @@ def test_it_cancels_the_pipeline_and_ends_the_program_with_one_line(
     assert lines[-1] == LINE
     assert "Traceback" not in "".join(lines)
     assert code == -signal.SIGINT
+
+
+def test_what_an_interrupted_program_has_written_is_kept(tmp_path: Path) -> None:
+    program = Program(tmp_path, WRITING + WITH)
+    until(program.works)
+    program.interrupt()
+    program.end()
+    assert Path(f"{program.sign}.log").read_text() == "kept"
 
 
 def test_who_catches_it_finds_the_pipeline_cancelled(tmp_path: Path) -> None:
