@@ -1,0 +1,65 @@
+"""What the tests of Event Hubs share."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sparkbeam.eventhubs.client import Client, Events, Receiver
+from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.pool import Pool, opened
+from sparkbeam.eventhubs.reading import Range, RangeReader
+from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.testing import EventHubsServer
+
+EARLY = datetime(2030, 1, 1, tzinfo=UTC)
+CLIENTS = ("sdk", "slim")
+
+
+def until(condition: Callable[[], Any], seconds: float = 20) -> None:
+    """Waits for something to become true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it has not become true"
+        time.sleep(0.01)
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    """Bodies that tell their order."""
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def connection(server: EventHubsServer, client: str = "sdk", hub: str = "clicks") -> Connection:
+    return Connection(text=server.connection_string(hub), client=client)
+
+
+def connected(server: EventHubsServer, client: str = "sdk", hub: str = "clicks") -> Client:
+    return opened(connection(server, client, hub))
+
+
+def options(server: EventHubsServer, client: str = "sdk", **given: str) -> SourceOptions:
+    text = {"connectionString": server.connection_string("clicks"), "client": client}
+    return SourceOptions.parse(text | given)
+
+
+def all_of(receiver: Receiver, end: int) -> Events:
+    """The events that a receiver gives up to an end."""
+    found = Events()
+    while receiver.position < end:
+        some = receiver.read(end, 10)
+        assert some.numbers, "nothing has come"
+        for whole, part in zip(found.columns(), some.columns(), strict=True):
+            whole.extend(part)
+    return found
+
+
+def range_of(
+    source: SourceOptions, start: int, end: int, pool: Pool, *, epoch: int | None = None
+) -> list[bytes]:
+    """The bodies of a range of partition 0."""
+    reader = RangeReader(source, Range("0", start, end, epoch), pool)
+    return [body for events in reader.events() for body in events.bodies]
+
+
+def texts(pairs: list[tuple[str, str | None]]) -> Mapping[str, str | None]:
+    return dict(pairs)
