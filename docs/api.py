@@ -19,8 +19,11 @@ from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.userstate import StateSpec
 
 import sparkbeam.coders
+import sparkbeam.eventhubs
 import sparkbeam.io
+import sparkbeam.io.eventhubs
 import sparkbeam.state
+import sparkbeam.testing
 from sparkbeam.cli import main
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -41,6 +44,9 @@ _MODULES = {
     "sparkbeam.io": sparkbeam.io,
     "sparkbeam.coders": sparkbeam.coders,
     "sparkbeam.state": sparkbeam.state,
+    "sparkbeam.io.eventhubs": sparkbeam.io.eventhubs,
+    "sparkbeam.eventhubs": sparkbeam.eventhubs,
+    "sparkbeam.testing": sparkbeam.testing,
 }
 _BEAMS = "Beam's hook"
 """How descriptions of methods begin that only Beam calls."""

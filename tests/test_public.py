@@ -40,7 +40,14 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["sparkbeam.coders", "sparkbeam.io", "sparkbeam.nexmark.generator"]
+    "package",
+    [
+        "sparkbeam.coders",
+        "sparkbeam.eventhubs",
+        "sparkbeam.io",
+        "sparkbeam.nexmark.generator",
+        "sparkbeam.testing",
+    ],
 )
 def test_a_package_exports_what_it_imports_for_that(package: str) -> None:
     exported = importlib.import_module(package).__all__

@@ -11,6 +11,7 @@ LOADS = frozenset(["pickle", "pickler", "cloudpickle", "marshal", "dill", "shelv
 
 KNOWN = {
     "connectors/delivery.py": "the user's function, out of the plan",
+    "eventhubs/settings.py": "the user's function or credential, out of the plan",
     "nexmark/model.py": "events that the generator has encoded",
     "plan/events.py": "the events of a TestStream, out of the plan",
     "plan/fingerprint.py": "the functions and windows of the pipeline",

@@ -351,3 +351,23 @@ class TestSpark:
     )
     def test_texts(self, pattern: Any, text: str) -> None:
         assert pattern.search(text)
+
+
+class TestAzure:
+    """Without these, no event hub is read with the SDK; tests/eventhubs/test_clients.py does it."""
+
+    def test_a_receiver_and_a_management_client_have_what_is_used_of_them(self) -> None:
+        azure = pytest.importorskip("azure.eventhub")
+        text = "Endpoint=sb://localhost:1;SharedAccessKeyName=a;SharedAccessKey=b"
+        client = azure.EventHubConsumerClient.from_connection_string(
+            f"{text};UseDevelopmentEmulator=true", "$Default", eventhub_name="clicks"
+        )
+        consumer = client._create_consumer(
+            "$Default", "0", 5, None, owner_level=1, prefetch=1, event_position_inclusive=True
+        )
+        for name in ("_keep_alive", "_open", "_handler", "_message_buffer", "close"):
+            assert hasattr(consumer, name)
+        for name in ("create_mgmt_client", "build_message", "mgmt_client_request"):
+            assert hasattr(client._amqp_transport, name)
+        assert client._create_auth().get_token().token.startswith("SharedAccessSignature")
+        assert client._address.hostname == "localhost:1"

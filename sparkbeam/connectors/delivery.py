@@ -1,6 +1,8 @@
 """What reaches a sink of a pipeline on its way into Spark's sink or the user's code."""
 
 import json
+import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -46,14 +48,19 @@ class Delivery:
         self.name = sink.label
         self._unpack = unpack
         self._reports = reports
+        self._run = uuid.uuid4().hex[:12]
+        self._label_hash = zlib.crc32(sink.label.encode())
 
-    def __call__(self, values: Any, batch_id: int, place: "Place | None" = None) -> None:
+    def __call__(
+        self, values: Any, batch_id: int, place: "Place | None" = None, run: str | None = None
+    ) -> None:
         """Delivers a micro-batch.
 
         Args:
             values: a DataFrame whose only column has the values of the sink's ports.
             batch_id: of the micro-batch.
             place: where a data source writes it; None for where the options say.
+            run: what tells the checkpoint of a query from all others; None in batch.
 
         Raises:
             WorkerFailure: it failed; see :mod:`sparkbeam.wire.failure`.
@@ -61,7 +68,12 @@ class Delivery:
         with self.reporting():
             if self.spec.writer:
                 task = CellsToWriter(
-                    self.name, self.spec.writer, batch_id, self._unpack, self._reports
+                    self.name,
+                    self.spec.writer,
+                    batch_id,
+                    f"{run or self._run}.{self._label_hash:08x}",
+                    self._unpack,
+                    self._reports,
                 )
                 values.mapInArrow(task, "nothing int").collect()
             elif self.spec.function:

@@ -19,6 +19,11 @@ _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
     """The source with all of its columns."""
+    if spec.is_own:
+        # Not every PySpark that pipelines in batch run on has what it is made of.
+        from sparkbeam.eventhubs.source import EventHubsSource
+
+        session.dataSource.register(EventHubsSource)
     reader = (session.readStream if streaming else session.read).format(spec.format)
     if partitions is not None and spec.format in _GENERATED:
         # A micro-batch that runs again is to have the same partitions on a cluster that has

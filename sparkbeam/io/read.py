@@ -105,19 +105,29 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         )
         whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
         selected = self._select(whole)
-        self._spec = replace(
+        self._spec = self._told(
             spec,
             columns=tuple(selected.names),
             partition_columns=self._partition_columns,
-            tells_partitions=_is_kafka(self._format)
-            and self._partition_columns == _KAFKA_PARTITION,
+            tells_partitions=self._tells_partitions(),
             by_files=self._format.lower() in _FILES
             and not self._partition_columns
             and "_metadata" not in whole.names,
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
-        return PCollection(pipeline, element_type=_rows(selected), is_bounded=not streaming)
+        kind = self._element_type(selected)
+        return PCollection(pipeline, element_type=kind, is_bounded=not streaming)
+
+    def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+        """What Spark is to read, with what has become known of it."""
+        return replace(spec, **more)
+
+    def _tells_partitions(self) -> bool:
+        return _is_kafka(self._format) and self._partition_columns == _KAFKA_PARTITION
+
+    def _element_type(self, schema: StructType) -> Any:
+        return _rows(schema)
 
     def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
         """The schema that the source itself has."""

@@ -15,7 +15,7 @@ from sparkbeam import arguments
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.sparkio import WRITE_URN, WriteSpec
+from sparkbeam.plan.sparkio import WRITE_URN, Options, WriteSpec
 from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled
 
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
@@ -170,8 +170,22 @@ class Foreach(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, elements: PCollection[Any]) -> PDone:
         resolve.require_spark(elements.pipeline, "Foreach")
-        spec = WriteSpec(writer=_pickled("writer", self._writer))
-        return elements | _Pack(PackPickled()) | _Write(spec)
+        return to_writer(elements, self._writer)
+
+
+def to_writer(elements: PCollection[Any], writer: Any, options: Options = ()) -> PDone:
+    """Hands elements to a writer, in the tasks.
+
+    Args:
+        elements: what it takes.
+        writer: see :class:`Foreach`.
+        options: what it is made of, so that it is known what is secret.
+
+    Raises:
+        ConfigurationError: the writer cannot be pickled.
+    """
+    spec = WriteSpec(writer=_pickled("writer", writer), options=options)
+    return elements | _Pack(PackPickled()) | _Write(spec)
 
 
 def _batch_function(function: Any) -> Callable[[Any, int], None]:

@@ -52,6 +52,7 @@ class ReadSpec(_Payload):
         follows_clock: the watermark follows the clock once all partitions are idle.
         coder: of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
+        is_own: the data source is one of this package, which the session does not know yet.
     """
 
     format: str
@@ -67,6 +68,7 @@ class ReadSpec(_Payload):
     follows_clock: bool = False
     coder: bytes = field(default=b"", repr=False)
     in_columns: bool = True
+    is_own: bool = False
 
     @property
     def is_partitioned(self) -> bool:

@@ -108,6 +108,12 @@ FEATURES = (
         "yes",
         "any installed data source; see [io.md](io.md)",
     ),
+    Feature(
+        "`sparkbeam.io.eventhubs`: Azure Event Hubs",
+        "yes",
+        "yes",
+        "tested against a server of our own; see [eventhubs.md](eventhubs.md)",
+    ),
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
     Feature("`ReadFromPubSub`", "no", "no", "each runner has its own; use `ReadFromSpark`"),

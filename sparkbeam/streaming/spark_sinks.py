@@ -61,7 +61,7 @@ class SparkSinks:
                 continue
             values = batch.where(f"tag IN ({', '.join(map(str, tags))})").select("value")
             if delivery.spec.format is None:
-                delivery(values, batch_id)
+                delivery(values, batch_id, run=self._id)
             else:
                 self._write(delivery, values, batch_id)
 

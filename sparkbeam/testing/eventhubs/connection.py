@@ -198,7 +198,8 @@ class Connection(asyncio.Protocol):
         link = self._links.pop((channel, handle), None)
         if link is not None:
             link.close()
-            self.say(channel, frames.DETACH, [UInt(handle), True, None])
+            if not (isinstance(link, Reader) and link.is_stolen):  # Then that is the answer.
+                self.say(channel, frames.DETACH, [UInt(handle), True, None])
 
     def _attach(self, channel: int, fields: list[Any]) -> None:
         name, handle, receives = fields[0], fields[1], fields[2]

@@ -87,6 +87,9 @@ class Reader:
         place: what is read.
         position: the sequence number of the first event to send.
         epoch: of the receiver; None if it does not want to be alone.
+
+    Attributes:
+        is_stolen: the server has ended it.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Reader:
         epoch: int | None,
     ) -> None:
         self.epoch = epoch
+        self.is_stolen = False
         self._wire = wire
         self._channel = channel
         self._handle = handle
@@ -192,6 +196,7 @@ class Reader:
 
     def stolen(self, reason: str) -> None:
         self._state.counts.stolen += 1
+        self.is_stolen = True
         self.close()
         detach(self._wire, self._channel, self._handle, STOLEN, reason)
 

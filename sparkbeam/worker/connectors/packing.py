@@ -154,6 +154,7 @@ class CellsToWriter:
         label: of the transform.
         writer: pickled; see :class:`sparkbeam.io.Foreach`.
         epoch: the number of the micro-batch.
+        run: tells the sink, and its run or the checkpoint of its query, from all others.
         unpack: as that of :class:`CellsAsRows`.
         reports: those of the run, of its failures.
     """
@@ -161,6 +162,7 @@ class CellsToWriter:
     label: str
     writer: bytes
     epoch: int
+    run: str
     unpack: Callable[[bytes], list[Row]]
     reports: Reports
 
@@ -176,6 +178,8 @@ class CellsToWriter:
         close = getattr(writer, "close", lambda error: None)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
+        if hasattr(writer, "of_run"):  # One of our own.
+            writer.of_run(self.run)
         wanted = not hasattr(writer, "open") or writer.open(partition, self.epoch)
         try:
             if wanted:

@@ -1,0 +1,149 @@
+"""The options of the data source, as texts and as what they mean."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkbeam import arguments
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.positions import EventPosition, parse_all
+from sparkbeam.eventhubs.settings import Connection
+
+DEFAULT_GROUP = "$Default"
+PER_PARTITION = 1000
+"""How many events of each partition a micro-batch takes where nothing else is said."""
+
+_LONGEST = 1e6
+_MOST = 2**31 - 1
+_KNOWN = (
+    "secretConnectionString",
+    "secretConnectionFunction",
+    "secretCredential",
+    "connectionString",
+    "namespace",
+    "eventHub",
+    "client",
+    "consumerGroup",
+    "startingPosition",
+    "startingPositions",
+    "endingPosition",
+    "endingPositions",
+    "maxEventsPerTrigger",
+    "maxRatePerPartition",
+    "receiverTimeout",
+    "operationTimeout",
+    "prefetch",
+    "exclusive",
+    "failOnDataLoss",
+    "discoverPartitions",
+    "timestampProperty",
+)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What is read, and how.
+
+    Attributes:
+        connection: to the event hub.
+        group: the consumer group.
+        start: where reading begins; None for the end in streaming, and the start in batch.
+        starts: of single partitions, by id.
+        end: where a batch ends.
+        ends: of single partitions.
+        most: events of a micro-batch; None for a thousand of each partition, 0 for no limit.
+        rate: events of a partition in a second, by id, ``*`` for all others; empty for no limit.
+        receiver_timeout: seconds without an event after which a receiver is opened again.
+        operation_timeout: seconds without an event after which reading fails.
+        prefetch: of how many events a receiver may be ahead.
+        exclusive: receivers of streaming have an epoch, so that none beside them reads on.
+        fail_on_data_loss: events that have expired are an error.
+        discover: seconds between looks for new partitions; None for none.
+        timestamp_property: the property with the event time; None for none.
+    """
+
+    connection: Connection
+    group: str = DEFAULT_GROUP
+    start: EventPosition | None = None
+    starts: Mapping[str, EventPosition] = field(default_factory=dict)
+    end: EventPosition = field(default_factory=EventPosition.end)
+    ends: Mapping[str, EventPosition] = field(default_factory=dict)
+    most: int | None = None
+    rate: Mapping[str, int] = field(default_factory=dict)
+    receiver_timeout: float = 60.0
+    operation_timeout: float = 300.0
+    prefetch: int = 1000
+    exclusive: bool = True
+    fail_on_data_loss: bool = True
+    discover: float | None = 300.0
+    timestamp_property: str | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
+        """What Spark hands a data source.
+
+        Raises:
+            ConfigurationError: an option is unknown, missing, or no such value.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        unknown = given.keys() - {name.lower() for name in _KNOWN}
+        if unknown:
+            raise ConfigurationError(
+                f"The source 'eventhubs' has no option {arguments.shown(min(unknown))}, "
+                f"only {', '.join(_KNOWN[3:])}."
+            )
+        start, discover = given.get("startingposition"), given.get("discoverpartitions", "300")
+        return cls(
+            Connection.of_options(given),
+            given.get("consumergroup", DEFAULT_GROUP),
+            None if start is None else EventPosition.parse("startingPosition", start),
+            parse_all("startingPositions", given.get("startingpositions", "{}")),
+            EventPosition.parse("endingPosition", given.get("endingposition", "end")),
+            parse_all("endingPositions", given.get("endingpositions", "{}")),
+            _number(given, "maxEventsPerTrigger", 0) if "maxeventspertrigger" in given else None,
+            _rates(given.get("maxrateperpartition", "{}")),
+            _seconds(given, "receiverTimeout", 60),
+            _seconds(given, "operationTimeout", 300),
+            _number(given, "prefetch", 1, 1000),
+            _flag(given, "exclusive"),
+            _flag(given, "failOnDataLoss"),
+            None if discover.lower() == "none" else _seconds(given, "discoverPartitions", 300),
+            given.get("timestampproperty"),
+        )
+
+
+def _number(given: Mapping[str, str], name: str, least: int, default: int = 0) -> int:
+    text = given.get(name.lower(), str(default)).strip()
+    value = int(text) if text.lstrip("-").isdecimal() else text
+    return arguments.whole_number(name, value, least=least, most=_MOST)
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    text = given.get(name.lower(), str(default))
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return arguments.duration(name, value, "seconds", most=_LONGEST)
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    value = given.get(name.lower(), "true").lower()
+    return arguments.one_of(name, value, ("true", "false")) == "true"
+
+
+def _rates(text: str) -> dict[str, int]:
+    try:
+        found = json.loads(text)
+        pairs = {"*": found} if isinstance(found, int) else found
+        return {
+            str(name): arguments.whole_number("maxRatePerPartition", rate, least=1, most=_MOST)
+            for name, rate in pairs.items()
+        }
+    except (ValueError, AttributeError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(
+            f"maxRatePerPartition={arguments.shown(text)} is no number, and no JSON of numbers by "
+            'partition, such as {"0": 100, "*": 1000}.'
+        ) from None

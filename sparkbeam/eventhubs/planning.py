@@ -1,0 +1,158 @@
+"""The driver's part of the source: which events there are, and which a micro-batch takes."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.admission import admitted
+from sparkbeam.eventhubs.client import Bounds, BrokenOffError, Client, EventHubsError, Place
+from sparkbeam.eventhubs.options import PER_PARTITION, SourceOptions
+from sparkbeam.eventhubs.pool import POOL, Reading
+from sparkbeam.eventhubs.positions import EventPosition
+
+_TRIES = 5
+_FIND_SECONDS = 10.0
+_LONGEST_TRIGGER = 60.0
+
+Numbers = dict[str, int]
+"""The sequence number of the next event of each partition, by id."""
+
+
+class Planner:
+    """Knows the partitions of an event hub.
+
+    Args:
+        options: of the source.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._partitions: list[str] = []
+        self._looked = 0.0
+        self._planned: float | None = None
+
+    def hub(self) -> str:
+        """The name of the event hub."""
+        connection = self._options.connection
+        return connection.hub_of(connection.endpoint())
+
+    def starts(self, default: EventPosition) -> Numbers:
+        """Where reading begins."""
+        options = self._options
+        return self._resolved(options.start or default, options.starts, "starting_positions")
+
+    def ends(self) -> Numbers:
+        """Where a batch ends."""
+        return self._resolved(self._options.end, self._options.ends, "ending_positions")
+
+    def bounds(self) -> dict[str, Bounds]:
+        """Which events each partition has; new partitions are there too, after a while."""
+        return self._tried(self._bounds)
+
+    def _bounds(self, client: Client) -> dict[str, Bounds]:
+        now = time.monotonic()
+        discover = self._options.discover
+        if not self._partitions or (discover is not None and now - self._looked >= discover):
+            self._partitions = client.partitions()
+            self._looked = now
+        return client.bounds(self._partitions)
+
+    def _tried(self, ask: Callable[[Client], dict[str, Bounds]]) -> dict[str, Bounds]:
+        for left in reversed(range(_TRIES)):
+            try:
+                with POOL.client(self._options.connection) as client:
+                    return ask(client)
+            except BrokenOffError as error:
+                if not left:
+                    raise
+                time.sleep(error.wait)
+        raise AssertionError
+
+    def _resolved(
+        self, all_at: EventPosition, some_at: Mapping[str, EventPosition], name: str
+    ) -> Numbers:
+        bounds = self.bounds()
+        unknown = some_at.keys() - bounds.keys()
+        if unknown:
+            raise ConfigurationError(
+                f"{name}: the event hub '{self.hub()}' has no partition {min(unknown)}, only "
+                f"{', '.join(sorted(bounds, key=int))}."
+            )
+        return {
+            partition: self._number(partition, some_at.get(partition, all_at), found)
+            for partition, found in bounds.items()
+        }
+
+    def _number(self, partition: str, position: EventPosition, bounds: Bounds) -> int:
+        if position.number is not None:
+            return min(position.number, bounds.end)
+        if position.kind == "start":
+            return bounds.first
+        if position.kind == "end" or bounds.first == bounds.end:
+            return bounds.end
+        if position.kind == "enqueued":
+            millis = int(position.value or 0)
+            if millis > bounds.newest:
+                return bounds.end
+            return self._found(partition, Place(millis=millis), bounds)
+        offset = str(position.value)
+        return self._found(partition, Place(offset=offset, inclusive=position.inclusive), bounds)
+
+    def _found(self, partition: str, place: Place, bounds: Bounds) -> int:
+        """The sequence number of the first event at a place; the end if there is none."""
+        options = self._options
+        reading = Reading(options.connection, options.group, partition, None, 1)
+        for _ in range(_TRIES):
+            try:
+                with POOL.receiver(reading, place) as receiver:
+                    found = receiver.read(bounds.end, _FIND_SECONDS)
+            except BrokenOffError as error:
+                time.sleep(error.wait)
+                continue
+            return found.numbers[0] if found.numbers else bounds.end
+        raise EventHubsError(f"Partition {partition} does not tell where a position is in it.")
+
+    def up_to(self, start: Numbers, limit: int | None) -> Numbers:
+        """Where a micro-batch ends that begins at a place.
+
+        A partition that has just been found begins at its oldest event, in the micro-batch after
+        this one: it has been planned before it is read.
+
+        Args:
+            start: of the micro-batch.
+            limit: how many events it may take; None for no limit.
+        """
+        bounds = self.bounds()
+        backlog = {
+            partition: max(0, bounds[partition].end - max(at, bounds[partition].first))
+            for partition, at in start.items()
+            if partition in bounds
+        }
+        taken = admitted(backlog, limit, self._most(backlog))
+        end = dict(start)
+        for partition, count in taken.items():
+            if count:
+                end[partition] = max(start[partition], bounds[partition].first) + count
+        for partition in bounds.keys() - start.keys():
+            end[partition] = bounds[partition].first
+        return end
+
+    def limit(self) -> int | None:
+        """How many events a micro-batch takes where Spark sets no limit of its own."""
+        most = self._options.most
+        if most is not None:
+            return most or None
+        return PER_PARTITION * len(self._partitions or self.bounds())
+
+    def _most(self, partitions: Iterable[str]) -> Mapping[str, int]:
+        rates = self._options.rate
+        now = time.monotonic()
+        before, self._planned = self._planned, now
+        if not rates:
+            return {}
+        seconds = 1.0 if before is None else min(now - before, _LONGEST_TRIGGER)
+        return {
+            partition: max(1, round(rate * seconds))
+            for partition in partitions
+            if (rate := rates.get(partition, rates.get("*"))) is not None
+        }

@@ -1,0 +1,18 @@
+"""Azure Event Hubs as a source and a sink of a pipeline.
+
+==========================  =============================================================
+:class:`ReadFromEventHubs`  events of a hub, or of a range of it in batch
+:class:`WriteToEventHubs`   elements as events of a hub
+:class:`EventHubsEvent`     what is read
+:class:`EventPosition`      where reading begins or ends
+==========================  =============================================================
+
+They need the package ``sparkbeam[eventhubs]`` and run on :class:`sparkbeam.SparkRunner` alone.
+"""
+
+from sparkbeam.eventhubs.positions import EventPosition
+from sparkbeam.io.hub_event import EventHubsEvent
+from sparkbeam.io.read_hub import ReadFromEventHubs
+from sparkbeam.io.write_hub import WriteToEventHubs
+
+__all__ = ["EventHubsEvent", "EventPosition", "ReadFromEventHubs", "WriteToEventHubs"]

@@ -1,0 +1,239 @@
+"""Events of an event hub as a PCollection."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pvalue import PBegin, PCollection
+
+from sparkbeam import arguments
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.columns import EVENT_TIME, schema
+from sparkbeam.eventhubs.options import DEFAULT_GROUP
+from sparkbeam.eventhubs.positions import EventPosition, all_as_text
+from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.io.hub_event import EventHubsEvent
+from sparkbeam.io.read import ReadFromSpark
+from sparkbeam.io.repeats import DropRepeats
+from sparkbeam.plan.sparkio import ReadSpec
+
+_MOST = 2**31 - 1
+_LONGEST = 1e6
+
+
+class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
+    """Reads an event hub; in a pipeline without ``--streaming`` a range of it.
+
+    Each partition has a watermark: the latest timestamp of its events so far less
+    ``watermark_delay``. That of the hub is the least of them.
+
+    Args:
+        connection_string: of the hub or its namespace, ``env:NAME`` for that of an environment
+            variable, or a function that gives it; resolved in each process that connects.
+        event_hub: its name, if the connection string does not have it.
+        fully_qualified_namespace: in place of the connection string, with a ``credential``.
+        credential: one of ``azure-identity`` that can be pickled, or a function that gives one.
+        consumer_group: as which it is read. Each streaming pipeline needs one of its own.
+        starting_position: of all partitions; None for the end in streaming, for the start in
+            batch. A checkpoint has precedence.
+        starting_positions: of single partitions.
+        ending_position: where a batch ends.
+        ending_positions: of single partitions.
+        max_events_per_trigger: of a micro-batch; None for 1,000 of each partition, 0 for no limit.
+        max_rate_per_partition: events of each partition in a second, or of single ones.
+        receiver_timeout: seconds without an event after which a receiver is opened again.
+        operation_timeout: seconds without an event after which the pipeline fails.
+        prefetch: how many events a receiver asks for at once.
+        exclusive: in streaming, no other pipeline may read in the consumer group; the one
+            that was started last goes on.
+        fail_on_data_loss: events that have expired before they were read are an error.
+        discover_partitions: seconds between looks for new partitions; None for none.
+        timestamp: ``enqueued``, or the name of the property with the event time: milliseconds
+            since 1970, or a text as in ISO 8601. Events without it have that of their enqueuing.
+        watermark_delay: how far events may be behind the newest one of their partition, in
+            seconds.
+        idle_timeout: after how many seconds without events a partition no longer holds the
+            watermark back; None for never.
+        drop_repeats: leaves out what a task of :class:`WriteToEventHubs` has sent again. It takes a
+            shuffle, and a record of state for each task that sends to a partition.
+        client: ``sdk`` for that of Azure.
+
+    Raises:
+        ConfigurationError: when it is made or applied: an argument is wrong or missing, or the
+            pipeline runs on another runner.
+    """
+
+    def __init__(
+        self,
+        connection_string: str | Callable[[], str] | None = None,
+        event_hub: str | None = None,
+        *,
+        fully_qualified_namespace: str | None = None,
+        credential: Any = None,
+        consumer_group: str = DEFAULT_GROUP,
+        starting_position: EventPosition | None = None,
+        starting_positions: Mapping[int, EventPosition] | None = None,
+        ending_position: EventPosition | None = None,
+        ending_positions: Mapping[int, EventPosition] | None = None,
+        max_events_per_trigger: int | None = None,
+        max_rate_per_partition: int | Mapping[int, int] | None = None,
+        receiver_timeout: float = 60,
+        operation_timeout: float = 300,
+        prefetch: int = 1000,
+        exclusive: bool = True,
+        fail_on_data_loss: bool = True,
+        discover_partitions: float | None = 300,
+        timestamp: str = "enqueued",
+        watermark_delay: float = 0,
+        idle_timeout: float | None = 60,
+        drop_repeats: bool = False,
+        client: str = "sdk",
+    ) -> None:
+        super().__init__()
+        connection = Connection.given(
+            connection_string, event_hub, fully_qualified_namespace, credential, client
+        )
+        by_property = _is_property(timestamp)
+        self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
+        self._ends = ending_position is not None or bool(ending_positions)
+        where = {
+            "consumerGroup": arguments.text("consumer_group", consumer_group, "use its name"),
+            "startingPosition": _position("starting_position", starting_position),
+            "startingPositions": _positions("starting_positions", starting_positions),
+            "endingPosition": _position("ending_position", ending_position),
+            "endingPositions": _positions("ending_positions", ending_positions),
+        }
+        how = {
+            "exclusive": _flag("exclusive", exclusive),
+            "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
+            "discoverPartitions": _looks(discover_partitions),
+            "timestampProperty": timestamp if by_property else None,
+        }
+        limits = _limits(max_events_per_trigger, max_rate_per_partition, prefetch)
+        times = _times(receiver_timeout, operation_timeout)
+        options = connection.options() | where | how | limits | times
+        self._read = _ReadHub(options, by_property, watermark_delay, idle_timeout)
+
+    def default_label(self) -> str:
+        return "ReadFromEventHubs"
+
+    def expand(self, pbegin: PBegin) -> PCollection[EventHubsEvent]:
+        if pbegin.pipeline.options.view_as(StandardOptions).streaming and self._ends:
+            raise ConfigurationError(
+                "ending_position= is for pipelines in batch, and this one has --streaming: leave "
+                "one of them out."
+            )
+        events = pbegin | "Read" >> self._read
+        return events | "DropRepeats" >> DropRepeats() if self._drop_repeats else events
+
+
+class _ReadHub(ReadFromSpark):
+    """Reads with the data source of this package."""
+
+    def __init__(
+        self, options: dict[str, Any], by_property: bool, delay: float, idle: float | None
+    ) -> None:
+        super().__init__(
+            "eventhubs",
+            options,
+            schema(event_time=by_property),
+            EVENT_TIME if by_property else "enqueued_time",
+            delay,
+            EventHubsEvent._fields,
+            partition_column=["event_hub", "partition"],
+            idle_timeout=idle,
+        )
+
+    def _tells_partitions(self) -> bool:
+        return True
+
+    def _element_type(self, schema: Any) -> Any:
+        return EventHubsEvent
+
+    def _told(self, spec: ReadSpec, **more: Any) -> ReadSpec:
+        return super()._told(spec, is_own=True, **more)
+
+
+def _limits(
+    most: int | None, rates: int | Mapping[int, int] | None, prefetch: int
+) -> dict[str, str | None]:
+    return {
+        "maxEventsPerTrigger": _count("max_events_per_trigger", most, 0),
+        "maxRatePerPartition": _rates(rates),
+        "prefetch": _count("prefetch", prefetch, 1),
+    }
+
+
+def _times(receiver: float, operation: float) -> dict[str, str]:
+    return {
+        "receiverTimeout": _seconds("receiver_timeout", receiver),
+        "operationTimeout": _seconds("operation_timeout", operation),
+    }
+
+
+def _looks(given: float | None) -> str:
+    return "none" if given is None else _seconds("discover_partitions", given)
+
+
+def _is_property(given: object) -> bool:
+    """Whether the event time is in a property."""
+    name = arguments.text("timestamp", given, "use 'enqueued' or the name of a property")
+    return name != "enqueued"
+
+
+def _position(name: str, given: object) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, EventPosition):
+        raise ConfigurationError(
+            f"{name}={arguments.shown(given)} is no EventPosition: use EventPosition.start(), "
+            "end(), offset(…), sequence_number(…) or enqueued(…)."
+        )
+    return given.text()
+
+
+def _positions(name: str, given: Mapping[int, EventPosition] | None) -> str | None:
+    if given is None:
+        return None
+    _check_partitions(name, given, "{0: EventPosition.start()}")
+    for position in given.values():
+        _position(name, position)
+    return all_as_text(given)
+
+
+def _check_partitions(name: str, given: object, example: str) -> None:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in given
+    ):
+        raise ConfigurationError(
+            f"{name}={arguments.shown(given)} is no dictionary by the numbers of partitions: "
+            f"use {example}."
+        )
+
+
+def _rates(given: int | Mapping[int, int] | None) -> str | None:
+    name = "max_rate_per_partition"
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        _check_partitions(name, given, "{0: 1000}")
+        return json.dumps(
+            {str(key): int(_count(name, rate, 1) or 0) for key, rate in given.items()}
+        )
+    return _count(name, given, 1)
+
+
+def _count(name: str, given: int | None, least: int) -> str | None:
+    if given is None:
+        return None
+    return str(arguments.whole_number(name, given, least=least, most=_MOST))
+
+
+def _seconds(name: str, given: float) -> str:
+    return str(arguments.duration(name, given, "seconds", most=_LONGEST))
+
+
+def _flag(name: str, given: bool) -> str:
+    return str(arguments.flag(name, given)).lower()

@@ -1,0 +1,72 @@
+"""Leaves out the events of a hub that a task has sent more than once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import TupleCoder, VarIntCoder
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+
+from sparkbeam.eventhubs.writing import SENT
+from sparkbeam.io.hub_event import EventHubsEvent
+
+
+class DropRepeats(beam.PTransform[PCollection[EventHubsEvent], PCollection[EventHubsEvent]]):
+    """Passes each event once that :class:`.WriteToEventHubs` has sent, and all others.
+
+    A task numbers its events, and when it runs again it sends the same ones in the same order to
+    the same partitions. So the numbers of a task in a partition go up, but for repeats.
+    """
+
+    def expand(self, events: PCollection[EventHubsEvent]) -> PCollection[EventHubsEvent]:
+        keyed = events | "Sender" >> beam.Map(_with_sender).with_output_types(
+            tuple[str, EventHubsEvent]
+        )
+        return keyed | "First" >> beam.ParDo(_First()).with_output_types(EventHubsEvent)
+
+
+def _with_sender(event: EventHubsEvent) -> tuple[str, EventHubsEvent]:
+    """The sink and task that has sent an event to its partition.
+
+    Events of others are spread by their sequence numbers; they are no repeats.
+    """
+    sent = _sent(event)
+    if sent is None:
+        return f"{event.partition}//{event.sequence_number % 64}", event
+    run, _, task, _ = sent
+    return f"{event.partition}/{run}/{task}", event
+
+
+def _sent(event: EventHubsEvent) -> tuple[str, int, int, int] | None:
+    """Run, micro-batch, task and number; None if no sink of ours has sent it."""
+    parts = (event.properties.get(SENT) or "").split("/")
+    if len(parts) != 4 or not all(p.isdecimal() and len(p) < 19 for p in parts[1:]):
+        return None
+    run, batch, task, number = parts
+    return run, int(batch), int(task), int(number)
+
+
+class _First(beam.DoFn):
+    """Knows the last event of a sender: where it is, and its micro-batch and number."""
+
+    LAST = ReadModifyWriteStateSpec("last", TupleCoder([VarIntCoder()] * 3))
+
+    def process(
+        self, element: tuple[str, EventHubsEvent], last: Any = beam.DoFn.StateParam(LAST)
+    ) -> Iterator[EventHubsEvent]:
+        _, event = element
+        sent = _sent(event)
+        if sent is None:
+            yield event
+            return
+        _, batch, _, number = sent
+        place, *before = last.read() or (-1, -1, -1)
+        if event.sequence_number <= place:
+            raise RuntimeError(
+                f"The event {event.sequence_number} of partition {event.partition} comes behind "
+                f"{place}: drop_repeats=True needs the events of a partition in their order."
+            )
+        if [batch, number] > before:
+            last.write((event.sequence_number, batch, number))
+            yield event

@@ -1,0 +1,126 @@
+"""Elements of a PCollection as events of an event hub."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection, PDone
+
+from sparkbeam import arguments
+from sparkbeam.connectors import resolve
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.writing import HubWriter, Sending
+from sparkbeam.io.write import to_writer
+
+_LEAST_BYTES, _MOST_BYTES = 1 << 10, 20 << 20
+_LONGEST = 1e6
+
+
+class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
+    """Sends elements to an event hub, from the tasks, in batches.
+
+    An event is sent at least once: what a task has sent before it failed is sent again when it
+    runs again. Each event has the property ``sparkbeam-sent``, by which
+    ``ReadFromEventHubs(drop_repeats=True)`` finds the repeats.
+
+    Args:
+        connection_string: of the hub or its namespace, ``env:NAME`` for that of an environment
+            variable, or a function that gives it; resolved in each process that connects.
+        event_hub: its name, if the connection string does not have it.
+        fully_qualified_namespace: in place of the connection string, with a ``credential``.
+        credential: one of ``azure-identity`` that can be pickled, or a function that gives one.
+        body: a function that gives the body of an element, bytes or a text. None for elements
+            that are bytes or texts themselves.
+        properties: the properties of all events, or a function that gives those of an element.
+        partition_key: of all events, or a function that gives that of an element: events of one
+            key are in one partition, in their order.
+        partition_id: the number of the partition of all events, or a function that gives that of
+            an element. Without a key and this, batches go from one partition to the next.
+        max_batch_bytes: of how many bytes of events a batch is made. A hub takes 1 MiB at once,
+            256 KiB in the basic tier; what is more is sent in several.
+        operation_timeout: seconds for which a batch is tried again before the pipeline fails.
+        client: ``sdk`` for that of Azure.
+
+    Raises:
+        ConfigurationError: when it is made or applied: an argument is wrong or missing, or the
+            pipeline runs on another runner.
+        PipelineFailed: from the run, with the label of this transform: events cannot be sent.
+    """
+
+    def __init__(
+        self,
+        connection_string: str | Callable[[], str] | None = None,
+        event_hub: str | None = None,
+        *,
+        fully_qualified_namespace: str | None = None,
+        credential: Any = None,
+        body: Callable[[Any], Any] | None = None,
+        properties: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] | None = None,
+        partition_key: str | Callable[[Any], str | None] | None = None,
+        partition_id: int | Callable[[Any], int] | None = None,
+        max_batch_bytes: int = 512 << 10,
+        operation_timeout: float = 300,
+        client: str = "sdk",
+    ) -> None:
+        super().__init__()
+        connection = Connection.given(
+            connection_string, event_hub, fully_qualified_namespace, credential, client
+        )
+        if partition_key is not None and partition_id is not None:
+            raise ConfigurationError("Give partition_key= or partition_id=, not both.")
+        if body is not None:
+            arguments.function("body", body, "use one that gives bytes or a text")
+        self._options = tuple(sorted(connection.options().items()))
+        self._sending = Sending(
+            connection,
+            body,
+            _properties(properties),
+            _key(partition_key),
+            _partition(partition_id),
+            arguments.whole_number(
+                "max_batch_bytes", max_batch_bytes, least=_LEAST_BYTES, most=_MOST_BYTES
+            ),
+            arguments.duration("operation_timeout", operation_timeout, "seconds", most=_LONGEST),
+        )
+
+    def default_label(self) -> str:
+        return "WriteToEventHubs"
+
+    def expand(self, elements: PCollection[Any]) -> PDone:
+        resolve.require_spark(elements.pipeline, "WriteToEventHubs")
+        return to_writer(elements, HubWriter(self._sending), self._options)
+
+
+class _Always:
+    """Gives the same for each element."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __call__(self, element: Any) -> Any:
+        return self._value
+
+
+def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+    if given is None or callable(given):
+        return given
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(
+            f"properties={arguments.shown(given)} is no dictionary: use {{'kind': 'click'}}, or a "
+            "function that gives one for an element."
+        )
+    return _Always(dict(given))
+
+
+def _key(given: Any) -> Callable[[Any], str | None] | None:
+    if given is None or callable(given):
+        return given
+    remedy = "use a text, or a function that gives one for an element"
+    return _Always(arguments.text("partition_key", given, remedy))
+
+
+def _partition(given: Any) -> Callable[[Any], int] | None:
+    if given is None or callable(given):
+        return given
+    return _Always(arguments.whole_number("partition_id", given, least=0, most=2**31))

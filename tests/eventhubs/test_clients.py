@@ -1,0 +1,262 @@
+"""What the data source relies on of a client; each of them fulfils it."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from hubs import CLIENTS, EARLY, all_of, connected, numbered, texts
+
+from sparkbeam.eventhubs.client import (
+    BrokenOffError,
+    Client,
+    EventHubsError,
+    Outgoing,
+    Place,
+    StolenError,
+)
+from sparkbeam.eventhubs.pool import opened
+from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.slim import SlimClient
+from sparkbeam.testing import EventHubsServer
+
+pytest.importorskip("azure.eventhub")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EventHubsServer]:
+    """One server; a hub for each test, so that no test sees another's events."""
+    with EventHubsServer({f"hub{number}": 4 for number in range(60)}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def names() -> Iterator[str]:
+    return (f"hub{number}" for number in range(60))
+
+
+@pytest.fixture
+def hub(names: Iterator[str]) -> str:
+    return next(names)
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, running: EventHubsServer, hub: str) -> Iterator[Client]:
+    found = connected(running, request.param, hub)
+    yield found
+    found.close()
+
+
+def test_it_tells_partitions_and_what_they_have(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    running.send(hub, numbered(5), partition=1, enqueued=EARLY)
+    running.expire(hub, 1, 2)
+    assert client.partitions() == ["0", "1", "2", "3"]
+    found = client.bounds(["0", "1"])
+    assert (found["0"].first, found["0"].end) == (0, 0)
+    assert (found["1"].first, found["1"].end) == (2, 5)
+    assert found["1"].newest == EARLY.timestamp() * 1000
+
+
+def test_the_bounds_of_many_partitions_are_asked_over_one_connection(
+    client: Client, running: EventHubsServer
+) -> None:
+    client.bounds(["0"])
+    before = running.counts().connections
+    client.bounds(["0", "1", "2", "3"])
+    client.bounds(["0", "1", "2", "3"])
+    assert running.counts().connections == before
+
+
+def test_a_range_is_read_in_order_and_nothing_beyond_is_asked_for(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    running.send(hub, numbered(1000), partition=0)
+    before = running.counts().delivered
+    receiver = client.receiver("$Default", "0", 100, None, 64)
+    found = all_of(receiver, 700)
+    assert found.bodies == numbered(600, 100)
+    assert found.numbers == list(range(100, 700))
+    assert running.counts().delivered - before == 600
+    assert receiver.position == 700
+    assert all_of(receiver, 1000).bodies == numbered(300, 700)
+    receiver.close()
+
+
+def test_all_that_an_event_has_arrives(client: Client, running: EventHubsServer, hub: str) -> None:
+    properties = {"text": "ä", "int": -(2**40), "real": 0.5, "flag": True, "none": None}
+    running.send(
+        hub, [b"\x00\xff"], partition=0, partition_key="kéy", properties=properties, enqueued=EARLY
+    )
+    receiver = client.receiver("$Default", "0", 0, None, 10)
+    found = all_of(receiver, 1)
+    receiver.close()
+    assert found.bodies == [b"\x00\xff"]
+    assert (found.numbers, found.offsets, found.keys) == ([0], ["0"], ["kéy"])
+    assert found.times == [EARLY.timestamp() * 1000]
+    assert texts(found.properties[0]) == {
+        "text": "ä",
+        "int": str(-(2**40)),
+        "real": "0.5",
+        "flag": "true",
+        "none": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "first"),
+    [
+        (Place(offset="300"), 3),
+        (Place(offset="300", inclusive=False), 4),
+        (Place(millis=int(EARLY.timestamp() * 1000) + 6500), 7),
+    ],
+)
+def test_it_begins_at_an_offset_or_a_time(
+    client: Client, running: EventHubsServer, hub: str, place: Place, first: int
+) -> None:
+    for number in range(10):
+        running.send(hub, [b"x"], partition=0, enqueued=EARLY + timedelta(seconds=number))
+    receiver = client.receiver("$Default", "0", place, None, 1)
+    assert receiver.read(10, 10).numbers == [first]
+    receiver.close()
+
+
+def test_where_no_event_comes_it_waits_no_longer_than_it_is_told(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    receiver = client.receiver("$Default", "0", 0, None, 10)
+    assert receiver.read(5, 0.1).numbers == []
+    running.send(hub, [b"late"], partition=0)
+    assert all_of(receiver, 1).bodies == [b"late"]
+    receiver.close()
+
+
+def test_large_events_arrive_whole(client: Client, running: EventHubsServer, hub: str) -> None:
+    bodies = [bytes([number]) * 150_000 for number in range(4)]
+    running.send(hub, bodies, partition=0)
+    receiver = client.receiver("$Default", "0", 0, None, 10)
+    assert all_of(receiver, 4).bodies == bodies
+    receiver.close()
+
+
+def test_a_higher_epoch_ends_a_receiver_and_a_lower_one_is_refused(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    running.send(hub, numbered(10), partition=0)
+    first = client.receiver("$Default", "0", 0, 1, 10)
+    assert first.read(1, 10).bodies == [b"0"]
+    second = client.receiver("$Default", "0", 0, 2, 10)
+    assert second.read(1, 10).bodies == [b"0"]
+    with pytest.raises(StolenError, match="partition 0 of the event hub"):
+        all_of(first, 10)
+    with pytest.raises(StolenError):
+        all_of(client.receiver("$Default", "0", 0, 1, 10), 10)
+    second.close()
+
+
+def test_a_connection_that_breaks_in_the_middle_of_an_event_is_told(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    running.send(hub, numbered(20), partition=0)
+    receiver = client.receiver("$Default", "0", 0, None, 20)
+    running.reset_connection(after_events=7)
+    with pytest.raises(BrokenOffError):
+        all_of(receiver, 20)
+    position = receiver.position
+    receiver.close()
+    assert position <= 7
+    again = client.receiver("$Default", "0", position, None, 20)
+    assert all_of(again, 20).bodies == numbered(20 - position, position)
+    again.close()
+
+
+def test_a_busy_server_is_to_be_asked_again(client: Client, running: EventHubsServer) -> None:
+    client.bounds(["0"])
+    running.be_busy(1)
+    with pytest.raises(BrokenOffError) as raised:
+        client.bounds(["0"])
+    assert raised.value.wait >= 1
+    assert client.bounds(["0"])["0"].end == 0
+
+
+def test_what_is_sent_is_kept_in_its_order(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    events = [Outgoing(body, {"number": at}) for at, body in enumerate(numbered(30))]
+    client.send(events, "2", None)
+    found = running.events(hub, 2)
+    assert [event.body for event in found] == numbered(30)
+    assert [event.properties["number"] for event in found] == list(range(30))
+
+
+def test_events_of_a_key_go_to_one_partition(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    for number in range(3):
+        client.send([Outgoing(b"%d" % number)], None, "a key")
+    (found,) = [stored for at in range(4) if (stored := running.events(hub, at))]
+    assert [event.body for event in found] == numbered(3)
+    assert found[0].partition_key == "a key"
+
+
+def test_more_than_a_message_takes_is_sent_in_several(
+    client: Client, running: EventHubsServer, hub: str
+) -> None:
+    events = [Outgoing(bytes([number]) * 300_000) for number in range(8)]
+    client.send(events, "0", None)
+    assert [event.body[:1] for event in running.events(hub, 0)] == [
+        bytes([number]) for number in range(8)
+    ]
+
+
+def test_an_event_that_no_message_takes_is_an_error(client: Client) -> None:
+    with pytest.raises(EventHubsError, match="larger than"):
+        client.send([Outgoing(b"x"), Outgoing(bytes(2_000_000))], "0", None)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_wrong_key_is_refused_for_good_and_not_repeated(
+    running: EventHubsServer, hub: str, kind: str
+) -> None:
+    wrong = running.connection_string(hub).replace("c3BhcmtiZWFt", "d3Jvbmctc2VjcmV0")
+    client = opened(Connection(text=wrong, client=kind))
+    started = time.monotonic()
+    for ask in (client.partitions, lambda: client.bounds(["0"])):
+        with pytest.raises(EventHubsError) as raised:
+            ask()
+        assert not isinstance(raised.value, BrokenOffError)
+        assert "d3Jvbmctc2VjcmV0" not in f"{raised.value!r}{raised.value.__cause__!r}"
+    with pytest.raises(EventHubsError):
+        client.send([Outgoing(b"x")], None, None)
+    assert time.monotonic() - started < 60
+    client.close()
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_where_nobody_listens_it_is_to_be_tried_again(kind: str) -> None:
+    with EventHubsServer({"clicks": 1}) as gone:
+        text = gone.connection_string("clicks")
+    client = opened(Connection(text=text, client=kind))
+    with pytest.raises(BrokenOffError):
+        client.bounds(["0"])
+    client.close()
+
+
+def test_many_receivers_one_after_the_other_take_few_handles(
+    running: EventHubsServer, hub: str
+) -> None:
+    running.send(hub, numbered(10), partition=0)
+    client = connected(running, "slim", hub)
+    before = running.counts().connections
+    for number in range(300):
+        first = client.receiver("$Default", "0", number % 9, 5, 10)
+        second = client.receiver("$Default", "0", 0, 6 if number % 2 else 5, 10)  # It takes over.
+        assert second.read(1, 10).bodies == [b"0"]
+        first.close()
+        second.close()
+    client.bounds(["0"])
+    assert isinstance(client, SlimClient)
+    assert client.links() < 12
+    assert running.counts().connections - before <= 1
+    client.close()

@@ -1,0 +1,155 @@
+"""Ranges of a partition are read whole and in order, whatever happens on the way."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hubs import CLIENTS, numbered, options, range_of, until
+
+from sparkbeam.eventhubs import reading
+from sparkbeam.eventhubs.client import EventHubsError
+from sparkbeam.eventhubs.pool import Pool
+from sparkbeam.eventhubs.reading import DataLossError, Range, RangeReader
+from sparkbeam.testing import EventHubsServer
+
+pytest.importorskip("azure.eventhub")
+
+
+@pytest.fixture
+def server() -> Iterator[EventHubsServer]:
+    with EventHubsServer({"clicks": 2}) as started:
+        yield started
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    found = Pool()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries again at once."""
+    monkeypatch.setattr(reading, "sleep", lambda seconds: None)
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_receiver_goes_on_where_it_was(server: EventHubsServer, pool: Pool, client: str) -> None:
+    server.send("clicks", numbered(30), partition=0)
+    source = options(server, client)
+    assert range_of(source, 0, 10, pool, epoch=5) == numbered(10)
+    assert range_of(source, 10, 30, pool, epoch=5) == numbered(20, 10)
+    assert (pool.made, server.counts().receivers) == (1, 1)
+    # Another place, as when another process has read in between.
+    assert range_of(source, 5, 8, pool, epoch=5) == numbered(3, 5)
+    assert server.counts().receivers == 2
+
+
+def test_a_connection_that_breaks_loses_and_repeats_nothing(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(500), partition=0)
+    server.reset_connection(after_events=123)
+    assert range_of(options(server, client), 0, 500, pool) == numbered(500)
+    assert server.counts().receivers == 2
+
+
+def test_a_receiver_that_was_taken_over_is_opened_again(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    reader = RangeReader(options(server, client), Range("0", 0, 20, 5), pool)
+    found: list[bytes] = []
+    for events in reader.events():
+        found += events.bodies
+        if len(found) == 10:
+            server.steal("clicks", 0)
+            server.send("clicks", numbered(10, 10), partition=0)
+    assert found == numbered(20)
+
+
+def test_one_that_is_taken_over_again_and_again_is_an_error(
+    server: EventHubsServer, pool: Pool, client: str, impatient: None
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    newer = RangeReader(options(server, client), Range("0", 0, 10, 9), Pool()).events()
+    assert next(newer).numbers
+    with pytest.raises(EventHubsError, match="consumer group of its own"):
+        range_of(options(server, client), 0, 10, pool, epoch=3)
+
+
+def test_expired_events_are_an_error_that_names_them(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    server.expire("clicks", 0, 4)
+    with pytest.raises(DataLossError, match=r"Partition 0 .* event 2 is wanted, .* is 4: 2 have"):
+        range_of(options(server, client), 2, 10, pool)
+
+
+def test_expired_events_are_a_gap_if_that_is_wanted(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    server.expire("clicks", 0, 4)
+    reader = RangeReader(options(server, client, failOnDataLoss="false"), Range("0", 2, 10), pool)
+    assert [body for events in reader.events() for body in events.bodies] == numbered(6, 4)
+    assert reader.lost == 2
+
+
+def test_a_range_that_has_expired_is_told_at_once(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    server.expire("clicks", 0, 10)
+    given = {"receiverTimeout": "0.2"}
+    with pytest.raises(DataLossError, match="is 5: 5 have expired"):
+        range_of(options(server, client, **given), 0, 5, pool)
+    gap = options(server, client, failOnDataLoss="false", **given)
+    assert range_of(gap, 0, 5, pool) == []
+
+
+def test_a_busy_server_is_asked_again(
+    server: EventHubsServer, pool: Pool, client: str, impatient: None
+) -> None:
+    server.send("clicks", numbered(3), partition=0)
+    server.be_busy(1)
+    assert range_of(options(server, client), 0, 3, pool) == numbered(3)
+
+
+def test_where_no_event_comes_it_ends_with_an_error(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(3), partition=0)
+    source = options(server, client, receiverTimeout="0.3", operationTimeout="1")
+    with pytest.raises(EventHubsError, match="no event has come for 1 s"):
+        range_of(source, 3, 5, pool)
+
+
+def test_a_connection_that_is_silent_is_given_up_for_a_new_one(
+    server: EventHubsServer, pool: Pool, client: str
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    source = options(server, client, receiverTimeout="0.3")
+    assert range_of(source, 0, 5, pool) == numbered(5)
+    server.freeze()
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.extend(range_of(source, 5, 10, pool)))
+    thread.start()
+    server.thaw()
+    thread.join(60)
+    assert found == numbered(5, 5)
+
+
+def test_what_is_idle_is_closed(server: EventHubsServer, client: str) -> None:
+    server.send("clicks", numbered(3), partition=0)
+    pool = Pool()
+    range_of(options(server, client), 0, 3, pool)
+    assert server.connections() >= 1
+    pool.close()
+    until(lambda: server.connections() == 0)

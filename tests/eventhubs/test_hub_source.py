@@ -1,0 +1,283 @@
+"""The data source plans micro-batches and reads them, without Spark around it."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hubs import CLIENTS, EARLY, numbered
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs import EventHubsSource, EventPosition
+from sparkbeam.eventhubs.admission import admitted
+from sparkbeam.eventhubs.client import EventHubsError
+from sparkbeam.eventhubs.pool import POOL
+from sparkbeam.eventhubs.source import EventHubsReader, EventHubsStreamReader, HubRange
+from sparkbeam.testing import EventHubsServer
+
+pytest.importorskip("azure.eventhub")
+
+
+@pytest.fixture
+def server() -> Iterator[EventHubsServer]:
+    with EventHubsServer({"clicks": 2}) as started:
+        yield started
+    POOL.close()
+
+
+@pytest.fixture
+def base(server: EventHubsServer) -> dict[str, str]:
+    return {"connectionString": server.connection_string("clicks"), "client": "slim"}
+
+
+def stream(base: dict[str, str], **given: str) -> EventHubsStreamReader:
+    source = EventHubsSource(base | given)
+    found = source.streamReader(source.schema())
+    assert isinstance(found, EventHubsStreamReader)
+    return pickle.loads(pickle.dumps(found))
+
+
+def batch(base: dict[str, str], **given: str) -> list[dict[str, Any]]:
+    source = EventHubsSource(base | given)
+    reader = source.reader(source.schema())
+    assert isinstance(reader, EventHubsReader)
+    return rows(reader, reader.partitions())
+
+
+def rows(reader: Any, partitions: Any) -> list[dict[str, Any]]:
+    return [
+        row
+        for partition in partitions
+        for found in reader.read(pickle.loads(pickle.dumps(partition)))
+        for row in found.to_pylist()
+    ]
+
+
+def at(offset: dict[str, dict[str, int]]) -> dict[str, int]:
+    return offset["clicks"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_batch_reads_what_there_is(
+    server: EventHubsServer, base: dict[str, str], client: str
+) -> None:
+    server.send(
+        "clicks", [b"a"], partition=1, partition_key="k", properties={"n": 1}, enqueued=EARLY
+    )
+    server.send("clicks", [b"b"], partition=0)
+    first, second = batch(base, client=client)
+    assert first["body"] == b"b"
+    assert second == {
+        "body": b"a",
+        "partition": 1,
+        "offset": "0",
+        "sequence_number": 0,
+        "enqueued_time": EARLY,
+        "publisher": None,
+        "partition_key": "k",
+        "properties": [("n", "1")],
+        "system_properties": [],
+        "event_hub": "clicks",
+    }
+
+
+def test_a_batch_reads_a_range(server: EventHubsServer, base: dict[str, str]) -> None:
+    for number in range(10):
+        time = EARLY + timedelta(seconds=number)
+        server.send("clicks", numbered(1, number), partition=0, enqueued=time)
+    positions = (
+        ('{"sequence_number": 3}', '{"sequence_number": 7}', range(3, 7)),
+        ('{"sequence_number": 3, "inclusive": false}', "end", range(4, 10)),
+        ('{"offset": "200"}', '{"enqueued": "2030-01-01T00:00:05Z"}', range(2, 5)),
+        ('{"enqueued": "2030-01-01T00:00:08"}', '{"sequence_number": 99}', range(8, 10)),
+        ('{"enqueued": "2031-01-01T00:00:00Z"}', "end", range(0)),
+        ("end", "end", range(0)),
+    )
+    for start, end, found in positions:
+        got = batch(base, startingPosition=start, endingPosition=end)
+        assert [row["body"] for row in got] == [b"%d" % number for number in found]
+    single = {"startingPositions": '{"0": "end"}', "endingPositions": '{"1": "start"}'}
+    assert batch(base, **single) == []
+
+
+def test_a_stream_begins_at_the_end_and_goes_on(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(5), partition=0)
+    reader = stream(base)
+    start = reader.initialOffset()
+    assert start == {"clicks": {"0": 5, "1": 0}}
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    server.send("clicks", numbered(3, 5), partition=0)
+    end = json.loads(json.dumps(reader.latestOffset(start, ReadAllAvailable())))
+    assert at(end) == {"0": 8, "1": 0}
+    (partition,) = reader.partitions(start, end)
+    assert isinstance(partition, HubRange)
+    assert [row["body"] for row in rows(reader, [partition])] == numbered(3, 5)
+
+
+def test_a_run_has_a_higher_epoch_than_those_before(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(1), partition=0)
+    epochs = []
+    for given in ({}, {}, {"exclusive": "false"}):
+        reader = stream(base, startingPosition="start", **given)
+        start = reader.initialOffset()
+        (partition,) = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+        assert isinstance(partition, HubRange)
+        epochs.append(partition.events.epoch)
+    first, second, none = epochs
+    assert first is not None
+    assert second is not None
+    assert first < second
+    assert none is None
+
+
+def test_a_micro_batch_is_limited_and_shared_by_backlog(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(3000), partition=0)
+    server.send("clicks", numbered(1000), partition=1)
+    reader = stream(base, startingPosition="start")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(2000)
+    start = reader.initialOffset()
+    assert at(reader.latestOffset(start, ReadMaxRows(100))) == {"0": 75, "1": 25}
+    assert stream(base, maxEventsPerTrigger="7").getDefaultReadLimit() == ReadMaxRows(7)
+    unlimited = stream(base, maxEventsPerTrigger="0").getDefaultReadLimit()
+    assert isinstance(unlimited, ReadAllAvailable)
+    rated = stream(base, startingPosition="start", maxRatePerPartition='{"0": 10, "*": 20}')
+    assert at(rated.latestOffset(start, ReadAllAvailable())) == {"0": 10, "1": 20}
+
+
+def test_all_that_is_there_is_read_and_nothing_that_comes_later(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    reader = stream(base, startingPosition="start")
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    server.send("clicks", numbered(10), partition=0)
+    middle = reader.latestOffset(start, ReadMaxRows(6))
+    end = reader.latestOffset(middle, ReadMaxRows(6))
+    assert (at(middle)["0"], at(end)["0"]) == (6, 10)
+    assert reader.latestOffset(end, ReadMaxRows(6)) == end
+
+
+def test_new_partitions_are_read_from_their_start(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    reader = stream(base, startingPosition="start", discoverPartitions="0")
+    start = reader.initialOffset()
+    server.grow("clicks", 3)
+    server.send("clicks", numbered(4), partition=2)
+    found = reader.latestOffset(start, ReadAllAvailable())
+    assert at(found)["2"] == 0
+    assert reader.partitions(start, found) == []
+    end = reader.latestOffset(found, ReadAllAvailable())
+    assert [row["body"] for row in rows(reader, reader.partitions(found, end))] == numbered(4)
+
+
+def test_expired_events_count_in_no_limit(server: EventHubsServer, base: dict[str, str]) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    server.expire("clicks", 0, 6)
+    reader = stream(base, failOnDataLoss="false")
+    start = {"clicks": {"0": 0, "1": 0}}
+    end = reader.latestOffset(start, ReadMaxRows(2))
+    assert at(end) == {"0": 8, "1": 0}
+    assert [row["body"] for row in rows(reader, reader.partitions(start, end))] == numbered(2, 6)
+
+
+def test_a_checkpoint_of_another_hub_is_an_error(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    with pytest.raises(EventHubsError, match="'views', and the query reads 'clicks'"):
+        stream(base).latestOffset({"views": {"0": 1}}, ReadAllAvailable())
+
+
+def test_an_event_time_is_read_from_a_property(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    for value in (1_700_000_000_000, "2030-01-01T00:00:00+00:00", "yesterday", 10**18):
+        server.send("clicks", [b"x"], partition=0, properties={"at": value}, enqueued=EARLY)
+    found = [row["event_time"] for row in batch(base, timestampProperty="at")]
+    assert found[0].timestamp() == 1_700_000_000
+    assert found[1:] == [EARLY, EARLY, EARLY]
+
+
+def test_the_order_of_options_case_does_not_matter(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(2), partition=0)
+    assert len(batch(base, STARTINGPOSITION="start")) == 2
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], client: str) -> None:
+    with EventHubsServer({"wide": 32}) as server:
+        given = {"connectionString": server.connection_string("wide")}
+        reader = stream(base | given, startingPosition="start", client=client)
+        start = reader.initialOffset()
+        before = server.counts()
+        for _ in range(3):
+            reader.latestOffset(start, ReadAllAvailable())
+        after = server.counts()
+        assert after.connections == before.connections
+        assert after.requests - before.requests == 3 * 32
+        POOL.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"startingposition": "middle"}, "startingPosition='middle' is no position"),
+        ({"startingPositions": '{"x": "start"}'}, "no JSON of positions"),
+        ({"maxEventsPerTrigger": "many"}, "maxEventsPerTrigger='many' must be a whole number"),
+        ({"maxRatePerPartition": "{"}, "maxRatePerPartition"),
+        ({"prefetch": "0"}, "prefetch=0 must be at least 1"),
+        ({"receiverTimeout": "soon"}, "receiverTimeout='soon'"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss"),
+        ({"client": "fast"}, "client='fast'"),
+        ({"colour": "red"}, "no option 'colour'"),
+        ({"connectionString": "Endpoint=sb://x"}, "connection_string=… is none of Event Hubs"),
+        ({"connectionString": "env:NO_SUCH_HUB"}, "no such environment variable"),
+    ],
+)
+def test_a_wrong_option_is_told(given: dict[str, str], message: str) -> None:
+    base = {
+        "connectionString": "Endpoint=sb://localhost:1;SharedAccessKeyName=a;SharedAccessKey=b",
+        "eventHub": "clicks",
+    }
+    with pytest.raises(ConfigurationError, match=message):
+        stream(base | given).initialOffset()
+
+
+def test_there_has_to_be_a_connection_string_and_a_hub(server: EventHubsServer) -> None:
+    with pytest.raises(ConfigurationError, match="'connectionString' is missing"):
+        EventHubsSource({"eventHub": "clicks"}).schema()
+    with pytest.raises(ConfigurationError, match="event_hub= is missing"):
+        stream({"connectionString": server.connection_string()}).initialOffset()
+
+
+def test_a_limit_is_shared_so_that_no_partition_waits_for_ever() -> None:
+    assert admitted({"0": 5, "1": 0}, None) == {"0": 5, "1": 0}
+    assert admitted({"0": 1000, "1": 1, "2": 0}, 10) == {"0": 9, "1": 1, "2": 0}
+    assert admitted({"0": 10, "1": 10, "2": 10}, 2) == {"0": 1, "1": 1, "2": 1}
+    assert sum(admitted({str(at): 7 * at + 1 for at in range(9)}, 100).values()) == 100
+    assert admitted({"0": 50, "1": 50}, 60, {"0": 10}) == {"0": 10, "1": 50}
+
+
+def test_positions_are_told_as_they_are_given() -> None:
+    for position in (
+        EventPosition.start(),
+        EventPosition.end(),
+        EventPosition.offset("17"),
+        EventPosition.sequence_number(3, inclusive=False),
+        EventPosition.enqueued(EARLY),
+    ):
+        assert EventPosition.parse("p", position.text()) == position
+    with pytest.raises(ConfigurationError, match="is no time"):
+        EventPosition.enqueued("now")  # type: ignore[arg-type]

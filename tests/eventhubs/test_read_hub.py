@@ -1,0 +1,127 @@
+"""What the transform that reads a hub is told becomes options of the data source, or an error."""
+
+import pickle
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from sparkbeam import SparkRunner
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.io.eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+
+TEXT = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=geheim"
+GIVEN = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=other;EntityPath=views"
+
+
+def spec_of(transform: ReadFromEventHubs, *arguments: str) -> ReadSpec:
+    """What Spark is told to read."""
+    pipeline = beam.Pipeline(runner=SparkRunner(), options=PipelineOptions([*arguments]))
+    events = pipeline | transform
+    assert events.element_type is EventHubsEvent
+    found = [
+        part.spec.payload
+        for part in pipeline.to_runner_api().components.transforms.values()
+        if part.spec.urn == READ_URN
+    ]
+    return ReadSpec.unpack(found[0])
+
+
+def test_arguments_become_options() -> None:
+    spec = spec_of(
+        ReadFromEventHubs(
+            TEXT,
+            "clicks",
+            starting_position=EventPosition.sequence_number(5),
+            starting_positions={1: EventPosition.start()},
+            ending_position=EventPosition.offset("700", inclusive=False),
+            max_events_per_trigger=0,
+            max_rate_per_partition={0: 7},
+            discover_partitions=None,
+            exclusive=False,
+            fail_on_data_loss=False,
+            timestamp="at",
+            watermark_delay=3,
+            idle_timeout=None,
+        )
+    )
+    found = SourceOptions.parse(dict(spec.options))
+    assert found.start == EventPosition.sequence_number(5)
+    assert found.starts == {"1": EventPosition.start()}
+    assert found.end == EventPosition.offset("700", inclusive=False)
+    assert (found.most, found.rate, found.discover) == (0, {"0": 7}, None)
+    assert (found.exclusive, found.fail_on_data_loss) == (False, False)
+    assert found.timestamp_property == "at"
+    assert found.connection.endpoint().hub == "clicks"
+    assert (spec.timestamp_column, spec.delay, spec.idle) == ("event_time", 3_000_000, None)
+
+
+def test_each_partition_has_a_watermark() -> None:
+    spec = spec_of(ReadFromEventHubs(GIVEN), "--streaming")
+    assert spec.is_partitioned
+    assert spec.tells_partitions
+    assert spec.partition_columns == ("event_hub", "partition")
+    assert spec.columns == EventHubsEvent._fields
+
+
+def test_the_key_is_known_to_be_secret_and_shown_nowhere() -> None:
+    transform = ReadFromEventHubs(TEXT, "clicks")
+    spec = spec_of(transform)
+    assert "geheim" not in f"{spec}{transform}{SourceOptions.parse(dict(spec.options))}"
+    assert "geheim" not in Redaction(spec.options)("the key is geheim, yes")
+
+
+def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HUB", GIVEN)
+    for given in ("env:HUB", lambda: GIVEN, GIVEN):
+        made = Connection.given(given, None, None, None, "sdk")
+        assert GIVEN not in repr(made)
+        again = Connection.of_options({n.lower(): v for n, v in made.options().items()})
+        assert pickle.loads(pickle.dumps(again)).endpoint().hub == "views"
+    assert Connection.given("env:HUB", "own", None, None, "sdk").endpoint().hub == "own"
+    made = Connection.given(None, "clicks", "hub.example", lambda: "credential", "sdk")
+    assert made.endpoint().host == "hub.example"
+    assert made.azure_credential() == "credential"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"starting_position": "start"}, r"starting_position='start' is no EventPosition"),
+        ({"starting_positions": {"0": EventPosition.end()}}, "no dictionary by the numbers"),
+        ({"ending_positions": {0: 5}}, "ending_positions=5 is no EventPosition"),
+        ({"max_events_per_trigger": -1}, "max_events_per_trigger=-1 must be at least 0"),
+        ({"max_rate_per_partition": {0: 0}}, "max_rate_per_partition=0 must be at least 1"),
+        ({"max_rate_per_partition": [1]}, "max_rate_per_partition"),
+        ({"receiver_timeout": -1}, "receiver_timeout=-1"),
+        ({"prefetch": 0}, "prefetch=0"),
+        ({"consumer_group": ""}, "consumer_group='' is empty"),
+        ({"timestamp": None}, "timestamp=None is no text"),
+        ({"watermark_delay": "soon"}, "watermark_delay='soon'"),
+        ({"idle_timeout": 0}, "idle_timeout=0"),
+        ({"exclusive": 1}, "exclusive=1"),
+        ({"client": "fast"}, "client='fast'"),
+        ({"credential": object()}, "credential= goes with"),
+    ],
+)
+def test_a_wrong_argument_is_told_when_it_is_made(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        ReadFromEventHubs(**({"connection_string": TEXT, "event_hub": "clicks"} | given))
+    assert "geheim" not in str(raised.value)
+
+
+def test_an_end_is_for_batch() -> None:
+    with pytest.raises(ConfigurationError, match="ending_position= is for pipelines in batch"):
+        spec_of(ReadFromEventHubs(GIVEN, ending_position=EventPosition.end()), "--streaming")
+
+
+def test_another_runner_is_told() -> None:
+    with pytest.raises(ConfigurationError, match=r"sparkbeam\.SparkRunner alone"):
+        _ = beam.Pipeline(options=PipelineOptions([])) | ReadFromEventHubs(GIVEN)
