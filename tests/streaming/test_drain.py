@@ -97,7 +97,7 @@ def read(more: int | None = None) -> beam.ParDo:
 
 def counter(result: SparkPipelineResult, name: str) -> int:
     found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
-    return sum(one.committed for one in found)
+    return sum(one.committed or 0 for one in found)
 
 
 def counted(numbers: beam.PCollection, windows: Any) -> beam.PCollection:
