@@ -161,7 +161,7 @@ def test_graphite_gets_one_path_of_any_text(graphite: GraphiteReceiver) -> None:
     until(lambda: bool(graphite.connections))
     assert not graphite.errors
     (values,) = graphite.connections
-    assert values["beam.gauge.sparkbeam.lag_ms.attempted.value"] == (4200, 1_000_000)
+    assert values["beam.gauge.sparkbeam.lag_ms.attempted.value"] == (4200.0, 1_000_000)
     assert sum(path.startswith('beam.counter.a_b.c_d.a_"step"_') for path in values) == 2
 
 
