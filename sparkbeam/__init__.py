@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
+    from sparkbeam.asof import AsOfJoin
     from sparkbeam.errors import (
         CheckpointFailed,
         ConfigurationError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from sparkbeam.runner import SparkRunner
 
 _HOMES = {
+    "AsOfJoin": "sparkbeam.asof",
     "CheckpointFailed": "sparkbeam.errors",
     "ConfigurationError": "sparkbeam.errors",
     "Explanation": "sparkbeam.explain.explanation",
@@ -65,6 +67,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsOfJoin",
     "CheckpointFailed",
     "ConfigurationError",
     "Explanation",

@@ -58,7 +58,7 @@ FEATURES = (
     Feature("Allowed lateness, late data, watermark holds", "no late data", "yes", "per operator"),
     Feature("State: bag, set, combining, read-modify-write, ordered list", "yes", "yes"),
     Feature(
-        "`sparkbeam.state`: map, multimap, sorted multimap",
+        "`sparkbeam.state`: map, multimap, sorted multimap; `AsOfJoin`",
         "yes",
         "yes",
         "beyond Beam's Python SDK, on this runner alone; see [sorted-state.md](sorted-state.md)",

@@ -88,6 +88,10 @@ class Cell:
         """The ordered bag that is there."""
         return self._record.ordered(self._name)
 
+    def hold(self, micros: int | None) -> None:
+        """Keeps the watermark from passing a time, until another one or None is set."""
+        self._record.set_hold(self._name, micros)
+
     def remember(self) -> None:
         """Sees to it that what is there is forgotten in time."""
         self._remember(self._record, self._window)

@@ -10,6 +10,7 @@ from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.cells import DONE, user_cell
 from sparkbeam.worker.keyed.timers import EXPIRY
 from sparkbeam.worker.keyed.userstate import UserState
@@ -26,6 +27,7 @@ class StageState(sdk_worker.CachingStateHandler):
         records: with the user's state; None for a stage without.
         expires: tells at which watermark the state of a window is forgotten; None if at none.
         decode_window: decodes a window of the stage's input.
+        moment: its times; None in batch, where nothing is late, and timers fire at the end.
     """
 
     def __init__(self) -> None:
@@ -33,6 +35,7 @@ class StageState(sdk_worker.CachingStateHandler):
         self.records: Records | None = None
         self.expires: Callable[[BoundedWindow], int] | None = None
         self.decode_window: Callable[[bytes], BoundedWindow]
+        self.moment: Moment | None = None
         self._last: tuple[bytes, int] | None = None
 
     def user_state(

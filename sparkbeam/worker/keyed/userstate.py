@@ -15,9 +15,11 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.core import CombineFn
 from apache_beam.transforms.window import BoundedWindow
 
+from sparkbeam.plan.eventtime import EventTimeSpec
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.keyed.cells import Cell, Remember, user_cell
+from sparkbeam.worker.keyed.eventtime import EventTime
 from sparkbeam.worker.keyed.maps import MapState, MultimapState, SortedMultimapState
 from sparkbeam.worker.layouts.tables import immutable_size
 from sparkbeam.worker.state.records import Record
@@ -103,6 +105,8 @@ class UserState(bundle_processor.FnApiUserStateContext):
                 return MultimapState(spec, cell)
             case SortedMultimapStateSpec():
                 return SortedMultimapState(spec, cell)
+            case EventTimeSpec():
+                return EventTime(cell, self._handler.moment)
             case _:
                 raise NotImplementedError(spec)
 

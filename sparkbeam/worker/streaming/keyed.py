@@ -92,7 +92,7 @@ class StatefulRun(KeyedRun):
         state.records = self._keyed
         state.expires = expiry_of(source.windowing)
         state.decode_window = windows.decode
-        timers.moment = self.moment
+        state.moment = timers.moment = self.moment
         timers.encode_window = windows.encode
         self._one_by_one = bool(is_sorted or self._gate or timers.streams)
 

@@ -1,0 +1,405 @@
+"""As-of joins give what pandas gives, in batch and in streaming, in whatever order."""
+
+import datetime
+import json
+import operator
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pandas as pd
+import pytest
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+)
+from apache_beam.utils.timestamp import Duration, Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_process import Crash, Point, Spark, StreamingRunner
+from in_process_batch import BatchRunner
+from test_expiry import keys
+
+from sparkbeam import AsOfJoin
+from sparkbeam.asof import DIRECTIONS
+from sparkbeam.closest import Closest, Walk
+from sparkbeam.coders import OrderedIntCoder
+from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.streaming import source
+
+Side = list[tuple[int, int]]
+"""Microseconds and values."""
+
+How = tuple[str, int | None, bool]
+"""Direction, tolerance in microseconds, whether exact matches count."""
+
+HOW = st.tuples(st.sampled_from(DIRECTIONS), st.none() | st.integers(0, 8), st.booleans())
+ALL = [(d, t, e) for d in DIRECTIONS for t in (None, 0, 3) for e in (True, False)]
+
+
+def of_pandas(left: Side, right: Side, how: How) -> list[tuple[int, int, int | None]]:
+    direction, tolerance, exact = how
+    if not right or not left:
+        return [(time, value, None) for time, value in sorted(left)]
+    frames = [
+        pd.DataFrame(
+            {"time": pd.to_datetime([t for t, _ in side], unit="us"), name: [v for _, v in side]}
+        )
+        for name, side in (("left", sorted(left)), ("right", sorted(right)))
+    ]
+    merged = pd.merge_asof(
+        *frames,
+        on="time",
+        direction=direction,
+        tolerance=None if tolerance is None else pd.Timedelta(tolerance, "us"),
+        allow_exact_matches=exact,
+    )
+    rows = zip(sorted(left), merged["right"], strict=True)
+    return [(time, value, None if pd.isna(r) else int(r)) for (time, value), r in rows]
+
+
+SIDES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=25)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SIDES, SIDES, HOW)
+def test_matches_are_those_of_pandas(left: Side, right: Side, how: How) -> None:
+    coder = OrderedIntCoder()
+    walk = Walk([(time, coder.encode(value)) for time, value in sorted(right)])
+    found = []
+    for time, value in sorted(left):
+        match, _ = Closest(*how).match(time, *walk.around(time))
+        found.append((time, value, None if match is None else coder.decode(match)))
+    assert found == of_pandas(left, right, how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 30), SIDES, SIDES, HOW)
+def test_what_is_final_does_not_change(time: int, right: Side, more: Side, how: How) -> None:
+    def match(side: Side) -> tuple[bytes | None, int]:
+        entries = [(time, b"%d" % value) for time, value in sorted(side)]
+        return Closest(*how).match(time, *Walk(entries).around(time))
+
+    found, final = match(right)
+    assert match(right + [entry for entry in more if entry[0] >= final])[0] == found
+
+
+class Event(NamedTuple):
+    key: str
+    is_left: bool
+    at: int
+    value: int
+
+
+def joined(p: beam.Pipeline, events: Any, how: How, lateness: int = 0, window: Any = None) -> Any:
+    direction, tolerance, exact = how
+    within = None if tolerance is None else Duration(micros=1000 * tolerance)
+    placed = (
+        p | events | beam.WindowInto(window or GlobalWindows(), allowed_lateness=lateness / 1000)
+    )
+    sides = [
+        placed
+        | f"Is {is_left}" >> beam.Filter(lambda e, is_left=is_left: e.is_left == is_left)
+        | f"Key {is_left}"
+        >> beam.Map(lambda e: (e.key, e.value)).with_output_types(tuple[str, int])
+        for is_left in (True, False)
+    ]
+    join = AsOfJoin(direction, within, allow_exact_matches=exact)
+    return tuple(sides) | join
+
+
+def note(folder: Path) -> Any:
+    def write(element: Any, time: Any = beam.DoFn.TimestampParam) -> None:
+        key, (left, right) = element
+        with (folder / "out").open("a") as lines:
+            lines.write(json.dumps([key, time.micros // 1000, left, right]) + "\n")
+
+    return "Note" >> beam.Map(write)
+
+
+def noted(folder: Path) -> list[list[Any]]:
+    out = folder / "out"
+    if not out.exists():
+        return []
+    lines = out.read_text().splitlines()
+    out.unlink()
+    return sorted(map(json.loads, lines), key=repr)
+
+
+def stamped(event: Event) -> TimestampedValue:
+    return TimestampedValue(event, Timestamp(micros=1000 * event.at))
+
+
+def in_batch(events: list[Event], how: How, folder: Path, window: Any = None) -> list[list[Any]]:
+    p = beam.Pipeline(BatchRunner())
+    create = beam.Create(events, reshuffle=False) | "Stamp" >> beam.Map(stamped)
+    _ = joined(p, create, how, 0, window) | note(folder)
+    p.run().wait_until_finish()
+    return noted(folder)
+
+
+def expected(events: list[Event], how: How) -> list[list[Any]]:
+    found = []
+    for key in {event.key for event in events}:
+        left, right = (
+            [(e.at, e.value) for e in events if e.key == key and e.is_left == is_left]
+            for is_left in (True, False)
+        )
+        found += [[key, *row] for row in of_pandas(left, right, how)]
+    return sorted(found, key=repr)
+
+
+def some_events(seed: int, many: int = 60) -> list[Event]:
+    chance = random.Random(seed)
+    return [
+        Event(chance.choice("ab"), chance.random() < 0.5, chance.randrange(40), chance.randrange(9))
+        for _ in range(many)
+    ]
+
+
+def stream(batches: list[tuple[list[Event], int]]) -> Any:
+    """Batches of events, each with the watermark after it."""
+    events, before = TestStream(), -1
+    for some, watermark in batches:
+        events = events.add_elements([stamped(event) for event in some])
+        if watermark > before:
+            events = events.advance_watermark_to(Timestamp(micros=1000 * watermark))
+            before = watermark
+    return events.advance_watermark_to_infinity()
+
+
+def in_order_of_arrival(events: list[Event], lateness: int, seed: int) -> Any:
+    """As a stream in which an element is late by less than so many milliseconds at most."""
+    chance = random.Random(seed)
+    arriving = sorted(events, key=lambda e: e.at + chance.random() * (lateness + 5))
+    batches, watermark = [], 0
+    for start in range(0, len(arriving), 6):
+        some, rest = arriving[start : start + 6], arriving[start + 6 :]
+        least = min((event.at for event in rest), default=1000)
+        watermark = max(watermark, least + chance.randrange(lateness + 1))
+        batches.append((some, watermark))
+    return stream(batches)
+
+
+def run_stream(
+    spark: Spark, events: Any, how: How, lateness: int, folder: Path, window: Any = None
+) -> Any:
+    flags = ["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"]
+    p = beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags))
+    _ = joined(p, events, how, lateness, window) | note(folder)
+    result = p.run()
+    result.wait_until_finish()
+    return result
+
+
+@pytest.mark.parametrize("how", ALL[::3], ids=str)
+def test_batch_gives_what_pandas_gives(how: How, tmp_path: Path) -> None:
+    events = some_events(len(str(how)))
+    assert in_batch(events, how, tmp_path) == expected(events, how)
+
+
+@pytest.mark.parametrize("lateness", [0, 12])
+@pytest.mark.parametrize("how", ALL, ids=str)
+def test_streaming_gives_what_batch_gives_in_whatever_order(
+    how: How, lateness: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 3)
+    seed = len(str(how)) + lateness
+    events = some_events(seed)
+    result = run_stream(
+        Spark(), in_order_of_arrival(events, lateness, seed), how, lateness, tmp_path
+    )
+    assert noted(tmp_path) == expected(events, how)
+    assert not result.metrics().query(MetricsFilter().with_name("dropped_late"))["counters"]
+
+
+@pytest.mark.parametrize("window", [FixedWindows(0.01), SlidingWindows(0.02, 0.01)], ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_elements_are_joined_within_their_windows(
+    direction: str, window: Any, tmp_path: Path
+) -> None:
+    how = (direction, None, True)
+    events = some_events(7)
+    batch = in_batch(events, how, tmp_path, window)
+    run_stream(Spark(), in_order_of_arrival(events, 5, 3), how, 5, tmp_path, window)
+    assert noted(tmp_path) == batch
+    if isinstance(window, FixedWindows):
+        parts = [[e for e in events if e.at // 10 == part] for part in range(4)]
+        assert batch == sorted((row for p in parts for row in expected(p, how)), key=repr)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_crash_after_each_step_changes_nothing(
+    direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 3)
+    how, events = (direction, 5, True), some_events(11, 20)
+    told: set[Point] = set()
+
+    def crash(point: Point) -> None:
+        if point not in told:
+            told.add(point)
+            raise Crash(f"At {point}.")
+
+    spark = Spark(crash)
+    for _ in range(300):
+        try:
+            run_stream(spark, in_order_of_arrival(events, 5, 2), how, 5, tmp_path)
+        except PipelineFailed:
+            continue
+        break
+    assert len(told) > 10
+    # What a crash has undone is written again.
+    found = [json.loads(line) for line in {json.dumps(row) for row in noted(tmp_path)}]
+    wanted = [json.loads(line) for line in {json.dumps(row) for row in expected(events, how)}]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def test_what_is_later_than_allowed_is_dropped_and_counted(tmp_path: Path) -> None:
+    batches = [
+        ([Event("a", False, 1, 1), Event("a", True, 10, 1)], 20),
+        ([Event("a", False, 9, 2), Event("a", True, 12, 2)], 30),
+    ]
+    result = run_stream(Spark(), stream(batches), ("backward", None, True), 5, tmp_path)
+    assert noted(tmp_path) == [["a", 10, 1, 1]]
+    (found,) = result.metrics().query(MetricsFilter().with_name("dropped_late"))["counters"]
+    assert found.committed == 2
+
+
+def test_matches_come_out_as_the_watermark_makes_them_final(tmp_path: Path) -> None:
+    """A window behind the join closes on time, with all that belongs into it."""
+    batches = [
+        ([Event("a", not number % 2, 10 * number, number)], 10 * number) for number in range(20)
+    ]
+    flags = ["--streaming", f"--checkpoint_location={tmp_path / 'checkpoint'}"]
+    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions(flags))
+    counts = (
+        joined(p, stream(batches), ("nearest", None, True))
+        | "Behind" >> beam.WindowInto(FixedWindows(0.04))
+        | beam.combiners.Count.PerKey()
+    )
+    _ = counts | beam.MapTuple(lambda key, n: (key, (n, None))) | note(tmp_path)
+    p.run().wait_until_finish()
+    assert [row[2] for row in noted(tmp_path)] == [2] * 5
+
+
+@pytest.mark.parametrize("how", [("backward", None, True), ("forward", 5, True)], ids=str)
+def test_state_is_collected_as_the_watermark_passes(
+    how: How, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    sizes: list[int] = []
+
+    def look(point: Point) -> None:
+        if point[1] == "committed":
+            (checkpoint,) = spark.checkpoints.values()
+            sizes.append(sum(len(v) for state in checkpoint.state.values() for v in state.values()))
+
+    spark = Spark(look)
+    batches = [
+        ([Event("a", n == 5, 100 * number + n, n) for n in range(50)], 100 * number)
+        for number in range(30)
+    ]
+    run_stream(spark, stream(batches), how, 0, tmp_path)
+    assert len(sizes) > 10
+    assert max(sizes[5:]) < 1.2 * max(sizes[:5])
+    assert len(noted(tmp_path)) == 30
+
+
+def test_with_a_tolerance_keys_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    found: list[int] = []
+    spark = Spark(lambda point: found.append(keys(spark)) if point[1] == "committed" else None)
+    batches = [([Event(f"key {n}", False, 100 * n, n)], 100 * n) for n in range(30)]
+    run_stream(spark, stream(batches), ("backward", 20, True), 0, tmp_path)
+    assert max(found) <= 3
+
+
+class Trade(NamedTuple):
+    name: str
+    price: float | None
+
+
+beam.coders.registry.register_coder(Trade, beam.coders.RowCoder)
+
+
+@pytest.mark.parametrize(
+    "values", [[Trade("x", None), Trade("y", 1.5)], [None, "b"], [{"a": [1]}, b"\0"]], ids=repr
+)
+def test_values_of_any_type(values: list[Any]) -> None:
+    p = beam.Pipeline(BatchRunner())
+    left, right = (
+        p | f"{n}" >> beam.Create([("k", values[n])]) | f"At {n}" >> beam.Map(lambda e: e)
+        for n in range(2)
+    )
+    check = "Check" >> beam.Map(lambda e: operator.eq(e, ("k", tuple(values))) or 1 / 0)
+    _ = {"left": left, "right": right} | AsOfJoin() | check
+    p.run().wait_until_finish()
+
+
+def test_times_are_compared_to_the_microsecond(tmp_path: Path) -> None:
+    p = beam.Pipeline(BatchRunner())
+    left, right = (
+        p
+        | f"Make {name}" >> beam.Create([micros for micros, _ in side], reshuffle=False)
+        | f"Stamp {name}"
+        >> beam.Map(lambda micros: TimestampedValue(("k", micros), Timestamp(micros=micros)))
+        for name, side in (("left", [(1500, 0)]), ("right", [(1499, 0), (1501, 0)]))
+    )
+    _ = (left, right) | AsOfJoin() | note(tmp_path)
+    p.run().wait_until_finish()
+    assert [row[2:] for row in noted(tmp_path)] == [[1500, 1499]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"direction": "sideways"}, "direction='sideways' is none of backward, forward, nearest"),
+        ({"tolerance": -1}, "tolerance=-1 is no such time"),
+        ({"tolerance": "soon"}, "tolerance='soon' is no such time"),
+        ({"tolerance": datetime.timedelta(1)}, "tolerance=.* is no such time"),
+        ({"allow_exact_matches": 1}, "allow_exact_matches=1 is neither True nor False"),
+    ],
+)
+def test_wrong_arguments_are_errors(arguments: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        AsOfJoin(**arguments)
+
+
+def sides(p: beam.Pipeline, *values: Any) -> Iterator[beam.PCollection]:
+    return (p | f"{number}" >> beam.Create([value]) for number, value in enumerate(values))
+
+
+@pytest.mark.parametrize("values", [(("a", 1),), (("a", 1), 2)], ids=str)
+def test_wrong_inputs_are_errors(values: Any) -> None:
+    p = beam.Pipeline(BatchRunner())
+    with pytest.raises(ConfigurationError, match=r"takes two|have to be pairs"):
+        _ = tuple(sides(p, *values)) | AsOfJoin()
+
+
+@pytest.mark.parametrize(
+    "windows", [[FixedWindows(1), FixedWindows(2)], [Sessions(1)] * 2], ids=str
+)
+def test_windows_that_cannot_be_are_errors(windows: Any) -> None:
+    p = beam.Pipeline(BatchRunner())
+    left, right = (
+        side | f"Window {n}" >> beam.WindowInto(windows[n])
+        for n, side in enumerate(sides(p, ("a", 1), ("a", 2)))
+    )
+    with pytest.raises(ConfigurationError, match=r"AsOfJoin 'AsOf.*(different windows|merge)"):
+        _ = (left, right) | AsOfJoin()
+
+
+def test_another_runner_is_an_error() -> None:
+    p = beam.Pipeline(FnApiRunner())
+    with pytest.raises(ConfigurationError, match="FnApiRunner does not have: run it on"):
+        _ = tuple(sides(p, ("a", 1), ("a", 2))) | AsOfJoin()
