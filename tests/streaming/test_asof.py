@@ -222,7 +222,9 @@ def test_streaming_gives_what_batch_gives_in_whatever_order(
     assert not result.metrics().query(MetricsFilter().with_name("dropped_late"))["counters"]
 
 
-@pytest.mark.parametrize("window", [FixedWindows(0.01), SlidingWindows(0.02, 0.01)], ids=str)
+@pytest.mark.parametrize(
+    "window", [FixedWindows(0.01), SlidingWindows(0.02, 0.01)], ids=["fixed", "sliding"]
+)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_elements_are_joined_within_their_windows(
     direction: str, window: Any, tmp_path: Path
@@ -387,7 +389,9 @@ def test_wrong_inputs_are_errors(values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "windows", [[FixedWindows(1), FixedWindows(2)], [Sessions(1)] * 2], ids=str
+    "windows",
+    [[FixedWindows(1), FixedWindows(2)], [Sessions(1)] * 2],
+    ids=["of two lengths", "sessions"],
 )
 def test_windows_that_cannot_be_are_errors(windows: Any) -> None:
     p = beam.Pipeline(BatchRunner())
