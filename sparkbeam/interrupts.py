@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
@@ -95,23 +96,30 @@ def patience() -> Iterator[None]:
 
 
 class Leaving:
-    """Stops a run whose program ends without having waited for it.
+    """What is still to be done where a program ends without having waited for its run.
 
     Args:
-        stop: cancels the run and waits for its end, :data:`LEAVE_SECONDS` at most.
+        do: cancels the run and waits for its end, :data:`LEAVE_SECONDS` at most.
     """
 
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
+    def __init__(self, do: Callable[[], None]) -> None:
+        self._do = do
+        # What Python calls last to be called first: only then the folders of the run may go,
+        # which weakref removes in a handler that is there from its first finalizer on.
+        weakref.finalize(self, int)
         atexit.register(self._leave)
 
+    def change(self, do: Callable[[], None]) -> None:
+        """Does something else instead."""
+        self._do = do
+
     def cancel(self) -> None:
-        """Called when the run has ended."""
+        """Nothing is left to be done."""
         atexit.unregister(self._leave)
 
     def _leave(self) -> None:
         with patience():
-            self._stop()
+            self._do()
 
 
 @contextmanager

@@ -5,12 +5,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from html import escape
+from typing import TYPE_CHECKING
 
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from sparkbeam import arguments
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.interrupts import LEAVE_SECONDS, Leaving, interruptible
 from sparkbeam.metrics.live import LiveMetrics
 from sparkbeam.metrics.results import SparkMetrics
@@ -18,6 +21,9 @@ from sparkbeam.metrics.summary import RunSummary
 from sparkbeam.progress.html import progress_html
 from sparkbeam.progress.model import PipelineProgress, Progress
 from sparkbeam.wire.consolidation import Infos, consolidate
+
+if TYPE_CHECKING:
+    from sparkbeam.explain.explanation import Explanation
 
 _logger = logging.getLogger(__name__)
 
@@ -32,8 +38,14 @@ class SparkPipelineResult(PipelineResult):
         metrics: what the tasks of the run have counted so far.
         progress: tells how far the run is.
         summary: tells what the run has done.
+        explain: tells how it was done.
         interrupted: called if the user interrupts the program, or it ends, before the run has.
+
+    Attributes:
+        page: the address of the live page; None where there is none.
     """
+
+    page: str | None = None
 
     def __init__(
         self,
@@ -43,6 +55,7 @@ class SparkPipelineResult(PipelineResult):
         interrupted: Callable[[], None] = lambda: None,
         drain_work: Callable[[], None] | None = None,
         summary: Callable[[], RunSummary] = RunSummary,
+        explain: "Callable[[], Explanation] | None" = None,
     ) -> None:
         super().__init__(PipelineState.RUNNING)
         self._cancel_work = cancel_work
@@ -51,6 +64,7 @@ class SparkPipelineResult(PipelineResult):
         self._interrupted = interrupted
         self._drain_work = drain_work
         self._summary = summary
+        self._explain = explain
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -84,6 +98,7 @@ class SparkPipelineResult(PipelineResult):
             ):
                 if deadline is not None and time.monotonic() >= deadline:
                     return self.state
+        self._leaving.cancel()
         if self._error is not None and self._state == PipelineState.FAILED:
             raise self._error
         return self.state
@@ -154,6 +169,21 @@ class SparkPipelineResult(PipelineResult):
         """What is committed, step by step: elements, time, bytes, columns; print it for a table."""
         return self._summary()
 
+    def explain(self) -> "Explanation":
+        """How the pipeline runs, or has run: as ``SparkRunner.explain``, with what is known by now.
+
+        Of each aggregation that is what went in and came out, and how much was shuffled; of Spark
+        the plans that have run, the adaptive ones in their final form, in streaming those of the
+        last micro-batch. A Spark session that has been stopped tells nothing, nor does one over
+        Spark Connect.
+
+        Raises:
+            ConfigurationError: nothing has run.
+        """
+        if self._explain is None:
+            raise ConfigurationError("Nothing has run that could be explained.")
+        return self._explain()
+
     def metrics(self) -> MetricResults:
         """The user's metrics, at any time; complete once the pipeline has ended.
 
@@ -184,7 +214,11 @@ class SparkPipelineResult(PipelineResult):
             else:
                 self._state = PipelineState.FAILED
             self._ended.set()
-        self._leaving.cancel()
+        if self._state == PipelineState.FAILED:
+            # Only the text: what a run has held is not to stay until the program ends.
+            self._leaving.change(partial(_logger.error, _FAILED_ALONE, str(error)))
+        else:
+            self._leaving.cancel()
 
     def _repr_html_(self) -> str:
         problem = f"<pre>{escape(str(self._error))}</pre>" if self._error is not None else ""
@@ -198,6 +232,8 @@ def _seconds(duration: object) -> float:
     """Of a duration in milliseconds."""
     return arguments.duration("duration", duration, "milliseconds", most=_LONGEST_WAIT) / 1000
 
+
+_FAILED_ALONE = "The pipeline failed, and the program has not called wait_until_finish(): %s"
 
 _LONGEST_WAIT = 1e12
 """Milliseconds; thirty years."""

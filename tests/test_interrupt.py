@@ -13,7 +13,7 @@ from waiting import until
 from sparkbeam.interrupts import interruptible
 
 LINE = "Interrupted: the pipeline was cancelled."
-END_SECONDS = 60
+END_SECONDS = 150
 
 HEAD = """
     import sys, time
@@ -66,6 +66,20 @@ NO_WAIT = """
     endless(pipeline)
     result = pipeline.run()
     while not Path(sign_of).exists():
+        time.sleep(0.1)
+    print(result.state)
+"""
+
+
+ENDS_SLOWLY = """
+    import threading
+    threading.Thread(target=time.sleep, args=[3]).start()
+"""
+FAILS_ALONE = """
+    pipeline = beam.Pipeline(StreamingRunner())
+    _ = pipeline | beam.Create([1]) | "Divide" >> beam.Map(lambda x: x / 0)
+    result = pipeline.run()
+    while result.state == "RUNNING":
         time.sleep(0.1)
     print(result.state)
 """
@@ -142,6 +156,21 @@ def test_a_program_that_does_not_wait_ends_its_pipeline_and_says_so(tmp_path: Pa
     code, out, lines = Program(tmp_path, NO_WAIT).end()
     assert (code, out) == (0, "RUNNING\n")
     assert "call wait_until_finish()" in lines[-1], lines
+
+
+def test_a_program_whose_threads_go_on_ends_its_pipeline_and_says_so(tmp_path: Path) -> None:
+    code, out, lines = Program(tmp_path, NO_WAIT + ENDS_SLOWLY).end()
+    assert (code, out) == (0, "RUNNING\n")
+    assert "call wait_until_finish()" in lines[-1], lines
+
+
+def test_a_failure_that_nobody_waits_for_is_told_at_the_end(tmp_path: Path) -> None:
+    code, out, lines = Program(tmp_path, FAILS_ALONE).end()
+    assert (code, out) == (0, "FAILED\n")
+    told = "\n".join(lines)
+    assert "The pipeline failed, and the program has not called wait_until_finish()" in told
+    assert "Divide" in told
+    assert "ZeroDivisionError" in told
 
 
 def test_the_handler_of_a_program_is_its_own() -> None:
