@@ -2,15 +2,17 @@
 
 Run with ``python bench/eventhubs.py``. The server runs in a process of its own, on loopback, so
 that the times are of the reader; a second of CPU is one of the process that reads, and so a figure
-for a core. ``--spark`` runs a stream from the hub to a count in place of that, and tells how many
-receivers that took, and how long planning.
+for a core. ``--part stream`` runs a stream from the hub to a count under Spark in place of that,
+and tells how many receivers that took, and how long planning.
 """
 
 import argparse
 import multiprocessing
 import multiprocessing.connection
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,8 +20,14 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.eventhubs.client import Client
-from sparkbeam.eventhubs.pool import opened
+from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.placement import PLACEMENTS, place
+from sparkbeam.eventhubs.planning import Planner
+from sparkbeam.eventhubs.pool import Pool, opened
+from sparkbeam.eventhubs.positions import EventPosition
+from sparkbeam.eventhubs.reading import Range, RangeReader
 from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.slowness import Factors, Read, SlowPartitions
 from sparkbeam.testing import EventHubsServer
 
 HUB = "bench"
@@ -37,8 +45,11 @@ def serve(pipe: Any, partitions: int, events: int, size: int) -> None:
                 properties={"kind": "click"},
             )
         pipe.send(server.connection_string(HUB))
-        while pipe.recv() == "counts":
-            pipe.send(server.counts())
+        while (asked := pipe.recv()) != "end":
+            if asked == "counts":
+                pipe.send(server.counts())
+            else:
+                server.slow_down(HUB, *asked)
 
 
 @contextmanager
@@ -133,43 +144,130 @@ def planning(console: Console, partitions: int) -> None:
     console.print(table)
 
 
-def stream(console: Console, kind: str, partitions: int, events: int) -> None:
-    """Prints what a stream to a count takes under Spark."""
+def stream(console: Console, kind: str, partitions: int, events: int, batches: int) -> None:
+    """Prints what a stream to a count takes under Spark, and how many receivers."""
     from sparkbeam.eventhubs import EventHubsSource
     from sparkbeam.options import SparkBeamOptions
     from sparkbeam.session import obtain
 
     spark = obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     spark.dataSource.register(EventHubsSource)
+    counted: list[int] = []
+    opened_by: list[int] = []
     with served(partitions, events, 100) as (text, pipe):
+
+        def count(batch: Any, number: int) -> None:
+            # A second Python worker in each task, as pipelines have.
+            counted.append(batch.mapInArrow(_same, batch.schema).count())
+            pipe.send("counts")
+            opened_by.append(pipe.recv().receivers)
+
         frame = (
             spark.readStream.format("eventhubs")
             .option("connectionString", text)
             .option("client", kind)
             .option("startingPosition", "start")
-            .option("maxEventsPerTrigger", str(partitions * events // 20))
+            .option("maxEventsPerTrigger", str(partitions * events // batches))
             .load()
         )
-        counted: list[int] = []
-        query = (
-            frame.writeStream.foreachBatch(lambda batch, number: counted.append(batch.count()))
-            .trigger(availableNow=True)
-            .start()
-        )
+        query = frame.writeStream.foreachBatch(count).trigger(availableNow=True).start()
         start = time.perf_counter()
         query.awaitTermination()
         seconds = time.perf_counter() - start
         assert sum(counted) == partitions * events, counted
         pipe.send("counts")
         counts = pipe.recv()
-        reads = partitions * len(counted)
         planned = [progress["durationMs"]["latestOffset"] for progress in query.recentProgress]
+    reads, made = partitions * (len(counted) - 1), opened_by[-1] - opened_by[0]
     console.print(
         f"{kind}: {sum(counted):,} events of {partitions} partitions in {len(counted)} "
-        f"micro-batches, {seconds:.1f} s; {reads} reads with {counts.receivers} receivers over "
-        f"{counts.connections} connections; planning {sorted(planned)[len(planned) // 2]} ms"
+        f"micro-batches, {seconds:.1f} s; planning {sorted(planned)[len(planned) // 2]} ms"
+    )
+    console.print(
+        f"After the first micro-batch {reads} reads opened {made} receivers, "
+        f"{1 - made / reads:.1%} went on with one that was there; {counts.receivers} in all, over "
+        f"{counts.connections} connections"
     )
     spark.stop()
+
+
+def slow(console: Console, partitions: int, seconds: float) -> None:
+    """Prints what a partition that is ten times slower costs the others."""
+    table = Table("slow partition", "slow_partitions", "events/s of the others", "relative")
+    base = 0.0
+    for is_slow, threshold in ((False, 0.0), (True, None), (True, 0.0)):
+        with served(partitions, round(1000 * (seconds + 6)), 100) as (text, pipe):
+            for partition in range(partitions):
+                pipe.send((partition, 100.0 if is_slow and partition == 0 else 1000.0))
+            found = _others(text, threshold, 100 * partitions, seconds)
+        base = base or found
+        table.add_row(
+            "10 times slower" if is_slow else "none",
+            "None" if threshold is None else f"SlowPartitions({threshold})",
+            f"{found:,.0f}",
+            f"{found / base:.2f}",
+        )
+    console.print(table)
+
+
+def _others(text: str, threshold: float | None, limit: int, seconds: float) -> float:
+    """Events a second of all partitions but the first, in micro-batches with a task for each."""
+    options = SourceOptions.parse(
+        {"connectionString": text, "client": "slim", "startingPosition": "start"}
+    )
+    planner = Planner(options)
+    factors = Factors(SlowPartitions(threshold or 0))
+    begin = planner.starts(EventPosition.start())
+    pools = {partition: Pool() for partition in begin}
+    count, number, since = 0, 0, 0.0
+
+    def read(partition: str, end: int) -> Read:
+        reader = RangeReader(options, Range(partition, begin[partition], end), pools[partition])
+        found = sum(map(len, reader.events()))
+        return Read(number, partition, found, reader.seconds)
+
+    with ThreadPoolExecutor(len(begin)) as tasks:
+        while not since or time.perf_counter() - since < seconds:
+            number += 1
+            if number == 10:  # It has settled.
+                count, since = 0, time.perf_counter()
+            given = {} if threshold is None else factors.current(begin)
+            ends = planner.up_to(begin, limit, given)
+            for done in list(tasks.map(read, ends, ends.values())):
+                count += done.events if done.partition != "0" else 0
+                factors.note(done)
+            begin = ends
+    found = count / (time.perf_counter() - since)
+    for pool in pools.values():
+        pool.close()
+    return found
+
+
+def placements(console: Console, hubs: int, partitions: int) -> None:
+    """Prints how evenly the partitions of hubs come to places."""
+    table = Table("placement", "places", "most less least of a hub: hubs", "all hubs, most : least")
+    for placement in PLACEMENTS:
+        for places in (8, 12, 32):
+            counts: Counter[int] = Counter()
+            spread: Counter[int] = Counter()
+            for hub in range(hubs):
+                own = Counter(
+                    place(f"hub-{hub}", str(at), places, placement) for at in range(partitions)
+                )
+                counts.update(own)
+                spread[max(own.values()) - min(own[at] for at in range(places))] += 1
+            bars = ", ".join(f"{much}: {spread[much]}" for much in sorted(spread))
+            table.add_row(
+                placement, str(places), bars, f"{max(counts.values())} : {min(counts.values())}"
+            )
+    console.print(table)
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+PARTS = ("clients", "planning", "stream", "slow", "placement")
 
 
 def main() -> None:
@@ -177,14 +275,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000, help="of each partition")
     parser.add_argument("--partitions", type=int, default=32, help="whose bounds are asked for")
-    parser.add_argument("--spark", choices=("sdk", "slim"), help="a stream over this client alone")
+    parser.add_argument("--client", choices=("sdk", "slim"), default="slim", help="of a stream")
+    parser.add_argument("--batches", type=int, default=50, help="micro-batches of a stream")
+    parser.add_argument("--seconds", type=float, default=5, help="of each reading of part slow")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: the first two")
     arguments = parser.parse_args()
     console = Console()
-    if arguments.spark:
-        stream(console, arguments.spark, 4, arguments.events)
-        return
-    clients(console, arguments.events)
-    planning(console, arguments.partitions)
+    for part in arguments.part or PARTS[:2]:
+        match part:
+            case "clients":
+                clients(console, arguments.events)
+            case "planning":
+                planning(console, arguments.partitions)
+            case "stream":
+                stream(console, arguments.client, 4, arguments.events, arguments.batches)
+            case "slow":
+                slow(console, 8, arguments.seconds)
+            case "placement":
+                placements(console, 200, arguments.partitions)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
             value, at = decode(data, at)
             return Described(described, value), at
         return _plain(code, data, at + 1)
-    except (IndexError, struct.error, RecursionError, UnicodeDecodeError):
+    except (IndexError, OverflowError, struct.error, RecursionError, UnicodeDecodeError):
         raise ValueError("the bytes are no value of AMQP") from None
 
 

@@ -6,15 +6,24 @@ from dataclasses import dataclass, field
 
 from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, parse_all
+from sparkbeam.eventhubs.reports import LOOPBACK
 from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.slowness import SlowPartitions
 
 DEFAULT_GROUP = "$Default"
-PER_PARTITION = 1000
-"""How many events of each partition a micro-batch takes where nothing else is said."""
+EPOCH = "epoch"
+"""The option with the epoch of the receivers."""
+
+REPORT_HOST = "reportHost"
+"""The option with the address at which executors reach the driver."""
+PLACES = "places"
+"""The option with the number of tasks that run at once."""
 
 _LONGEST = 1e6
 _MOST = 2**31 - 1
+_LARGEST = 2**63 - 1
 _KNOWN = (
     "secretConnectionString",
     "secretConnectionFunction",
@@ -34,9 +43,14 @@ _KNOWN = (
     "operationTimeout",
     "prefetch",
     "exclusive",
+    EPOCH,
     "failOnDataLoss",
     "discoverPartitions",
     "timestampProperty",
+    "slowPartitionThreshold",
+    REPORT_HOST,
+    "placement",
+    PLACES,
 )
 
 
@@ -57,9 +71,14 @@ class SourceOptions:
         operation_timeout: seconds without an event after which reading fails.
         prefetch: of how many events a receiver may be ahead.
         exclusive: receivers of streaming have an epoch, so that none beside them reads on.
+        epoch: that of the receivers; None for the time at which the query starts.
         fail_on_data_loss: events that have expired are an error.
         discover: seconds between looks for new partitions; None for none.
         timestamp_property: the property with the event time; None for none.
+        slow: which partitions get less as they are slow; None for none.
+        report_host: at which tasks reach the driver.
+        placement: ``balanced`` or ``hash``.
+        places: how many tasks run at once; None for partitions in the order of their numbers.
     """
 
     connection: Connection
@@ -74,9 +93,14 @@ class SourceOptions:
     operation_timeout: float = 300.0
     prefetch: int = 1000
     exclusive: bool = True
+    epoch: int | None = None
     fail_on_data_loss: bool = True
     discover: float | None = 300.0
     timestamp_property: str | None = None
+    slow: SlowPartitions | None = None
+    report_host: str = LOOPBACK
+    placement: str = BALANCED
+    places: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -106,16 +130,23 @@ class SourceOptions:
             _seconds(given, "operationTimeout", 300),
             _number(given, "prefetch", 1, 1000),
             _flag(given, "exclusive"),
+            _number(given, EPOCH, 0, most=_LARGEST) if EPOCH in given else None,
             _flag(given, "failOnDataLoss"),
             None if discover.lower() == "none" else _seconds(given, "discoverPartitions", 300),
             given.get("timestampproperty"),
+            _slow(given),
+            given.get(REPORT_HOST.lower(), LOOPBACK),
+            arguments.one_of("placement", given.get("placement", BALANCED), PLACEMENTS),
+            _number(given, PLACES, 1) if PLACES in given else None,
         )
 
 
-def _number(given: Mapping[str, str], name: str, least: int, default: int = 0) -> int:
+def _number(
+    given: Mapping[str, str], name: str, least: int, default: int = 0, most: int = _MOST
+) -> int:
     text = given.get(name.lower(), str(default)).strip()
     value = int(text) if text.lstrip("-").isdecimal() else text
-    return arguments.whole_number(name, value, least=least, most=_MOST)
+    return arguments.whole_number(name, value, least=least, most=most)
 
 
 def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
@@ -125,6 +156,11 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = text
     return arguments.duration(name, value, "seconds", most=_LONGEST)
+
+
+def _slow(given: Mapping[str, str]) -> SlowPartitions | None:
+    name = "slowPartitionThreshold"
+    return SlowPartitions(_seconds(given, name, 0)) if name.lower() in given else None
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:

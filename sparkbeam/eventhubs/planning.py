@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.admission import admitted
+from sparkbeam.eventhubs.admission import PER_PARTITION, admitted
 from sparkbeam.eventhubs.client import Bounds, BrokenOffError, Client, EventHubsError, Place
-from sparkbeam.eventhubs.options import PER_PARTITION, SourceOptions
+from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.pool import POOL, Reading
 from sparkbeam.eventhubs.positions import EventPosition
 
@@ -104,15 +104,16 @@ class Planner:
         reading = Reading(options.connection, options.group, partition, None, 1)
         for _ in range(_TRIES):
             try:
-                with POOL.receiver(reading, place) as receiver:
-                    found = receiver.read(bounds.end, _FIND_SECONDS)
+                found = POOL.read(reading, place, bounds.end, _FIND_SECONDS)
             except BrokenOffError as error:
                 time.sleep(error.wait)
                 continue
             return found.numbers[0] if found.numbers else bounds.end
         raise EventHubsError(f"Partition {partition} does not tell where a position is in it.")
 
-    def up_to(self, start: Numbers, limit: int | None) -> Numbers:
+    def up_to(
+        self, start: Numbers, limit: int | None, factors: Mapping[str, float] | None = None
+    ) -> Numbers:
         """Where a micro-batch ends that begins at a place.
 
         A partition that has just been found begins at its oldest event, in the micro-batch after
@@ -121,6 +122,7 @@ class Planner:
         Args:
             start: of the micro-batch.
             limit: how many events it may take; None for no limit.
+            factors: of the partitions that are to have less than their share.
         """
         bounds = self.bounds()
         backlog = {
@@ -128,7 +130,7 @@ class Planner:
             for partition, at in start.items()
             if partition in bounds
         }
-        taken = admitted(backlog, limit, self._most(backlog))
+        taken = admitted(backlog, limit, self._most(backlog), factors)
         end = dict(start)
         for partition, count in taken.items():
             if count:

@@ -1,17 +1,21 @@
 """What a process keeps open between micro-batches: clients, and receivers of partitions."""
 
 import contextlib
+import math
 import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from sparkbeam.eventhubs.client import Client, Place, Receiver
+from sparkbeam.eventhubs.client import Client, Events, Place, Receiver
+from sparkbeam.eventhubs.neighbours import Neighbours, default_folder, name_of
 from sparkbeam.eventhubs.settings import Connection
 
 _IDLE_SECONDS = 300
+_PATIENCE = 0.25
 
 
 def opened(connection: Connection) -> Client:
@@ -50,118 +54,190 @@ class Reading:
 
 @dataclass
 class _Kept:
-    client: Client
-    used: float
+    """A client, which one thread uses at a time, and its receivers."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    client: Client | None = None
+    used: float = 0.0
     receivers: dict[Reading, Receiver] = field(default_factory=dict)
-    is_borrowed: bool = False
+
+    def close(self) -> None:
+        for receiver in self.receivers.values():
+            with contextlib.suppress(Exception):
+                receiver.close()
+        self.receivers.clear()
+        if self.client is not None:
+            with contextlib.suppress(Exception):
+                self.client.close()
+            self.client = None
 
 
 class Pool:
     """The clients of a process, one for each connection, and their receivers.
 
+    Args:
+        folder: where it finds the processes of this machine that have receivers.
+
     Attributes:
         reused: how many readings have gone on with a receiver that was kept.
+        borrowed: with one that another process keeps.
         made: for how many a receiver was opened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self._process = os.getpid()
+        self._folder = folder or default_folder()
         self._lock = threading.Lock()
-        self._kept: dict[Connection, list[_Kept]] = {}
+        self._kept: dict[Connection, _Kept] = {}
+        self._names: dict[str, Reading] = {}
+        self._neighbours = Neighbours(self._lend, self._folder)
         self.reused = 0
+        self.borrowed = 0
         self.made = 0
 
     @contextmanager
     def client(self, connection: Connection) -> Iterator[Client]:
-        """A client that nobody else uses in the meantime."""
+        """A client that nobody else uses in the meantime; after an error it connects anew."""
         with self._borrowed(connection) as kept:
+            assert kept.client is not None
             yield kept.client
 
-    @contextmanager
-    def receiver(self, reading: Reading, position: int | Place) -> Iterator[Receiver]:
-        """A receiver at a position: the one that was kept if it is there, else a new one."""
-        with self._borrowed(reading.connection, reading) as kept:
-            receiver = kept.receivers.pop(reading, None)
-            if receiver is not None and receiver.position == position:
-                self.reused += 1
-            else:
-                if receiver is not None:
-                    receiver.close()
-                self.made += 1
-                receiver = kept.client.receiver(
-                    reading.group, reading.partition, position, reading.epoch, reading.prefetch
-                )
-            try:
-                yield receiver
-            except BaseException:
-                receiver.close()
-                raise
+    def read(
+        self,
+        reading: Reading,
+        position: int | Place,
+        end: int,
+        seconds: float,
+        *,
+        shared: bool = False,
+    ) -> Events:
+        """The next events from a position on; none if none came in time.
+
+        They come from the receiver that is there already, in this process or another one of the
+        machine, or from a new one.
+
+        Args:
+            reading: what is read.
+            position: of the first event.
+            end: the sequence number behind the last one that is wanted.
+            seconds: how long to wait for the first.
+            shared: another process may be asked. It has work of its own, so for very many
+                events a receiver of our own is faster.
+
+        Raises:
+            BrokenOffError: a receiver has ended; another one may be opened where it was.
+            EventHubsError: it has ended for good.
+        """
+        kept = self._of(reading.connection)
+        name = name_of(reading)
+        if shared and isinstance(position, int) and not _is_at(kept, reading, position):
+            found = self._neighbours.read(name, position, end, seconds)
+            if found is not None:
+                self.borrowed += 1
+                return found
+        with self._borrowed(reading.connection) as kept:
+            receiver = self._receiver(kept, reading, position)
+            found = _read(receiver, end, seconds)
             if isinstance(position, int):
                 kept.receivers[reading] = receiver
             else:
                 receiver.close()
+        return found
+
+    def _receiver(self, kept: _Kept, reading: Reading, position: int | Place) -> Receiver:
+        """Takes the one that is kept if it is at the position, or opens one."""
+        receiver = kept.receivers.pop(reading, None)
+        if receiver is not None and receiver.position == position:
+            self.reused += 1
+            return receiver
+        if receiver is not None:
+            receiver.close()
+        self.made += 1
+        assert kept.client is not None
+        receiver = kept.client.receiver(
+            reading.group, reading.partition, position, reading.epoch, reading.prefetch
+        )
+        if isinstance(position, int):
+            name = name_of(reading)
+            self._names[name] = reading
+            self._neighbours.tell(name)
+        return receiver
+
+    def _lend(self, name: str, position: int, end: int, seconds: float) -> Events | None:
+        """Reads for another process, if a receiver is at that position and soon free."""
+        reading = self._names.get(name)
+        kept = None if reading is None else self._kept.get(reading.connection)
+        if reading is None or kept is None or not kept.lock.acquire(timeout=_PATIENCE):
+            return None
+        try:
+            kept.used = time.monotonic()
+            receiver = kept.receivers.pop(reading, None)
+            if receiver is None:
+                return None
+            if receiver.position != position:
+                receiver.close()
+                return None
+            found = _read(receiver, end, seconds)
+            kept.receivers[reading] = receiver
+        finally:
+            kept.lock.release()
+        return found
 
     def forget(self, reading: Reading) -> None:
-        """Ends the receivers of a reading that are kept."""
-        with self._lock:
-            found = [
-                kept.receivers.pop(reading)
-                for kept in self._kept.get(reading.connection, [])
-                if not kept.is_borrowed and reading in kept.receivers
-            ]
-        for receiver in found:
-            receiver.close()
+        """Ends the receiver of a reading that is kept."""
+        kept = self._of(reading.connection)
+        with kept.lock:
+            receiver = kept.receivers.pop(reading, None)
+            if receiver is not None:
+                receiver.close()
 
     @contextmanager
-    def _borrowed(self, connection: Connection, reading: Reading | None = None) -> Iterator[_Kept]:
-        kept = self._take(connection, reading)
-        try:
-            yield kept
-        finally:  # After an error a client connects anew by itself.
-            with self._lock:
-                kept.is_borrowed = False
+    def _borrowed(self, connection: Connection) -> Iterator[_Kept]:
+        kept = self._of(connection)
+        with kept.lock:
+            if kept.client is None:
+                kept.client = opened(connection)
+            try:
+                yield kept
+            finally:
                 kept.used = time.monotonic()
 
-    def _take(self, connection: Connection, reading: Reading | None) -> _Kept:
+    def _of(self, connection: Connection) -> _Kept:
         with self._lock:
             if self._process != os.getpid():  # What a parent has opened is the parent's.
-                self._kept, self._process = {}, os.getpid()
-            self._close_idle()
-            all_kept = self._kept.setdefault(connection, [])
-            free = [kept for kept in all_kept if not kept.is_borrowed]
-            free.sort(key=lambda kept: reading not in kept.receivers)
-            if free:
-                free[0].is_borrowed = True
-                return free[0]
-        kept = _Kept(opened(connection), time.monotonic(), is_borrowed=True)
-        with self._lock:
-            self._kept.setdefault(connection, []).append(kept)
-        return kept
+                self._kept, self._names, self._process = {}, {}, os.getpid()
+                self._neighbours = Neighbours(self._lend, self._folder)
+            self._close_since(time.monotonic() - _IDLE_SECONDS)
+            return self._kept.setdefault(connection, _Kept())
 
-    def _close_idle(self) -> None:
-        since = time.monotonic() - _IDLE_SECONDS
-        for all_kept in self._kept.values():
-            for kept in list(all_kept):
-                if not kept.is_borrowed and kept.used < since:
-                    all_kept.remove(kept)
-                    _close(kept)
+    def _close_since(self, last: float) -> None:
+        """Ends what is not in use, and has not been since then."""
+        for kept in self._kept.values():
+            if kept.used < last and kept.lock.acquire(blocking=False):
+                try:
+                    kept.close()
+                finally:
+                    kept.lock.release()
 
     def close(self) -> None:
         """Ends all that is not in use."""
+        self._neighbours.close()
         with self._lock:
-            for all_kept in self._kept.values():
-                for kept in list(all_kept):
-                    if not kept.is_borrowed:
-                        all_kept.remove(kept)
-                        _close(kept)
+            self._close_since(math.inf)
+            self._neighbours = Neighbours(self._lend, self._folder)
 
 
-def _close(kept: _Kept) -> None:
-    for receiver in kept.receivers.values():
-        with contextlib.suppress(Exception):
-            receiver.close()
-    with contextlib.suppress(Exception):
-        kept.client.close()
+def _is_at(kept: _Kept, reading: Reading, position: int) -> bool:
+    receiver = kept.receivers.get(reading)
+    return receiver is not None and receiver.position == position
+
+
+def _read(receiver: Receiver, end: int, seconds: float) -> Events:
+    try:
+        return receiver.read(end, seconds)
+    except BaseException:
+        receiver.close()
+        raise
 
 
 POOL = Pool()

@@ -12,6 +12,8 @@ from sparkbeam.eventhubs.pool import POOL, Pool, Reading
 _LOGGER = logging.getLogger(__name__)
 _SLICE = 5.0
 _THEFTS = 3
+_FEW = 5000
+"""Of more events it is a small part of the time to open a receiver."""
 
 
 class DataLossError(EventHubsError):
@@ -53,8 +55,11 @@ class RangeReader:
         )
         self._position = events.start
         self._thefts = 0
+        self._alone = False
         self.lost = 0
         """How many events had expired."""
+        self.seconds = 0.0
+        """How long reading has taken, without what was done with the events."""
 
     def events(self) -> Iterator[Events]:
         """The events, some at a time.
@@ -63,7 +68,7 @@ class RangeReader:
             DataLossError: some have expired, and that counts as an error.
             EventHubsError: they cannot be read.
         """
-        since = monotonic()
+        since = asked = monotonic()
         silent = since
         while self._position < self._range.end:
             try:
@@ -75,8 +80,9 @@ class RangeReader:
             if found.numbers:
                 self._check(found.numbers[0])
                 self._position = found.numbers[-1] + 1
-                since = silent = now
+                self.seconds += now - asked
                 yield found
+                since = silent = asked = monotonic()
                 continue
             self._look_for_loss()
             if now - since > self._options.operation_timeout:
@@ -86,12 +92,14 @@ class RangeReader:
                 )
             if now - silent > self._options.receiver_timeout:
                 self._pool.forget(self._reading)
+                self._alone = True  # That of a neighbour may be as silent.
                 silent = now
 
     def _some(self) -> Events:
         seconds = min(_SLICE, self._options.receiver_timeout, self._options.operation_timeout)
-        with self._pool.receiver(self._reading, self._position) as receiver:
-            return receiver.read(self._range.end, seconds)
+        end = self._range.end
+        few = end - self._position <= _FEW and not self._alone
+        return self._pool.read(self._reading, self._position, end, seconds, shared=few)
 
     def _try_again(self, error: BrokenOffError, since: float) -> None:
         """Waits, or gives up.

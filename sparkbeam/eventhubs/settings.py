@@ -182,7 +182,7 @@ class Connection:
         """
         if self.namespace is not None:
             return Endpoint(self.namespace, self.hub)
-        found = self._connection_string()
+        found = self.connection_string()
         endpoint = Endpoint.parse(found)
         return replace(endpoint, hub=self.hub_of(endpoint))
 
@@ -199,7 +199,12 @@ class Connection:
             )
         return hub
 
-    def _connection_string(self) -> str:
+    def connection_string(self) -> str:
+        """The connection string, of one who is not given a credential.
+
+        Raises:
+            ConfigurationError: there is no such variable, or the function gives none.
+        """
         if self.function is not None:
             return text("connection_string()", _unpacked(self.function)(), _REMEDY, secret=True)
         assert self.text is not None

@@ -1,8 +1,9 @@
 """The data source ``eventhubs``."""
 
+import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +25,14 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import columns
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.placement import in_turn, place
 from sparkbeam.eventhubs.planning import Numbers, Planner
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.reading import Range, RangeReader
+from sparkbeam.eventhubs.reports import Reports, ReportTo
+from sparkbeam.eventhubs.slowness import Factors, Read
+
+_LOGGER = logging.getLogger(__name__)
 
 Offset = dict[str, dict[str, int]]
 """By event hub and partition the sequence number of the next event, as Kafka's offsets are."""
@@ -79,10 +85,14 @@ class HubRange(InputPartition):
     Attributes:
         hub: the event hub.
         events: which.
+        number: of the micro-batch, as the planner counts them.
+        report: where to tell how long it took; None not to.
     """
 
     hub: str
     events: Range
+    number: int = 0
+    report: ReportTo | None = None
 
 
 class _Reads:
@@ -97,8 +107,14 @@ class _Reads:
         assert isinstance(partition, HubRange)
         number = int(partition.events.partition)
         name = self._options.timestamp_property
-        for events in RangeReader(self._options, partition.events).events():
+        reader = RangeReader(self._options, partition.events)
+        count = 0
+        for events in reader.events():
+            count += len(events)
             yield columns.batch(events, partition.hub, number, self._schema, name)
+        if partition.report is not None:
+            name = partition.events.partition
+            partition.report.send(Read(partition.number, name, count, reader.seconds))
 
 
 class EventHubsReader(_Reads, DataSourceReader):
@@ -108,7 +124,7 @@ class EventHubsReader(_Reads, DataSourceReader):
         planner = Planner(self._options)
         starts = planner.starts(EventPosition.start())
         ends = planner.ends()
-        return _ranges(planner.hub(), starts, ends, None)
+        return _ranges(self._options, planner.hub(), starts, ends, None)
 
 
 class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -119,8 +135,10 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         self._planner = Planner(options)
         self._hub = ""
         self._targets: Numbers | None = None
-        # Of two runs of a query the later one has the higher epoch.
-        self._epoch = int(time.time() * 1000) if options.exclusive else None
+        self._epoch = _epoch(options)
+        self._factors = None if options.slow is None else Factors(options.slow)
+        self._reports: Reports | None = None
+        self._number = 0
 
     def initialOffset(self) -> Offset:
         return {self._name(): self._planner.starts(EventPosition.end())}
@@ -136,7 +154,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> Offset:
         begin = self._numbers(start)
         most = getattr(limit, "max_rows", None)
-        end = self._planner.up_to(begin, most)
+        end = self._planner.up_to(begin, most, self._slowness(begin))
         if self._targets is not None:
             end = {
                 partition: max(begin.get(partition, 0), min(at, self._targets.get(partition, at)))
@@ -164,17 +182,54 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
             self._hub = self._planner.hub()
         return self._hub
 
+    def _slowness(self, partitions: Numbers) -> Mapping[str, float]:
+        """The factors of slow partitions, by what the tasks have told until now."""
+        if self._factors is None or self._reports is None:
+            return {}
+        for read in self._reports.take():
+            self._factors.note(read)
+        return self._factors.current(partitions)
+
+    def _report_to(self) -> ReportTo | None:
+        """Where tasks tell how long they take; listens there from the first micro-batch on."""
+        if self._factors is not None and self._reports is None:
+            try:
+                self._reports = Reports(self._options.report_host)
+            except OSError as error:
+                _LOGGER.warning("slow_partitions= does nothing, as no task can report: %s", error)
+                self._factors = None
+        return None if self._reports is None else self._reports.to
+
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        return _ranges(self._name(), self._numbers(start), self._numbers(end), self._epoch)
+        begin, stop = self._numbers(start), self._numbers(end)
+        found = _ranges(self._options, self._name(), begin, stop, self._epoch)
+        self._number += 1
+        report = self._report_to()
+        return [replace(part, number=self._number, report=report) for part in found]
 
     def commit(self, end: Any) -> None:
         """Nothing is to be done: the service keeps no positions."""
 
 
-def _ranges(hub: str, starts: Numbers, ends: Numbers, epoch: int | None) -> list[InputPartition]:
-    """One for each partition that has something to read."""
-    return [
-        HubRange(hub, Range(partition, starts[partition], end, epoch))
-        for partition, end in sorted(ends.items(), key=lambda item: int(item[0]))
-        if partition in starts and end > starts[partition]
-    ]
+def _epoch(options: SourceOptions) -> int | None:
+    """Of two runs of a query the later one has the higher; None if others may read beside it."""
+    if not options.exclusive:
+        return None
+    return int(time.time() * 1000) if options.epoch is None else options.epoch
+
+
+def _ranges(
+    options: SourceOptions, hub: str, starts: Numbers, ends: Numbers, epoch: int | None
+) -> list[HubRange]:
+    """One for each partition that has something to read, in the order of their places."""
+    places = options.places or 1
+    return in_turn(
+        [
+            (
+                place(hub, partition, places, options.placement),
+                HubRange(hub, Range(partition, starts[partition], end, epoch)),
+            )
+            for partition, end in sorted(ends.items(), key=lambda item: int(item[0]))
+            if partition in starts and end > starts[partition]
+        ]
+    )

@@ -84,9 +84,9 @@ class HubWriter:
 
     def process(self, element: Any) -> None:
         sending = self._sending
-        body = _body(element if sending.body is None else sending.body(element))
+        body = body_of(element if sending.body is None else sending.body(element))
         properties = {} if sending.properties is None else dict(sending.properties(element))
-        _check(properties)
+        check_properties(properties)
         properties[SENT] = f"{self._task}/{self._number}"
         self._number += 1
         target = self._target(element)
@@ -152,7 +152,12 @@ class HubWriter:
             self._send_all()
 
 
-def _body(value: Any) -> bytes:
+def body_of(value: Any) -> bytes:
+    """The body of an event.
+
+    Raises:
+        EventHubsError: that can be none.
+    """
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -165,7 +170,8 @@ def _body(value: Any) -> bytes:
     )
 
 
-def _check(properties: Mapping[str, Any]) -> None:
+def check_properties(properties: Mapping[str, Any]) -> None:
+    """Raises :class:`EventHubsError` if an event cannot have these."""
     for name, value in properties.items():
         kind = type(value)
         if not isinstance(name, str):

@@ -5,14 +5,22 @@
 :class:`WriteToEventHubs`   elements as events of a hub
 :class:`EventHubsEvent`     what is read
 :class:`EventPosition`      where reading begins or ends
+:class:`SlowPartitions`     which partitions get less as they are slow to read
 ==========================  =============================================================
 
 They need the package ``sparkbeam[eventhubs]`` and run on :class:`sparkbeam.SparkRunner` alone.
 """
 
 from sparkbeam.eventhubs.positions import EventPosition
+from sparkbeam.eventhubs.slowness import SlowPartitions
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.read_hub import ReadFromEventHubs
 from sparkbeam.io.write_hub import WriteToEventHubs
 
-__all__ = ["EventHubsEvent", "EventPosition", "ReadFromEventHubs", "WriteToEventHubs"]
+__all__ = [
+    "EventHubsEvent",
+    "EventPosition",
+    "ReadFromEventHubs",
+    "SlowPartitions",
+    "WriteToEventHubs",
+]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -10,17 +11,38 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.columns import EVENT_TIME, schema
 from sparkbeam.eventhubs.options import DEFAULT_GROUP
+from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, all_as_text
 from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.slowness import SlowPartitions
 from sparkbeam.io.hub_event import EventHubsEvent
+from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.repeats import DropRepeats
 from sparkbeam.plan.sparkio import ReadSpec
 
 _MOST = 2**31 - 1
 _LONGEST = 1e6
+_AMQP_ONLY = (
+    "starting_positions",
+    "ending_positions",
+    "max_rate_per_partition",
+    "slow_partitions",
+    "receiver_timeout",
+    "operation_timeout",
+    "placement",
+    "prefetch",
+    "exclusive",
+    "discover_partitions",
+    "timestamp",
+    "drop_repeats",
+    "client",
+)
+_Options = dict[str, str | None]
+_Read = beam.PTransform[PBegin, PCollection[EventHubsEvent]]
 
 
 class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
@@ -43,11 +65,15 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         ending_positions: of single partitions.
         max_events_per_trigger: of a micro-batch; None for 1,000 of each partition, 0 for no limit.
         max_rate_per_partition: events of each partition in a second, or of single ones.
+        slow_partitions: takes less of partitions that are slow to read; None to share by what is
+            waiting alone.
         receiver_timeout: seconds without an event after which a receiver is opened again.
         operation_timeout: seconds without an event after which the pipeline fails.
+        placement: in which order Spark gets the partitions; ``balanced``: those of a hub on
+            different places, ``hash``: each anywhere.
         prefetch: how many events a receiver asks for at once.
         exclusive: in streaming, no other pipeline may read in the consumer group; the one
-            that was started last goes on.
+            that was started last goes on. None for so over AMQP.
         fail_on_data_loss: events that have expired before they were read are an error.
         discover_partitions: seconds between looks for new partitions; None for none.
         timestamp: ``enqueued``, or the name of the property with the event time: milliseconds
@@ -59,6 +85,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         drop_repeats: leaves out what a task of :class:`WriteToEventHubs` has sent again. It takes a
             shuffle, and a record of state for each task that sends to a partition.
         client: ``sdk`` for that of Azure.
+        endpoint: ``amqp``, or ``kafka`` for Spark's source of Kafka, which has not all of this.
 
     Raises:
         ConfigurationError: when it is made or applied: an argument is wrong or missing, or the
@@ -79,10 +106,12 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         ending_positions: Mapping[int, EventPosition] | None = None,
         max_events_per_trigger: int | None = None,
         max_rate_per_partition: int | Mapping[int, int] | None = None,
+        slow_partitions: SlowPartitions | None = None,
         receiver_timeout: float = 60,
         operation_timeout: float = 300,
+        placement: str = BALANCED,
         prefetch: int = 1000,
-        exclusive: bool = True,
+        exclusive: bool | None = None,
         fail_on_data_loss: bool = True,
         discover_partitions: float | None = 300,
         timestamp: str = "enqueued",
@@ -90,31 +119,29 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         idle_timeout: float | None = 60,
         drop_repeats: bool = False,
         client: str = "sdk",
+        endpoint: str = AMQP,
     ) -> None:
         super().__init__()
         connection = Connection.given(
             connection_string, event_hub, fully_qualified_namespace, credential, client
         )
-        by_property = _is_property(timestamp)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
-        where = {
-            "consumerGroup": arguments.text("consumer_group", consumer_group, "use its name"),
-            "startingPosition": _position("starting_position", starting_position),
-            "startingPositions": _positions("starting_positions", starting_positions),
-            "endingPosition": _position("ending_position", ending_position),
-            "endingPositions": _positions("ending_positions", ending_positions),
-        }
-        how = {
-            "exclusive": _flag("exclusive", exclusive),
-            "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
-            "discoverPartitions": _looks(discover_partitions),
-            "timestampProperty": timestamp if by_property else None,
-        }
-        limits = _limits(max_events_per_trigger, max_rate_per_partition, prefetch)
-        times = _times(receiver_timeout, operation_timeout)
-        options = connection.options() | where | how | limits | times
-        self._read = _ReadHub(options, by_property, watermark_delay, idle_timeout)
+        options = (
+            connection.options()
+            | _range("starting", starting_position, starting_positions)
+            | _range("ending", ending_position, ending_positions)
+            | _limits(max_events_per_trigger, max_rate_per_partition, prefetch, slow_partitions)
+            | _times(receiver_timeout, operation_timeout, discover_partitions)
+            | _how(consumer_group, placement, exclusive, fail_on_data_loss, timestamp)
+        )
+        self._read: _Read = _ReadHub(options, watermark_delay, idle_timeout)
+        if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
+            refuse(ReadFromEventHubs, locals(), _AMQP_ONLY)
+            read = partial(kafka.reading, connection, consumer_group)
+            read = partial(read, starting_position, ending_position, max_events_per_trigger)
+            read = partial(read, fail_on_data_loss=fail_on_data_loss)
+            self._read = ReadOverKafka(read, watermark_delay, idle_timeout)
 
     def default_label(self) -> str:
         return "ReadFromEventHubs"
@@ -132,9 +159,8 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
 class _ReadHub(ReadFromSpark):
     """Reads with the data source of this package."""
 
-    def __init__(
-        self, options: dict[str, Any], by_property: bool, delay: float, idle: float | None
-    ) -> None:
+    def __init__(self, options: dict[str, Any], delay: float, idle: float | None) -> None:
+        by_property = options["timestampProperty"] is not None
         super().__init__(
             "eventhubs",
             options,
@@ -156,31 +182,59 @@ class _ReadHub(ReadFromSpark):
         return super()._told(spec, is_own=True, **more)
 
 
+def _range(
+    end: str, position: EventPosition | None, positions: Mapping[int, EventPosition] | None
+) -> _Options:
+    return {
+        f"{end}Position": _position(f"{end}_position", position),
+        f"{end}Positions": _positions(f"{end}_positions", positions),
+    }
+
+
 def _limits(
-    most: int | None, rates: int | Mapping[int, int] | None, prefetch: int
-) -> dict[str, str | None]:
+    most: int | None,
+    rates: int | Mapping[int, int] | None,
+    prefetch: int,
+    slow: SlowPartitions | None,
+) -> _Options:
     return {
         "maxEventsPerTrigger": _count("max_events_per_trigger", most, 0),
         "maxRatePerPartition": _rates(rates),
         "prefetch": _count("prefetch", prefetch, 1),
+        "slowPartitionThreshold": _slow(slow),
     }
 
 
-def _times(receiver: float, operation: float) -> dict[str, str]:
+def _times(receiver: float, operation: float, discover: float | None) -> _Options:
+    looks = "none" if discover is None else _seconds("discover_partitions", discover)
     return {
         "receiverTimeout": _seconds("receiver_timeout", receiver),
         "operationTimeout": _seconds("operation_timeout", operation),
+        "discoverPartitions": looks,
     }
 
 
-def _looks(given: float | None) -> str:
-    return "none" if given is None else _seconds("discover_partitions", given)
+def _how(
+    group: str, placement: str, exclusive: bool | None, fail_on_data_loss: bool, timestamp: str
+) -> _Options:
+    by = arguments.text("timestamp", timestamp, "use 'enqueued' or the name of a property")
+    return {
+        "consumerGroup": arguments.text("consumer_group", group, "use its name"),
+        "placement": arguments.one_of("placement", placement, PLACEMENTS),
+        "exclusive": _flag("exclusive", True if exclusive is None else exclusive),
+        "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
+        "timestampProperty": None if by == "enqueued" else by,
+    }
 
 
-def _is_property(given: object) -> bool:
-    """Whether the event time is in a property."""
-    name = arguments.text("timestamp", given, "use 'enqueued' or the name of a property")
-    return name != "enqueued"
+def _slow(given: object) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, SlowPartitions):
+        raise ConfigurationError(
+            f"slow_partitions={arguments.shown(given)} is none: use SlowPartitions(threshold=30)."
+        )
+    return str(given.threshold)
 
 
 def _position(name: str, given: object) -> str | None:

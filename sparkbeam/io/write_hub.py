@@ -9,12 +9,15 @@ from apache_beam.pvalue import PCollection, PDone
 from sparkbeam import arguments
 from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.settings import Connection
 from sparkbeam.eventhubs.writing import HubWriter, Sending
+from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
 
 _LEAST_BYTES, _MOST_BYTES = 1 << 10, 20 << 20
 _LONGEST = 1e6
+_AMQP_ONLY = ("max_batch_bytes", "operation_timeout", "client")
 
 
 class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
@@ -41,6 +44,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
             256 KiB in the basic tier; what is more is sent in several.
         operation_timeout: seconds for which a batch is tried again before the pipeline fails.
         client: ``sdk`` for that of Azure.
+        endpoint: ``amqp``, or ``kafka`` for Spark's sink of Kafka, which has not all of this.
 
     Raises:
         ConfigurationError: when it is made or applied: an argument is wrong or missing, or the
@@ -62,6 +66,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         max_batch_bytes: int = 512 << 10,
         operation_timeout: float = 300,
         client: str = "sdk",
+        endpoint: str = AMQP,
     ) -> None:
         super().__init__()
         connection = Connection.given(
@@ -84,11 +89,18 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
             arguments.duration("operation_timeout", operation_timeout, "seconds", most=_LONGEST),
         )
 
+        self._over_kafka: WriteOverKafka | None = None
+        if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
+            refuse(WriteToEventHubs, locals(), _AMQP_ONLY)
+            self._over_kafka = WriteOverKafka(lambda: kafka.writing(connection), self._sending)
+
     def default_label(self) -> str:
         return "WriteToEventHubs"
 
     def expand(self, elements: PCollection[Any]) -> PDone:
         resolve.require_spark(elements.pipeline, "WriteToEventHubs")
+        if self._over_kafka is not None:
+            return elements | self._over_kafka
         return to_writer(elements, HubWriter(self._sending), self._options)
 
 

@@ -1,15 +1,18 @@
 """What the tests of Event Hubs share."""
 
+import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import Client, Events, Receiver
 from sparkbeam.eventhubs.options import SourceOptions
-from sparkbeam.eventhubs.pool import Pool, opened
+from sparkbeam.eventhubs.pool import POOL, Pool, opened
 from sparkbeam.eventhubs.reading import Range, RangeReader
 from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.source import EventHubsStreamReader
 from sparkbeam.testing import EventHubsServer
 
 EARLY = datetime(2030, 1, 1, tzinfo=UTC)
@@ -27,6 +30,35 @@ def until(condition: Callable[[], Any], seconds: float = 20) -> None:
 def numbered(count: int, first: int = 0) -> list[bytes]:
     """Bodies that tell their order."""
     return [b"%d" % number for number in range(first, first + count)]
+
+
+def serving(partitions: int) -> Iterator[EventHubsServer]:
+    """A server with the hub ``clicks``; what this process has open to it is closed at the end."""
+    with EventHubsServer({"clicks": partitions}) as started:
+        yield started
+    POOL.close()
+
+
+def stream(base: Mapping[str, str], **given: str) -> EventHubsStreamReader:
+    """The data source's part on the driver."""
+    source = EventHubsSource({**base, **given})
+    found = source.streamReader(source.schema())
+    assert isinstance(found, EventHubsStreamReader)
+    return pickle.loads(pickle.dumps(found))
+
+
+def rows(reader: Any, partitions: Any) -> list[dict[str, Any]]:
+    """What the tasks of a micro-batch read."""
+    return [
+        row
+        for partition in partitions
+        for found in reader.read(pickle.loads(pickle.dumps(partition)))
+        for row in found.to_pylist()
+    ]
+
+
+def at(offset: dict[str, dict[str, int]]) -> dict[str, int]:
+    return offset["clicks"]
 
 
 def connection(server: EventHubsServer, client: str = "sdk", hub: str = "clicks") -> Connection:

@@ -1,9 +1,13 @@
-"""The test server of Event Hubs, as the Azure SDK and the engine of qpid-proton see it."""
+"""The test server of Event Hubs, as the Azure SDK, the engine of qpid-proton and rhea see it."""
 
+import json
+import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,8 @@ from sparkbeam.testing import EventHubsServer
 from sparkbeam.testing.eventhubs.store import BadSelectorError, Partition
 
 azure = pytest.importorskip("azure.eventhub")
+
+RHEA = Path(__file__).with_name("rhea_client.js")
 
 
 @pytest.fixture
@@ -262,3 +268,33 @@ class TestProton:
         assert [message.annotations["x-opt-sequence-number"] for message in found] == [1, 2, 3]
         assert bytes(found[0].body) == b"two"
         assert bytes(found[2].body) == large.encode()
+
+
+class TestRhea:
+    """A third one, in JavaScript; node finds it by ``NODE_PATH``."""
+
+    def test_tokens_bounds_receivers_senders_and_epochs_are_as_it_expects(self) -> None:
+        node = shutil.which("node")
+        if (
+            node is None
+            or subprocess.run([node, "-e", "require('rhea')"], capture_output=True).returncode
+        ):
+            pytest.skip("there is no rhea: npm install rhea")
+        with EventHubsServer({"clicks": 4}, key="a2V5") as server:
+            server.send("clicks", [b"one", b"two"], partition=2)
+            run = subprocess.run(
+                [node, str(RHEA), str(server.port), "a2V5"], capture_output=True, text=True
+            )
+            stored = server.events("clicks", 2)
+        assert run.returncode == 0, run.stderr
+        properties = {"kind": "click", "number": 7, "flag": True}
+        assert json.loads(run.stdout) == {
+            "tokens": [401, 202],
+            "partitions": ["0", "1", "2", "3"],
+            "outcomes": ["accepted", "accepted", "amqp:link:message-size-exceeded"],
+            "received": [[1, 3, None], [2, 5, properties], [3, 200_000, None]],
+            "bounds": [0, 3],
+            "errors": ["amqp:link:stolen", "amqp:link:stolen", "amqp:not-found"],
+        }
+        assert [event.body[:5] for event in stored] == [b"one", b"two", b"three", b"xxxxx"]
+        assert stored[2].properties == properties

@@ -1,21 +1,23 @@
 """The data source plans micro-batches and reads them, without Spark around it."""
 
 import json
-import pickle
+import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hubs import CLIENTS, EARLY, numbered
+from hubs import CLIENTS, EARLY, at, numbered, rows, serving, stream
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs import EventHubsSource, EventPosition
+from sparkbeam.errors import CheckpointFailed, ConfigurationError
+from sparkbeam.eventhubs import EventHubsSource, EventPosition, reading
 from sparkbeam.eventhubs.admission import admitted
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.source import EventHubsReader, EventHubsStreamReader, HubRange
+from sparkbeam.streaming.files import LocalFiles, next_epoch
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
@@ -23,9 +25,7 @@ pytest.importorskip("azure.eventhub")
 
 @pytest.fixture
 def server() -> Iterator[EventHubsServer]:
-    with EventHubsServer({"clicks": 2}) as started:
-        yield started
-    POOL.close()
+    yield from serving(2)
 
 
 @pytest.fixture
@@ -33,31 +33,11 @@ def base(server: EventHubsServer) -> dict[str, str]:
     return {"connectionString": server.connection_string("clicks"), "client": "slim"}
 
 
-def stream(base: dict[str, str], **given: str) -> EventHubsStreamReader:
-    source = EventHubsSource(base | given)
-    found = source.streamReader(source.schema())
-    assert isinstance(found, EventHubsStreamReader)
-    return pickle.loads(pickle.dumps(found))
-
-
 def batch(base: dict[str, str], **given: str) -> list[dict[str, Any]]:
     source = EventHubsSource(base | given)
     reader = source.reader(source.schema())
     assert isinstance(reader, EventHubsReader)
     return rows(reader, reader.partitions())
-
-
-def rows(reader: Any, partitions: Any) -> list[dict[str, Any]]:
-    return [
-        row
-        for partition in partitions
-        for found in reader.read(pickle.loads(pickle.dumps(partition)))
-        for row in found.to_pylist()
-    ]
-
-
-def at(offset: dict[str, dict[str, int]]) -> dict[str, int]:
-    return offset["clicks"]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -137,6 +117,41 @@ def test_a_run_has_a_higher_epoch_than_those_before(
     assert none is None
 
 
+def planned(reader: EventHubsStreamReader, start: int, end: int) -> Any:
+    (partition,) = reader.partitions({"clicks": {"0": start}}, {"clicks": {"0": end}})
+    return partition
+
+
+def test_a_driver_that_was_thought_dead_is_fenced_off_though_its_clock_is_ahead(
+    server: EventHubsServer,
+    base: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "sleep", lambda seconds: None)
+    server.send("clicks", numbered(30), partition=0)
+    checkpoint = LocalFiles(str(tmp_path))
+    old = stream(base, epoch=str(next_epoch(checkpoint)))
+    assert len(rows(old, [planned(old, 0, 10)])) == 10
+    with monkeypatch.context() as earlier:
+        earlier.setattr(time, "time_ns", lambda: 10**15)
+        new = stream(base, epoch=str(next_epoch(checkpoint)))
+    found = rows(new, [planned(new, 10, 20)])
+    with pytest.raises(EventHubsError, match="an old run of one that has been started anew"):
+        rows(old, [planned(old, 10, 20)])
+    found += rows(new, [planned(new, 20, 30)])
+    assert [row["body"] for row in found] == numbered(20, 10)
+    assert server.counts().stolen == 1, "the new run has lost none"
+
+
+def test_the_epoch_of_a_checkpoint_is_a_number(tmp_path: Path) -> None:
+    checkpoint = LocalFiles(str(tmp_path))
+    assert next_epoch(checkpoint) < next_epoch(checkpoint) < 10**15
+    checkpoint.write("epoch", b"soon")
+    with pytest.raises(CheckpointFailed, match="epoch is damaged"):
+        next_epoch(checkpoint)
+
+
 def test_a_micro_batch_is_limited_and_shared_by_backlog(
     server: EventHubsServer, base: dict[str, str]
 ) -> None:
@@ -208,6 +223,18 @@ def test_an_event_time_is_read_from_a_property(
     assert found[1:] == [EARLY, EARLY, EARLY]
 
 
+def test_partitions_are_handed_to_spark_by_their_places(base: dict[str, str]) -> None:
+    numbers = [str(number) for number in range(6)]
+    starts, ends = dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 1)
+    for given, order in (
+        ({}, "012345"),
+        ({"places": "4"}, "123054"),
+        ({"places": "4", "placement": "hash"}, "013245"),
+    ):
+        found: Any = stream(base, **given).partitions({"clicks": starts}, {"clicks": ends})
+        assert "".join(part.events.partition for part in found) == order
+
+
 def test_the_order_of_options_case_does_not_matter(
     server: EventHubsServer, base: dict[str, str]
 ) -> None:
@@ -238,6 +265,10 @@ def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], cli
         ({"maxEventsPerTrigger": "many"}, "maxEventsPerTrigger='many' must be a whole number"),
         ({"maxRatePerPartition": "{"}, "maxRatePerPartition"),
         ({"prefetch": "0"}, "prefetch=0 must be at least 1"),
+        ({"placement": "near"}, "placement='near' is none of balanced, hash"),
+        ({"places": "0"}, "places=0 must be at least 1"),
+        ({"slowPartitionThreshold": "x"}, "slowPartitionThreshold='x'"),
+        ({"epoch": "-1"}, "epoch=-1 must be at least 0"),
         ({"receiverTimeout": "soon"}, "receiverTimeout='soon'"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss"),
         ({"client": "fast"}, "client='fast'"),

@@ -11,7 +11,7 @@ from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.io.eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs
+from sparkbeam.io.eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs, SlowPartitions
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
@@ -44,6 +44,8 @@ def test_arguments_become_options() -> None:
             max_rate_per_partition={0: 7},
             discover_partitions=None,
             exclusive=False,
+            slow_partitions=SlowPartitions(threshold=7),
+            placement="hash",
             fail_on_data_loss=False,
             timestamp="at",
             watermark_delay=3,
@@ -57,6 +59,7 @@ def test_arguments_become_options() -> None:
     assert (found.most, found.rate, found.discover) == (0, {"0": 7}, None)
     assert (found.exclusive, found.fail_on_data_loss) == (False, False)
     assert found.timestamp_property == "at"
+    assert (found.slow, found.placement) == (SlowPartitions(7), "hash")
     assert found.connection.endpoint().hub == "clicks"
     assert (spec.timestamp_column, spec.delay, spec.idle) == ("event_time", 3_000_000, None)
 
@@ -102,6 +105,11 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
         ({"max_rate_per_partition": [1]}, "max_rate_per_partition"),
         ({"receiver_timeout": -1}, "receiver_timeout=-1"),
         ({"prefetch": 0}, "prefetch=0"),
+        ({"placement": "near"}, "placement='near' is none of balanced, hash"),
+        (
+            {"slow_partitions": 30},
+            r"slow_partitions=30 is none: use SlowPartitions\(threshold=30\)",
+        ),
         ({"consumer_group": ""}, "consumer_group='' is empty"),
         ({"timestamp": None}, "timestamp=None is no text"),
         ({"watermark_delay": "soon"}, "watermark_delay='soon'"),

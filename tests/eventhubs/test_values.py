@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkbeam.amqp import frames, values
@@ -51,6 +51,7 @@ def test_arrays_keep_their_kind() -> None:
 
 
 @given(st.binary(max_size=60))
+@example(b"s\x80\0\0\0")
 def test_bytes_are_a_value_or_an_error(data: bytes) -> None:
     try:
         _, end = decode(data)

@@ -9,11 +9,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
-from hubs import CLIENTS, connection, numbered
+from hubs import CLIENTS, connection, numbered, serving
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.client import EventHubsError
-from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.writing import SENT, HubWriter, Sending
 from sparkbeam.io.eventhubs import EventHubsEvent, WriteToEventHubs
 from sparkbeam.io.repeats import DropRepeats
@@ -24,9 +23,7 @@ pytest.importorskip("azure.eventhub")
 
 @pytest.fixture
 def server() -> Iterator[EventHubsServer]:
-    with EventHubsServer({"clicks": 4}) as started:
-        yield started
-    POOL.close()
+    yield from serving(4)
 
 
 def write(

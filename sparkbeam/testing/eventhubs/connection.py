@@ -16,7 +16,7 @@ from sparkbeam.amqp.values import (
     UShort,
     decode,
 )
-from sparkbeam.testing.eventhubs.links import BUSY, STOLEN, Answers, Reader, Taker, detach
+from sparkbeam.testing.eventhubs.links import BUSY, STOLEN, Answers, Link, Reader, Taker, detach
 from sparkbeam.testing.eventhubs.management import CBS, MANAGEMENT
 from sparkbeam.testing.eventhubs.state import Place, State
 from sparkbeam.testing.eventhubs.store import BadSelectorError
@@ -26,8 +26,6 @@ _READERS = 5
 _MAX_FRAME = 1 << 16
 _ADDRESS = re.compile(r"([^/]+)/ConsumerGroups/([^/]+)/Partitions/(\d+)")
 _TARGET = re.compile(r"([^/]+)(?:/Partitions/(\d+))?")
-
-Link = Answers | Reader | Taker
 
 
 class _Session:

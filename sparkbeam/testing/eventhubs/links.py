@@ -54,13 +54,40 @@ def detach(wire: Wire, channel: int, handle: int, condition: str, description: s
     wire.say(channel, frames.DETACH, fields)
 
 
-class Answers:
-    """The link over which a node, such as ``$management``, answers."""
+class Link:
+    """This end of a link.
+
+    Args:
+        wire: its connection.
+        channel: of the session.
+        handle: of the link.
+    """
 
     def __init__(self, wire: Wire, channel: int, handle: int) -> None:
         self._wire = wire
         self._channel = channel
         self._handle = handle
+
+    def flow(self, fields: list[Any]) -> None:
+        """Takes what the peer tells of credit."""
+
+    def close(self) -> None:
+        """Forgets the link."""
+
+    def _tell(self, count: int, credit: int) -> None:
+        """Tells how many messages there were in all, and how many more may come."""
+        session = [
+            UInt(0),
+            UInt(1 << 20),
+            UInt(self._wire.next_id(self._channel, 0)),
+            UInt(1 << 20),
+        ]
+        link = [UInt(self._handle), UInt(count), UInt(credit), UInt(0), False, False, None]
+        self._wire.say(self._channel, frames.FLOW, [*session, *link])
+
+
+class Answers(Link):
+    """The link over which a node, such as ``$management``, answers; there is always credit."""
 
     def send(self, message: bytes) -> None:
         """Sends an answer."""
@@ -69,14 +96,8 @@ class Answers:
         fields = [UInt(self._handle), UInt(number), tag, UInt(0), True, False]
         self._wire.say(self._channel, frames.TRANSFER, fields, message)
 
-    def flow(self, fields: list[Any]) -> None:
-        """Takes credit, of which there is always enough."""
 
-    def close(self) -> None:
-        """Ends."""
-
-
-class Reader:
+class Reader(Link):
     """A link over which a partition is read.
 
     Args:
@@ -102,11 +123,9 @@ class Reader:
         position: int,
         epoch: int | None,
     ) -> None:
+        super().__init__(wire, channel, handle)
         self.epoch = epoch
         self.is_stolen = False
-        self._wire = wire
-        self._channel = channel
-        self._handle = handle
         self._state = state
         self._place = place
         self._position = position
@@ -124,14 +143,9 @@ class Reader:
         if fields[8] and self._credit > 0:  # Drained: what is left of the credit is void.
             self._count += self._credit
             self._credit = 0
-            self._tell()
+            self._tell(self._count, self._credit)
         elif fields[9]:
-            self._tell()
-
-    def _tell(self) -> None:
-        counts = [UInt(0), UInt(1 << 20), UInt(self._wire.next_id(self._channel, 0)), UInt(1 << 20)]
-        link = [UInt(self._handle), UInt(self._count), UInt(self._credit), UInt(0), False, False]
-        self._wire.say(self._channel, frames.FLOW, [*counts, *link, None])
+            self._tell(self._count, self._credit)
 
     def pump(self) -> None:
         if self._closed or self._timer is not None:
@@ -214,7 +228,7 @@ def _frame_of(channel: int, head: bytes, payload: bytes) -> bytes:
     return _FRAME.pack(8 + len(head) + len(payload), 2, 0, channel) + head + payload
 
 
-class Taker:
+class Taker(Link):
     """A link over which messages come: events for a hub, or requests to a node.
 
     Args:
@@ -235,9 +249,7 @@ class Taker:
         address: str,
         answers: dict[str, Answers],
     ) -> None:
-        self._wire = wire
-        self._channel = channel
-        self._handle = handle
+        super().__init__(wire, channel, handle)
         self._state = state
         self._address = address
         self._answers = answers
@@ -246,12 +258,7 @@ class Taker:
         self._count = 0
         if not address.startswith("$"):
             state.counts.senders += 1
-        self._grant()
-
-    def _grant(self) -> None:
-        counts = [UInt(0), UInt(1 << 20), UInt(self._wire.next_id(self._channel, 0)), UInt(1 << 20)]
-        link = [UInt(self._handle), UInt(self._count), UInt(_CREDIT), UInt(0), False, False, None]
-        self._wire.say(self._channel, frames.FLOW, [*counts, *link])
+        self._tell(0, _CREDIT)
 
     def transfer(self, fields: list[Any], payload: bytes) -> None:
         """Takes a message, or a part of one."""
@@ -268,7 +275,7 @@ class Taker:
             ids = [UInt(first[1]), UInt(first[1])]
             self._wire.say(self._channel, frames.DISPOSITION, [True, *ids, True, outcome])
         if self._count % (_CREDIT // 2) == 0:
-            self._grant()
+            self._tell(self._count, _CREDIT)
 
     def _take(self, message: bytes, format: int) -> Described:
         if len(message) > self._state.most_in_message:
@@ -287,9 +294,3 @@ class Taker:
         )
         self._state.pump(name, number)
         return Described(frames.ACCEPTED, [])
-
-    def flow(self, fields: list[Any]) -> None:
-        """Takes what the sender tells of itself."""
-
-    def close(self) -> None:
-        """Ends."""

@@ -1,0 +1,95 @@
+"""How long reads took, on the way from the tasks to the planner on the driver.
+
+Spark has no way back from a task to a data source. So the planner listens for datagrams, as the
+display of progress does: one for each read, lost where it cannot get there. Which events a
+micro-batch reads is in Spark's log all the same, and is not planned twice.
+"""
+
+import contextlib
+import hmac
+import json
+import math
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from sparkbeam.eventhubs.slowness import Read
+
+LOOPBACK = "127.0.0.1"
+_LARGEST = 1 << 16
+_MOST = 10_000
+
+
+@dataclass(frozen=True)
+class ReportTo:
+    """Where tasks report.
+
+    Attributes:
+        host, port: those of the planner.
+        token: what tells its tasks from all others.
+    """
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+
+    def send(self, read: Read) -> None:
+        """Sends a report, or loses it."""
+        message = json.dumps({"token": self.token, **asdict(read)}).encode()
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        ):
+            sender.setblocking(False)
+            sender.sendto(message, (self.host, self.port))
+
+
+class Reports:
+    """Takes reports, when it is asked for them.
+
+    Args:
+        host: at which tasks reach this process.
+
+    Raises:
+        OSError: it cannot be listened at.
+    """
+
+    def __init__(self, host: str = LOOPBACK) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.setblocking(False)
+            self._socket.bind((host, 0))
+        except OSError:
+            self._socket.close()
+            raise
+        self.to = ReportTo(host, self._socket.getsockname()[1], secrets.token_hex(16))
+
+    def take(self) -> Iterator[Read]:
+        """Those that have come; anyone may send anything."""
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(_MOST):
+                datagram = self._socket.recv(_LARGEST)
+                with contextlib.suppress(
+                    ValueError, TypeError, KeyError, AttributeError, RecursionError
+                ):
+                    yield self._parsed(datagram)
+
+    def _parsed(self, datagram: bytes) -> Read:
+        found = json.loads(datagram)
+        token = str(found["token"]).encode()
+        read = Read(found["number"], found["partition"], found["events"], found["seconds"])
+        if not (
+            hmac.compare_digest(token, self.to.token.encode())
+            and type(read.number) is type(read.events) is int
+            and type(read.partition) is str
+            and type(read.seconds) is float
+            and math.isfinite(read.seconds)
+            and min(read.number, read.events, read.seconds) >= 0
+        ):
+            raise ValueError("no report")
+        return read
+
+    def close(self) -> None:
+        """Takes no more."""
+        self._socket.close()
