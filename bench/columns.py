@@ -72,6 +72,29 @@ def window_sums(bids: Any) -> Any:
     )
 
 
+def means(bids: Any) -> Any:
+    """The mean price of each auction, in whole cents."""
+    return (
+        bids
+        | "prices"
+        >> beam.Map(lambda bid: (bid.auction, bid.price)).with_output_types(tuple[int, int])
+        | beam.combiners.Mean.PerKey()
+        | beam.MapTuple(lambda auction, mean: int(mean))
+    )
+
+
+def aggregated(bids: Any) -> Any:
+    """Sum, mean and maximum of what each bidder has bid."""
+    return (
+        bids
+        | beam.GroupBy("bidder")
+        .aggregate_field("price", sum, "total")
+        .aggregate_field("price", beam.combiners.MeanCombineFn(), "mean")
+        .aggregate_field("price", max, "dearest")
+        | "added" >> beam.Map(lambda found: found.total + int(found.mean) + found.dearest)
+    )
+
+
 def few(bids: Any) -> Any:
     """Query 2: the prices of some auctions."""
     return (
@@ -94,6 +117,20 @@ TASKS = {
         window_sums,
         lambda bids: bids.groupBy(sf.window("at", f"{WINDOW} seconds"), "bidder").agg(
             sf.sum("price").alias("number")
+        ),
+    ),
+    "mean": Task(
+        "mean price of an auction",
+        means,
+        lambda bids: bids.groupBy("auction").agg(sf.avg("price").cast("long").alias("number")),
+    ),
+    "fields": Task(
+        "sum, mean and maximum of a bidder",
+        aggregated,
+        lambda bids: (
+            bids.groupBy("bidder")
+            .agg(sf.sum("price").alias("s"), sf.avg("price").alias("m"), sf.max("price").alias("d"))
+            .select((sf.col("s") + sf.col("m").cast("long") + sf.col("d")).alias("number"))
         ),
     ),
     "filter": Task(

@@ -30,6 +30,7 @@ of the element::
 """
 
 from sparkbeam.columns.compiler import Compiled, Form, Output, Refused, compile_function
+from sparkbeam.columns.objects import Keyed
 from sparkbeam.columns.reasons import NotExact, UnknownShape
 from sparkbeam.columns.shapes import (
     Opaque,
@@ -45,6 +46,7 @@ from sparkbeam.columns.vectors import member_of
 __all__ = [
     "Compiled",
     "Form",
+    "Keyed",
     "NotExact",
     "Opaque",
     "Output",

@@ -30,7 +30,7 @@ from sparkbeam.columns.nodes import (
     Stamped,
     Statement,
 )
-from sparkbeam.columns.objects import is_generator_function
+from sparkbeam.columns.objects import Keyed, is_generator_function
 from sparkbeam.columns.operators import items_of
 from sparkbeam.columns.reasons import NotCompiled, NotExact
 from sparkbeam.columns.shapes import (
@@ -202,7 +202,7 @@ class Compiled:
 
 
 def compile_function(
-    function: "Callable[..., Any] | Mapping[str, Callable[..., Any]]",
+    function: "Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed",
     *arguments: Shape,
     form: Form = Form.MAP,
     args: tuple[Any, ...] = (),
@@ -218,7 +218,8 @@ def compile_function(
 
     Args:
         function: a function, a bound method, a ``functools.partial``, an ``itemgetter`` or
-            ``attrgetter``, a NamedTuple class. A mapping from names to such makes Rows.
+            ``attrgetter``, a NamedTuple class. A mapping from names to such makes Rows, and
+            :class:`~sparkbeam.columns.objects.Keyed` pairs.
         arguments: what the columns of its arguments hold.
         form: what its result means.
         args: constant arguments after those.
@@ -289,6 +290,8 @@ def _slots(
     if isinstance(function, Mapping):
         items = {name: machine.objects.call(one, given, by_name) for name, one in function.items()}
         return (machine.objects.call(Row, [], items),)
+    if isinstance(function, Keyed):
+        return (machine.objects.keyed(function, given),)
     result = machine.objects.call(function, given, by_name)
     if form is Form.FLAT:
         return _spread(graph, result)

@@ -4,6 +4,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from apache_beam.utils.timestamp import Timestamp
@@ -13,7 +14,7 @@ from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import Surroundings
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_text, replaced_fields
-from sparkbeam.columns.nodes import NOTHING, Column, Held, Item, Named, Node, Slice
+from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Named, Node, Slice
 from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
@@ -27,6 +28,21 @@ from sparkbeam.columns.shapes import (
 )
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A function that gives pairs of a key and a list of values, in parts.
+
+    Attributes:
+        key_type: the NamedTuple class of the keys.
+        keys: functions that give the fields of a key.
+        values: functions that give the values.
+    """
+
+    key_type: type
+    keys: tuple[Callable[[Any], Any], ...]
+    values: tuple[Callable[[Any], Any], ...]
 
 
 class Inliner(Protocol):
@@ -64,6 +80,8 @@ class Objects:
             if given:
                 raise NotCompiled(f"it calls {full_name(callee)} with arguments by name")
             return handler(self._graph, tuple(args))
+        if callee is getattr:
+            return self._named_attribute(args, given)
         match callee:
             case functools.partial():
                 bound = [self.held(arg) for arg in callee.args]
@@ -97,6 +115,30 @@ class Objects:
         if isinstance(value, list | dict | set | bytearray):
             raise NotCompiled(f"it uses a {type(value).__name__}, which may change")
         return Held(value)
+
+    def _named_attribute(self, args: list[Item], by_name: dict[str, Item]) -> Item:
+        """What ``getattr`` gives."""
+        name = args[1].value if len(args) == 2 and isinstance(args[1], Const) else None
+        if type(name) is not str or by_name:
+            raise NotCompiled("it calls getattr with other than a constant name")
+        found = self.attribute(args[0], name)
+        if found is None:
+            raise NotCompiled(f"it takes .{name} of {named(args[0])}")
+        return found
+
+    def keyed(self, function: Keyed, args: list[Item]) -> Item:
+        """What a function gives that makes pairs of a key and a list."""
+        key = self.call(function.key_type, [self.call(one, args) for one in function.keys])
+        values = [self.call(one, args) for one in function.values]
+        return self.tuple_of([key, self._list_of(values)])
+
+    def _list_of(self, items: list[Item]) -> Item:
+        fields = tuple(item for item in items if isinstance(item, Node))
+        if len(fields) < len(items):
+            odd = next(item for item in items if not isinstance(item, Node))
+            raise NotCompiled(f"it makes a list with {named(odd)} in it")
+        names = tuple(str(at) for at in range(len(fields)))
+        return self._graph.made(Record(list, names, ()), fields)
 
     def _got(self, getter: Any, args: list[Item], get: Callable[[Item, Any], Item]) -> Item:
         keys = getter.__reduce__()[1]

@@ -45,11 +45,11 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Record:
-    """Values that have fields: tuples, NamedTuples of a class, Rows.
+    """Values that have fields: tuples, NamedTuples of a class, Rows, lists of a length.
 
     Attributes:
-        type: ``tuple``, a NamedTuple class, or ``beam.Row``.
-        names: the names of the fields; of a tuple their positions.
+        type: ``tuple``, a NamedTuple class, ``beam.Row`` or ``list``.
+        names: the names of the fields; of a tuple or list their positions.
         fields: what each of them is.
     """
 

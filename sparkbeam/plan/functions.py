@@ -1,5 +1,6 @@
 """Tells apart the functions of which ParDos consist."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,15 @@ from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.utils import proto_utils
 
-from sparkbeam.columns import Compiled, Form, Refused, compile_function
+from sparkbeam.columns import Compiled, Form, Keyed, Refused, compile_function
 from sparkbeam.columns.shapes import Shape, tells_all
-from sparkbeam.upstream.beam import KeyWithNone, function_of_map, is_of_create
+from sparkbeam.upstream.beam import (
+    KeyWithNone,
+    aggregation_of,
+    function_of_map,
+    handles_batches,
+    is_of_create,
+)
 
 
 def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrapperDoFn | None:
@@ -27,6 +34,34 @@ def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrappe
     if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
         return None
     return None if common.DoFnSignature(fn).process_method.defaults else fn
+
+
+def is_of_the_element_alone(fn: beam.DoFn) -> bool:
+    """Whether a DoFn consists of a ``process`` that asks for nothing but the element."""
+    if any(_is_overridden(fn, name) for name in _LIFE) or not asks_plainly(fn):
+        return False
+    return len(inspect.signature(fn.process).parameters) == 1
+
+
+def asks_plainly(fn: beam.DoFn) -> bool:
+    """Whether ``process`` asks for the element and what else stands in its signature."""
+    if hasattr(fn, "_inspect_process") or handles_batches(fn):
+        return False
+    try:
+        parameters = list(inspect.signature(fn.process).parameters.values())
+    except ValueError:
+        return False
+    if not parameters or any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
+        return False
+    first = parameters[0]
+    return first.default is first.empty or core.DoFn.ElementParam == first.default
+
+
+def _is_overridden(fn: beam.DoFn, name: str) -> bool:
+    return getattr(type(fn), name) is not getattr(beam.DoFn, name)
+
+
+_LIFE = ("setup", "start_bundle", "finish_bundle", "teardown")
 
 
 def one_to_one(process: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
@@ -52,11 +87,13 @@ def over_columns(
         may_stamp: its results may bring their timestamps.
     """
     of_one = one_to_one(process)
-    compiled = (
-        compile_function(process, shape, form=Form.FLAT)
-        if of_one is None
-        else compile_function(of_one, shape)
-    )
+    aggregation = aggregation_of(of_one)
+    if of_one is None:
+        compiled = compile_function(process, shape, form=Form.FLAT)
+    elif aggregation is not None:
+        compiled = compile_function(Keyed(*aggregation), shape)
+    else:
+        compiled = compile_function(of_one, shape)
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:
@@ -78,8 +115,14 @@ def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
     if payload.side_inputs or payload.state_specs or payload.timer_family_specs:
         return None
+    if payload.restriction_coder_id or payload.requests_finalization:
+        return None
     if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
         return KeyWithNone()
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    return plain_function(*pickler.loads(payload.do_fn.payload)[:3])
+    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
+    plain = plain_function(fn, args, kwargs)
+    if plain is None and not args and not kwargs and is_of_the_element_alone(fn):
+        return fn
+    return plain

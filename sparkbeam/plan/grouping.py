@@ -78,12 +78,13 @@ def _in_batch(windowing: Windowing) -> tuple[Evaluator, str]:
 def _in_streaming(windowing: Windowing) -> tuple[Evaluator, str]:
     window_fn = windowing.windowfn
     is_default = isinstance(windowing.triggerfn, DefaultTrigger)
+    are_sessions = type(window_fn) is Sessions
+    if is_default and (are_sessions or not window_fn.is_merging()):
+        evaluator = Evaluator.STORED_SESSIONS if are_sessions else Evaluator.STORED_WINDOWS
+        return evaluator, f"{_windows(windowing)} fire at their end"
     if not window_fn.is_merging():
-        if is_default:
-            return Evaluator.STORED_WINDOWS, f"{_windows(windowing)} fire at their end"
         return Evaluator.DRIVEN_WINDOWS, _trigger(windowing)
     reason = f"{_windows(windowing)} merge" if is_default else _trigger(windowing)
-    are_sessions = type(window_fn) is Sessions
     return Evaluator.DRIVEN_SESSIONS if are_sessions else Evaluator.DRIVEN_MERGING, reason
 
 

@@ -83,6 +83,9 @@ class Evaluator(Enum):
     STORED_WINDOWS = "stored_windows"
     """A cell of state for each key and window, which fires at its end and for late elements."""
 
+    STORED_SESSIONS = "stored_sessions"
+    """The sessions of a key in order of their start, which fire as STORED_WINDOWS do."""
+
     DRIVEN_WINDOWS = "driven_windows"
     """Beam's trigger driver over the state of a key; it sees the windows of new elements."""
 
@@ -317,3 +320,26 @@ class Plan:
     def producer(self, tag: int) -> Stage:
         """The stage that writes the port ``tag``."""
         return next(s for s in self.stages for p in s.ports if p.tag == tag)
+
+
+def in_order(stages: list[Stage]) -> list[Stage]:
+    """Sorts the stages so that each comes after those that it reads."""
+    producer = {port.tag: stage for stage in stages for port in stage.ports}
+    ordered: dict[str, Stage] = {}
+    seen: set[str] = set()
+
+    def visit(stage: Stage) -> None:
+        if stage.id in seen:
+            return
+        seen.add(stage.id)
+        for side_input in stage.side_inputs:
+            for tag in side_input.sources:
+                visit(producer[tag])
+        for tag in stage.inputs:
+            if tag in producer:  # Or else it is that of a source.
+                visit(producer[tag])
+        ordered[stage.id] = stage
+
+    for stage in stages:
+        visit(stage)
+    return list(ordered.values())

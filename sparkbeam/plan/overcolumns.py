@@ -17,7 +17,7 @@ from apache_beam.runners import pipeline_context
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils import proto_utils
 
-from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape
+from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape, arrow_type_of
 from sparkbeam.plan.functions import function_of, over_columns
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
@@ -130,10 +130,14 @@ class _Walk:
         payload = proto_utils.parse_Bytes(
             transform.spec.payload, beam_runner_api_pb2.CombinePayload
         )
-        if form_of(beam.CombineFn.from_runner_api(payload.combine_fn, self._context)) is None:
+        form = form_of(beam.CombineFn.from_runner_api(payload.combine_fn, self._context))
+        if form is None:
             return Refused("its CombineFn has no vectorised form")
-        if not isinstance(shape, Record) or shape.type is not tuple:
+        if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
             return Refused(f"its input is no pair, but {shape}")
+        values = shape.fields[1]
+        if form.numbers_of(pa.array([], arrow_type_of(values)), values) is None:
+            return Refused(f"its values are not for {form.name} over columns")
         return None
 
     def _is_global(self, pcollection: str) -> bool:

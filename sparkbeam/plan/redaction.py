@@ -125,6 +125,8 @@ def _secrets(name: str, value: str, *, addresses: bool = True) -> Iterator[str]:
             yield from _worth_hiding(inner, 1)
         elif addresses and _ADDRESS_NAME.search(key):
             yield from _address(inner)
+        if "=" in inner:  # A connection string, for one, may be a password.
+            yield from _secrets("", inner, addresses=addresses)
     for _, account in _ACCOUNT.findall(value):
         yield from _address(account)
         yield from _worth_hiding(account.partition(":")[2], 1)

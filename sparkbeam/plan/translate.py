@@ -45,6 +45,7 @@ from sparkbeam.plan.model import (
     Sink,
     Source,
     Stage,
+    in_order,
 )
 from sparkbeam.plan.rowtypes import pickled_row_types
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
@@ -157,7 +158,7 @@ class _Translation:
         }
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources(in_columns=in_columns))
-        return Plan(tuple(_in_order(described)), sources, self._streaming, sinks)
+        return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
 
     def _sinks(self) -> Iterator[Sink]:
         for transform in self._writes:
@@ -432,26 +433,3 @@ def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
         for root in pipeline.root_transform_ids
         for applied in transforms[root].subtransforms
     )
-
-
-def _in_order(stages: list[Stage]) -> list[Stage]:
-    """Sorts the stages so that each comes after those that it reads."""
-    producer = {port.tag: stage for stage in stages for port in stage.ports}
-    ordered: dict[str, Stage] = {}
-    seen: set[str] = set()
-
-    def visit(stage: Stage) -> None:
-        if stage.id in seen:
-            return
-        seen.add(stage.id)
-        for side_input in stage.side_inputs:
-            for tag in side_input.sources:
-                visit(producer[tag])
-        for tag in stage.inputs:
-            if tag in producer:  # Or else it is that of a source.
-                visit(producer[tag])
-        ordered[stage.id] = stage
-
-    for stage in stages:
-        visit(stage)
-    return list(ordered.values())

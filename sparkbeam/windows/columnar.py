@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkbeam.windows.aggregator import Session, Stamps, merged
-from sparkbeam.windows.forms import Form, Numbers, form_of
+from sparkbeam.windows.form import Form, Numbers
+from sparkbeam.windows.forms import form_of
 
 Micros = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
@@ -107,7 +108,10 @@ class SessionColumns:
             if numbers is not None:
                 totals = self.form.add_up(numbers[cut.order], cut.firsts)
         if totals is None:
-            totals = self._added(cut, values.tolist() if is_array else values)
+            if is_array:
+                assert self.form is not None
+                values = self.form.values(values)
+            totals = self._added(cut, values)
         return self._columns(cut, keys, starts, ends, stamps, totals)
 
     def merge(self, *parts: Columns) -> Columns:

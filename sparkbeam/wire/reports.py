@@ -154,6 +154,7 @@ class Signal:
             tells of; empty where there is nothing new.
         attempt: tells the attempt at the task from all others.
         number: of the run, which may start again, or in streaming of the micro-batch.
+        spark_stage: the number of Spark's stage with the task; -1 where that is not known.
     """
 
     kind: SignalKind
@@ -163,6 +164,7 @@ class Signal:
     report: str = ""
     attempt: str = ""
     number: int = 0
+    spark_stage: int = -1
 
     def datagram(self, token: str) -> bytes:
         """The signal with the proof that it belongs to a run."""
@@ -186,6 +188,7 @@ class Signal:
             and type(signal.report) is str
             and type(signal.attempt) is str
             and type(signal.number) is int
+            and type(signal.spark_stage) is int
             and min(signal.partition, signal.number, *counts) >= 0
         ):
             raise ValueError("malformed signal")

@@ -132,6 +132,8 @@ def _records(array: pa.Array, shape: Record) -> list[Any]:
         # To call the class would take three times as long.
         make: Any = shape.type
         values = list(map(make._make, rows))
+    elif shape.type is list:
+        values = list(map(list, rows))
     else:
         values = list(rows)
     if array.null_count:

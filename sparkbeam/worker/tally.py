@@ -14,6 +14,7 @@ from sparkbeam.upstream.beam import counter_of
 from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport, TaskWarning
 from sparkbeam.worker import output
+from sparkbeam.worker.task import spark_stage
 
 if TYPE_CHECKING:
     from sparkbeam.worker.steps.processor import StageProcessor
@@ -59,6 +60,7 @@ class Tally:
         self._lock = threading.Lock()
         self._attempt = uuid.uuid4().hex[:12]
         self._number = number
+        self._spark_stage = spark_stage()
         self._in_batch = True
         self._reported = self._reported_metrics = time.monotonic()
         self._send(SignalKind.STARTED)
@@ -72,6 +74,7 @@ class Tally:
             number: of the micro-batch's tick.
         """
         self._reporter, self._partition, self._number = reporter, partition, number
+        self._spark_stage = spark_stage()
         self._in_batch = False
 
     def followed(
@@ -158,6 +161,7 @@ class Tally:
                 report,
                 self._attempt,
                 self._number,
+                self._spark_stage,
             )
         )
 

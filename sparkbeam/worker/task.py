@@ -22,3 +22,11 @@ def partition_id() -> int:
 
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
+
+
+def spark_stage() -> int:
+    """The number of Spark's stage that the task is one of; -1 outside of Spark."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.stageId() if context is not None else -1

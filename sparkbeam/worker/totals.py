@@ -1,15 +1,15 @@
-"""Accumulators in columns: a number of the vectorised form stands for each."""
+"""Accumulators in columns: numbers of the vectorised form stand for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import FLOAT, INT, Record, Scalar
-from sparkbeam.windows.forms import Form, Numbers
+from sparkbeam.columns.shapes import Opaque, Record
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.form import Form, Numbers, as_column, from_column
 from sparkbeam.worker.columns import Column, column_of, column_of_values
 
 _NAMES = ("0", "1")
@@ -17,14 +17,28 @@ _NAMES = ("0", "1")
 
 @dataclass(frozen=True)
 class Totals(Column):
-    """Pairs of a key and a number that its accumulators have come to.
+    """Pairs of a key and the numbers that its accumulators have come to.
 
-    To who asks for the values they are pairs of the key and what ``make`` takes the number for.
+    To who asks for the values they are pairs of the key and what ``make`` takes the numbers for.
+
+    Attributes:
+        form: whose numbers they are.
     """
+
+    form: Form
+
+    def __getitem__(self, part: slice) -> "Totals":
+        return replace(self, array=self.array[part])
+
+    def taken(self, rows: Positions) -> "Totals":
+        return replace(self, array=self.array.take(pa.array(rows)))
 
     def outputs(self) -> Column:
         """Keys with what a combine gives."""
-        return column_of(self.array, self.shape)
+        assert isinstance(self.shape, Record)
+        outputs, shape = self.form.outputs(from_column(self.array.field(1)))
+        array = pa.StructArray.from_arrays([self.array.field(0), outputs], _NAMES)
+        return column_of(array, Record(tuple, _NAMES, (self.shape.fields[0], shape)))
 
 
 @dataclass(frozen=True)
@@ -47,28 +61,28 @@ class Combine:
         Args:
             keys: what there are.
             places: of each number's key among them.
-            numbers: in the vectorised form.
+            numbers: of the vectorised form.
         """
         column = column_of_values(keys)
         if column is None:
             return None
         array = pa.StructArray.from_arrays(
-            [column.array.take(pa.array(places)), pa.array(numbers)], _NAMES
+            [column.array.take(pa.array(places)), as_column(numbers)], _NAMES
         )
-        kind: Scalar = INT if numbers.dtype == np.int64 else FLOAT
-        shape = Record(tuple, _NAMES, (column.shape, kind))
-        return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True))
+        shape = Record(tuple, _NAMES, (column.shape, Opaque(array.type.field(1).type)))
+        assert self.form is not None
+        return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True), self.form)
 
     def merged(self, totals: Totals) -> Totals:
         """The same, each with an accumulator."""
         assert isinstance(totals.shape, Record)
         make = partial(self._pairs, shape=totals.shape, in_list=False)
-        return Totals(totals.array, totals.shape, make)
+        return replace(totals, make=make)
 
     def _pairs(self, array: pa.Array, *, shape: Record, in_list: bool) -> list[tuple[Any, Any]]:
         assert self.form is not None
         keys = column_of(array.field(0), shape.fields[0]).values()
-        numbers = array.field(1).to_numpy()
+        numbers = from_column(array.field(1))
         found: list[Any] = self.form.accumulators(numbers, self.combine_fn)
         if in_list:
             found = [[accumulator] for accumulator in found]

@@ -30,6 +30,7 @@ from in_python import (
 from sparkbeam.columns import (
     Compiled,
     Form,
+    Keyed,
     NotExact,
     Record,
     Refused,
@@ -39,6 +40,7 @@ from sparkbeam.columns import (
     member_of,
     shape_of,
 )
+from sparkbeam.worker.columns import column_of
 
 ELEMENTS = [
     Element(
@@ -210,6 +212,7 @@ MAPPED = [
     Rates(4).apply,
     Rates(5),
     lambda x: str.upper(x.inner.s),
+    lambda x: getattr(x, "a") + getattr(x.inner, "i"),  # noqa: B009
 ]
 
 
@@ -321,6 +324,17 @@ def test_fields_by_name_make_rows() -> None:
     rows = compile_function(fields, ELEMENT)
     assert isinstance(rows, Compiled)
     assert assert_same(rows, lambda x: beam.Row(a=x.a, double=x.b * 2), ELEMENTS, Form.MAP)
+
+
+def test_parts_make_pairs_of_a_key_and_a_list() -> None:
+    parts = Keyed(Inner, (lambda x: x.a, operator.attrgetter("s")), (lambda x: x.b, Rates(2)))
+    pairs = compile_function(parts, ELEMENT)
+    assert isinstance(pairs, Compiled)
+    expected = [(Inner(x.a, x.s), [x.b, Rates(2)(x)]) for x in ELEMENTS]
+    found = pairs.evaluate(column(ELEMENTS, ELEMENT)).values
+    assert repr(column_of(found, pairs.result).values()) == repr(expected)
+    for keys, values in (((len,), (len,)), ((len, len), (open,))):
+        assert isinstance(compile_function(Keyed(Inner, keys, values), ELEMENT), Refused)
 
 
 def test_classes_and_python_s_own_functions_are_functions_too() -> None:
@@ -664,6 +678,10 @@ def calls_itself(x: Element) -> int:
         (lambda x: x.y[1:], "it takes a slice of bytes"),
         (lambda x: x.row == x.row, "it compares Row with Row"),
         (dict.get, "it calls dict.get"),
+        (lambda x: getattr(x, x.s), "it calls getattr with other than a constant name"),
+        (lambda x: getattr(x, "a", 1), "it calls getattr with other than a constant name"),
+        (lambda x: getattr(x, "inner.i"), "it takes .inner.i of Element"),
+        (lambda x: x.s.upper, "it takes .upper of str"),
     ],
 )
 def test_what_is_not_compiled_has_a_reason(function: Any, reason: str) -> None:

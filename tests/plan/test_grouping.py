@@ -4,7 +4,12 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+from apache_beam.transforms.combiners import (
+    CountCombineFn,
+    MeanCombineFn,
+    ToListCombineFn,
+    TupleCombineFn,
+)
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import (
@@ -37,8 +42,8 @@ class Visits(Sessions):
         (GlobalWindows(), {}, Evaluator.GLOBAL, Evaluator.STORED_WINDOWS),
         (FixedWindows(5), {}, Evaluator.WINDOWED, Evaluator.STORED_WINDOWS),
         (FixedWindows(5), LATEST, Evaluator.STAMPED, Evaluator.STORED_WINDOWS),
-        (Sessions(5), {}, Evaluator.SESSIONS, Evaluator.DRIVEN_SESSIONS),
-        (Sessions(5), LATEST, Evaluator.SESSIONS, Evaluator.DRIVEN_SESSIONS),
+        (Sessions(5), {}, Evaluator.SESSIONS, Evaluator.STORED_SESSIONS),
+        (Sessions(5), LATEST, Evaluator.SESSIONS, Evaluator.STORED_SESSIONS),
         (Visits(5), {}, Evaluator.MERGING, Evaluator.DRIVEN_MERGING),
         (GlobalWindows(), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_WINDOWS),
         (Sessions(5), COUNTING, Evaluator.PANES, Evaluator.DRIVEN_SESSIONS),
@@ -81,7 +86,18 @@ def test_a_stage_tells_whether_it_merges_accumulators(streaming: bool) -> None:
     [
         (sum, None, SessionAggregator.COLUMNAR, "sum has a vectorised form"),
         (CountCombineFn(), None, SessionAggregator.COLUMNAR, "count has a vectorised form"),
-        (MeanCombineFn(), None, SessionAggregator.ORDERED, "MeanCombineFn has no vectorised form"),
+        (
+            TupleCombineFn(MeanCombineFn(), max),
+            None,
+            SessionAggregator.COLUMNAR,
+            "(mean, max) has a vectorised form",
+        ),
+        (
+            ToListCombineFn(),
+            None,
+            SessionAggregator.ORDERED,
+            "ToListCombineFn has no vectorised form",
+        ),
         (sum, SessionAggregator.ORDERED, SessionAggregator.ORDERED, "--session_aggregator says so"),
     ],
 )

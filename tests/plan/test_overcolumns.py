@@ -6,7 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.transforms.combiners import MeanCombineFn
+from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn, TupleCombineFn
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 from pyspark.sql import types as st
 
@@ -45,10 +45,21 @@ class Twice(beam.DoFn):
         return [element, element]
 
 
+class Stamped(beam.DoFn):
+    def process(self, element: Any, stamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+        return [element, stamp]
+
+
+class Started(Twice):
+    def start_bundle(self) -> None:
+        self.begun = True
+
+
 @pytest.mark.parametrize("options", [[], ["--streaming"]])
 def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> None:
     def build(rows: Any) -> None:
         few = rows | "few" >> beam.Filter(lambda row: row.id > 3 and row.inner.x is not None)
+        few = few | "twice" >> beam.ParDo(Twice())
         pairs = few | "pairs" >> beam.Map(lambda row: (row.name, row.id))
         _ = pairs | beam.WindowInto(FixedWindows(10)) | "sums" >> beam.CombinePerKey(sum)
         other = few | "found" >> beam.Map(lambda row: re.match("a", row.name))
@@ -56,14 +67,15 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 
     steps = told(build, *options)
     assert steps.pop("found") == "it calls re.match"
-    assert list(steps) == ["few", "pairs", "sums/Precombine"]
+    assert list(steps) == ["few", "twice", "pairs", "sums/Precombine"]
     assert set(steps.values()) == {None}
 
 
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda rows: rows | "x" >> beam.ParDo(Twice()), "it is more than a function"),
+        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it is more than a function"),
+        (lambda rows: rows | "x" >> beam.ParDo(Started()), "it is more than a function"),
         (lambda rows: rows | "x" >> beam.Map(lambda row, more: row, 3), "it is more than"),
         (
             lambda rows: (
@@ -77,15 +89,44 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
             lambda rows: (
                 rows
                 | "y" >> beam.Map(lambda row: (row.name, row.id))
-                | "x" >> beam.CombinePerKey(MeanCombineFn())
+                | "x" >> beam.CombinePerKey(ToListCombineFn())
             ),
             "its CombineFn has no vectorised form",
+        ),
+        (
+            lambda rows: (
+                rows
+                | "y" >> beam.Map(lambda row: (row.name, row.inner.x))
+                | "x" >> beam.CombinePerKey(sum)
+            ),
+            "its values are not for sum over columns",
+        ),
+        (
+            lambda rows: (
+                rows
+                | "y" >> beam.Map(lambda row: (row.name, (row.id, row.at)))
+                | "x" >> beam.CombinePerKey(TupleCombineFn(sum, max))
+            ),
+            "its values are not for (sum, max) over columns",
         ),
     ],
 )
 def test_why_a_step_takes_elements(build: Callable[[Any], Any], reason: str) -> None:
     found = {label.partition("/")[0]: why for label, why in told(build).items()}
     assert str(found["x"]).startswith(reason)
+
+
+def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:
+    steps = told(
+        lambda rows: (
+            rows
+            | beam.GroupBy("name")
+            .aggregate_field("id", sum, "total")
+            .aggregate_field(lambda row: row.id / 2, MeanCombineFn(), "mean")
+        )
+    )
+    assert len(steps) == 2
+    assert set(steps.values()) == {None}
 
 
 def test_what_is_only_handed_on_may_be_of_any_type() -> None:

@@ -25,7 +25,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Duration, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crashes, Point, Spark, StreamingRunner
 from in_process_batch import BatchRunner
 from test_expiry import keys
 
@@ -33,7 +33,7 @@ from sparkbeam import AsOfJoin
 from sparkbeam.asof import DIRECTIONS
 from sparkbeam.closest import Closest, Walk
 from sparkbeam.coders import OrderedIntCoder
-from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.streaming import source
 
 Side = list[tuple[int, int]]
@@ -245,21 +245,11 @@ def test_a_crash_after_each_step_changes_nothing(
 ) -> None:
     monkeypatch.setattr(source, "_MOST_ROUNDS", 3)
     how, events = (direction, 5, True), some_events(11, 20)
-    told: set[Point] = set()
-
-    def crash(point: Point) -> None:
-        if point not in told:
-            told.add(point)
-            raise Crash(f"At {point}.")
-
-    spark = Spark(crash)
-    for _ in range(300):
-        try:
-            run_stream(spark, in_order_of_arrival(events, 5, 2), how, 5, tmp_path)
-        except PipelineFailed:
-            continue
-        break
-    assert len(told) > 10
+    spark = Spark(crashes := Crashes())
+    crashes.until_it_ends(
+        lambda: run_stream(spark, in_order_of_arrival(events, 5, 2), how, 5, tmp_path)
+    )
+    assert len(crashes.points) > 10
     # What a crash has undone is written again.
     found = [json.loads(line) for line in {json.dumps(row) for row in noted(tmp_path)}]
     wanted = [json.loads(line) for line in {json.dumps(row) for row in expected(events, how)}]

@@ -11,7 +11,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crash, Crashes, Point, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
 from queueing import QUEUE, ReadQueue
 
@@ -91,14 +91,7 @@ def test_a_finalizer_of_the_last_micro_batch_runs_and_one_of_a_failed_does_not(
             finalizer.register(lambda: calls.open("a").write(f"{element} "))
             yield element
 
-    failed: list[Point] = []
-
-    def crash(point: Point) -> None:
-        if point == (0, "sink") and not failed:
-            failed.append(point)
-            raise Crash
-
-    spark = Spark(crash)
+    spark = Spark(Crashes((0, "sink")))
 
     def run_once() -> None:
         options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path / 'c'}"])

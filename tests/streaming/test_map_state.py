@@ -14,13 +14,13 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crashes, Spark, StreamingRunner
 from in_process_batch import BatchRunner
 from test_changes import Program, program  # noqa: F401
 from test_expiry import keys
 
 from sparkbeam.coders import OrderedIntCoder, OrderedTimestampCoder
-from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.streaming import source
 
@@ -146,22 +146,10 @@ def test_in_streaming(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_crash_after_each_step_changes_nothing(tmp_path: Path) -> None:
-    told: set[Point] = set()
-
-    def crash(point: Point) -> None:
-        if point not in told:
-            told.add(point)
-            raise Crash(f"At {point}.")
-
-    spark = Spark(crash)
-    for _ in range(500):
-        try:
-            found = run(streaming(spark, tmp_path), tmp_path, stream())
-        except PipelineFailed:
-            continue
-        break
+    spark = Spark(crashes := Crashes())
+    found = crashes.until_it_ends(lambda: run(streaming(spark, tmp_path), tmp_path, stream()))
     assert found == expected()
-    assert len(told) > 20
+    assert len(crashes.points) > 20
 
 
 @pytest.mark.usefixtures("small")

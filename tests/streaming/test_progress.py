@@ -16,25 +16,9 @@ from remembering import Remembering
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch, StageSummary
-from sparkbeam.streaming import source
 from sparkbeam.wire.reports import Counts
 
 SECOND = 1_000_000
-
-
-@pytest.fixture
-def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
-    """The progress after each micro-batch; an event of a TestStream is one."""
-    seen: list[StreamingProgress] = []
-    note = StreamingTracker.note
-
-    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
-        note(tracker, batch)
-        seen.append(tracker.snapshot())
-
-    monkeypatch.setattr(StreamingTracker, "note", look)
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
-    return seen
 
 
 def pipeline(spark: Spark | None = None, *options: str) -> beam.Pipeline:

@@ -17,7 +17,7 @@ from in_process import StreamingRunner
 from sparkbeam.worker.streaming import reading
 
 PARTS = 6
-SECONDS = 60
+SECONDS = 150
 
 
 class Part(beam.RestrictionProvider):

@@ -15,10 +15,9 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crashes, Spark, StreamingRunner
 from pyspark.sql.types import LongType, StructField, StructType
 
-from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ForeachBatch
 from sparkbeam.streaming import source
 
@@ -155,30 +154,20 @@ def test_a_sink_that_knows_a_micro_batch_may_skip_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "_MOST_ROUNDS", 7)
-    crashes: set[Point] = set()
-
-    def crash(point: Point) -> None:
-        if point not in crashes:
-            crashes.add(point)
-            raise Crash(str(point))
-
-    spark, sink = Spark(crash), Skipping(tmp_path / "sink")
+    spark, sink = Spark(crashes := Crashes()), Skipping(tmp_path / "sink")
     (tmp_path / "sink").mkdir()
-    while True:
-        before = len(crashes)
-        try:
-            with pipeline(spark, tmp_path / "checkpoint") as p:
-                _ = (
-                    keyed(p)
-                    | beam.Map(lambda e: (random.randrange(3), e[1]))
-                    | beam.GroupIntoBatches(4)
-                    | beam.FlatMapTuple(lambda _, numbers: numbers)
-                    | beam.Map(lambda number: {"number": number})
-                    | ForeachBatch(sink, StructType([StructField("number", LongType())]))
-                )
-        except PipelineFailed:
-            assert len(crashes) == before + 1
-        else:
-            break
-    assert len(crashes) > 10
+
+    def run() -> None:
+        with pipeline(spark, tmp_path / "checkpoint") as p:
+            _ = (
+                keyed(p)
+                | beam.Map(lambda e: (random.randrange(3), e[1]))
+                | beam.GroupIntoBatches(4)
+                | beam.FlatMapTuple(lambda _, numbers: numbers)
+                | beam.Map(lambda number: {"number": number})
+                | ForeachBatch(sink, StructType([StructField("number", LongType())]))
+            )
+
+    crashes.until_it_ends(run)
+    assert len(crashes.points) > 10
     assert sink.numbers() == sorted(10 * second + n for second in range(8) for n in range(6))

@@ -27,7 +27,7 @@ from noting import found, note
 
 from sparkbeam.plan.model import Evaluator
 from sparkbeam.worker.grouping.evaluators import STREAMING
-from sparkbeam.worker.grouping.triggered import MergingGrouping, TriggerGrouping
+from sparkbeam.worker.grouping.triggered import MergingGrouping, SessionGrouping, TriggerGrouping
 
 
 def panes(windowing: beam.WindowInto) -> list[Any]:
@@ -52,9 +52,16 @@ def panes(windowing: beam.WindowInto) -> list[Any]:
     return sorted(map(repr, found))
 
 
+def _by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STREAMING, Evaluator.STORED_WINDOWS, TriggerGrouping)
+    monkeypatch.setitem(STREAMING, Evaluator.STORED_SESSIONS, SessionGrouping)
+
+
 @pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
 @pytest.mark.parametrize(
-    "windows", [FixedWindows(5), SlidingWindows(6, 3)], ids=["fixed", "sliding"]
+    "windows",
+    [FixedWindows(5), SlidingWindows(6, 3), Sessions(2)],
+    ids=["fixed", "sliding", "sessions"],
 )
 @pytest.mark.parametrize(
     "combiner",
@@ -72,7 +79,7 @@ def test_panes_are_those_of_beams_trigger_driver(
         windows, accumulation_mode=mode, timestamp_combiner=combiner, allowed_lateness=lateness
     )
     quick = panes(windowing)
-    monkeypatch.setitem(STREAMING, Evaluator.STORED_WINDOWS, TriggerGrouping)
+    _by_the_driver(monkeypatch)
     driven = panes(windowing)
     assert quick == driven
     assert not any("EARLY" in pane for *_, pane in quick)
@@ -94,7 +101,7 @@ def test_panes_are_those_of_beams_trigger_driver(
 def test_panes_are_the_same_where_the_driver_sees_the_windows_that_matter(
     mode: Any, windows: Any, trigger: Any, lateness: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(STREAMING, Evaluator.STORED_WINDOWS, TriggerGrouping)
+    _by_the_driver(monkeypatch)
     windowing = beam.WindowInto(
         windows, trigger=trigger, accumulation_mode=mode, allowed_lateness=lateness
     )
@@ -108,6 +115,7 @@ def test_panes_are_the_same_where_the_driver_sees_the_windows_that_matter(
 def test_new_elements_are_merged_with_the_sessions_beside_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    _by_the_driver(monkeypatch)
     merged: list[int] = []
     merge = Sessions.merge
 

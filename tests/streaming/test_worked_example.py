@@ -14,9 +14,6 @@ from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
 
 from sparkbeam.progress.model import StreamingProgress
-from sparkbeam.progress.streaming import StreamingTracker
-from sparkbeam.progress.summary import MicroBatch
-from sparkbeam.streaming import source
 
 PAGE = Path(__file__).parents[2] / "docs" / "windows.md"
 EARLIEST = TimestampCombiner.OUTPUT_AT_EARLIEST
@@ -40,21 +37,6 @@ EXPECTED = {
     "watermark 6": (6, 6, 6, 6),
 }
 """After each event: input and output watermark of the first aggregation, and of the second."""
-
-
-@pytest.fixture
-def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
-    """The progress after each event of the stream."""
-    seen: list[StreamingProgress] = []
-    note = StreamingTracker.note
-
-    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
-        note(tracker, batch)
-        seen.append(tracker.snapshot())
-
-    monkeypatch.setattr(StreamingTracker, "note", look)
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
-    return seen
 
 
 def marks(progress: StreamingProgress) -> tuple[Any, ...]:

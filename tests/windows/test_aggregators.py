@@ -11,7 +11,13 @@ from unittest import mock
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn, ToListCombineFn
+from apache_beam.transforms.combiners import (
+    CountCombineFn,
+    MeanCombineFn,
+    SingleInputTupleCombineFn,
+    ToListCombineFn,
+    TupleCombineFn,
+)
 from apache_beam.transforms.cy_combiners import MaxInt64Fn, SumInt64Fn
 from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -121,7 +127,13 @@ VALUES = {
     "max of texts": (beam.CombineFn.from_callable(max), st.text(max_size=2)),
     "sum, of Beam": (SumInt64Fn(), st.integers(-5, 5)),
     "max, of Beam": (MaxInt64Fn(), WHOLE),
-    "mean": (MeanCombineFn(), st.integers(-5, 5)),
+    "mean": (MeanCombineFn(), st.one_of(WHOLE, st.sampled_from([0.5, -1.25]))),
+    "any": (beam.CombineFn.from_callable(any), st.sampled_from([0, 1, "", None, True])),
+    "several": (SingleInputTupleCombineFn(sum, MeanCombineFn(), all), WHOLE),
+    "tuples": (
+        TupleCombineFn(max, CountCombineFn()),
+        st.tuples(st.sampled_from([0.5, -1.25, 3]), st.none()),
+    ),
     "list": (ToListCombineFn(), st.integers(-5, 5)),
 }
 

@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.combiners import (
+    CountCombineFn,
+    MeanCombineFn,
+    SingleInputTupleCombineFn,
+)
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
@@ -28,8 +32,11 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.steps.combines import PrecombineOperation
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.sessiontables import ColumnarTable
+
+pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
 Build = Callable[[Any], Any]
 SCHEMA = st.StructType(
@@ -107,6 +114,11 @@ def pairs(rows: Any) -> Any:
 
 def summed(windowing: Any, fn: Any = sum, **more: Any) -> Build:
     return lambda rows: pairs(rows) | beam.WindowInto(windowing, **more) | beam.CombinePerKey(fn)
+
+
+def both(found: Any) -> Any:
+    least = found | "least" >> beam.CombinePerKey(min)
+    return (found | "mean" >> beam.combiners.Mean.PerKey(), least) | beam.Flatten()
 
 
 PIPELINES: dict[str, Build] = {
@@ -194,8 +206,41 @@ PIPELINES: dict[str, Build] = {
         summed(Sessions(3), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST)(rows)
         | "most" >> beam.CombinePerKey(max)
     ),
+    "combined again at the end of sessions": lambda rows: (
+        summed(Sessions(3))(rows) | "most" >> beam.CombinePerKey(max)
+    ),
     "a stateful step behind sessions": lambda rows: (
         summed(Sessions(3), max)(rows) | beam.GroupByKey() | beam.Reshuffle()
+    ),
+    "means": lambda rows: (
+        rows
+        | beam.Map(lambda row: (row.id % 7, row.id / 7)).with_output_types(tuple[int, float])
+        | beam.combiners.Mean.PerKey()
+    ),
+    "mean of all": lambda rows: (
+        rows | beam.Map(lambda row: row.ratio + row.id) | beam.combiners.Mean.Globally()
+    ),
+    "means in sessions": summed(Sessions(3), beam.combiners.MeanCombineFn()),
+    "several in sessions": lambda rows: (
+        summed(
+            Sessions(3), SingleInputTupleCombineFn(MeanCombineFn(), max, beam.combiners.Largest(1))
+        )(rows)
+        | beam.MapTuple(lambda user, found: (user, found[0] * 2, found[2]))
+    ),
+    "several of all": lambda rows: (
+        rows
+        | beam.Map(lambda row: row.price)
+        | beam.CombineGlobally(SingleInputTupleCombineFn(sum, min, any, MeanCombineFn()))
+    ),
+    "two combines that become one": lambda rows: both(pairs(rows)),
+    "aggregated fields": lambda rows: (
+        rows
+        | beam.WindowInto(FixedWindows(60))
+        | beam.GroupBy("user", kind=lambda row: row.id % 3)
+        .aggregate_field("id", sum, "total")
+        .aggregate_field(lambda row: row.ratio * row.id, MeanCombineFn(), "mean")
+        .aggregate_field("tags", beam.combiners.CountCombineFn(), "count")
+        .aggregate_field("price", max, "dearest")
     ),
     "two readers": lambda rows: (
         (
@@ -218,8 +263,48 @@ PIPELINES: dict[str, Build] = {
         | beam.FlatMap(lambda number: [number] * (number % 3))
         | "again" >> beam.Map(lambda number: TimestampedValue(number, number + hash(0)))
     ),
+    "a class that filters and maps": lambda rows: (
+        rows | beam.WindowInto(FixedWindows(30)) | beam.ParDo(Dear(20)) | beam.ParDo(Parts())
+    ),
+    "a DoFn that changes": lambda rows: rows | beam.ParDo(Numbered()),
+    "a DoFn that is set up": lambda rows: rows | beam.ParDo(SetUp()),
     "a DoFn": lambda rows: rows | beam.Filter(lambda row: row.id > 10) | beam.ParDo(Twice()),
 }
+
+
+class Dear(beam.DoFn):
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def process(self, row: Any) -> Iterator[Any]:
+        if row.price >= self.least:
+            yield row.user, row.price - self.least
+            if row.id % 2:
+                yield "odd", row.id
+
+
+class Parts(beam.DoFn):
+    def process(self, element: Any) -> list[Any]:
+        return [element[0], f"{element[1]}"]
+
+
+class Numbered(beam.DoFn):
+    seen = 0
+
+    def process(self, row: Any) -> Iterator[Any]:
+        self.seen += 1
+        yield row.id, self.seen > 0
+
+
+class SetUp(beam.DoFn):
+    least = 0
+
+    def setup(self) -> None:
+        self.least = 50
+
+    def process(self, row: Any) -> Iterator[Any]:
+        if row.price > self.least:
+            yield row.price
 
 
 class Twice(beam.DoFn):
@@ -254,6 +339,34 @@ def test_a_block_that_is_not_exact_goes_element_by_element(run: Callable[..., li
     assert set(evaluated) == {True, False}
     (refused,) = counters
     assert refused.key.metric.name.startswith("refused_blocks: ")
+    assert refused.committed == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["means", "mean of all", "several of all", "two combines that become one", "aggregated fields"],
+)
+def test_no_combine_takes_elements(
+    name: str, run: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PrecombineOperation, "_take", None)
+    assert run(PIPELINES[name], [table(57, 3)], columns=True)
+    assert counters == []
+
+
+def test_blocks_that_a_combine_refuses_are_counted(run: Callable[..., list[Any]]) -> None:
+    def build(rows: Any) -> Any:
+        return (
+            rows
+            | beam.Map(lambda row: (row.user, row.price))
+            | beam.CombinePerKey(SingleInputTupleCombineFn(sum, MeanCombineFn()))
+        )
+
+    tables = [table(10, 1), table(10, 2, price=lambda n: 2**61), table(5, 3)]
+    expected = run(build, tables, columns=False)
+    assert run(build, tables, columns=True) == expected
+    (refused,) = counters
+    assert refused.key.metric.name == "refused_blocks: (sum, mean) is not exact over columns"
     assert refused.committed == 1
 
 

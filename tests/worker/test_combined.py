@@ -8,13 +8,19 @@ import pyarrow as pa
 import pytest
 from apache_beam.coders import coders
 from apache_beam.transforms import cy_combiners
-from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.combiners import (
+    CountCombineFn,
+    MeanCombineFn,
+    SingleInputTupleCombineFn,
+    TopCombineFn,
+)
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.window import Sessions, TimestampCombiner
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sparkbeam.windows.columnar import SessionColumns
+from sparkbeam.windows.form import INTS
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rows import SCHEMA
@@ -44,6 +50,10 @@ FNS: dict[str, CombineFn] = {
     "max": cy_combiners.MaxInt64Fn(),
     "least float": cy_combiners.MinFloatFn(),
     "count": CountCombineFn(),
+    "mean": MeanCombineFn(),
+    "all": CombineFn.from_callable(all),
+    "top": TopCombineFn(1),
+    "several": SingleInputTupleCombineFn(max, MeanCombineFn(), CountCombineFn()),
 }
 NUMBERS: dict[str, Any] = {
     "sum": hs.sampled_from([1, -7, 2**62, -(2**63)]),
@@ -51,6 +61,10 @@ NUMBERS: dict[str, Any] = {
     "max": hs.sampled_from([1, -7, 2**63 - 1]),
     "least float": hs.sampled_from([0.5, -3.25, 1e300, 0.0]),
     "count": hs.sampled_from(["a", None]),
+    "mean": hs.sampled_from([1, -7, 2**62, 0.5, -3.25]),
+    "all": hs.sampled_from([1, 0, None, "a", ""]),
+    "top": hs.sampled_from([1, -7, 1.5, 2**62]),
+    "several": hs.sampled_from([1, -7, 2**62, 0.5]),
 }
 
 
@@ -152,7 +166,7 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
 def test_cells_of_numbers_are_read_as_they_were_written() -> None:
     numbers = np.array([0, -1, 2**63 - 1])
     cells = pa.array(number_cells([numbers, -numbers], numbers)).slice(1)
-    found = numbers_in(cells, 2)
+    found = numbers_in(cells, 2, INTS)
     assert found is not None
     times, totals = found
     assert [list(column) for column in times] == [[-1, 2**63 - 1], [1, -(2**63) + 1]]
@@ -162,5 +176,5 @@ def test_cells_of_numbers_are_read_as_they_were_written() -> None:
 def test_cells_of_two_kinds_are_not_read_as_numbers() -> None:
     whole, real = np.array([1]), np.array([1.0])
     cells = pa.array([*number_cells([], whole), *number_cells([], real)])
-    assert numbers_in(cells, 0) is None
-    assert numbers_in(pa.array([b"\0\0\0\1abcdefgh"]), 0) is None
+    assert numbers_in(cells, 0, INTS) is None
+    assert numbers_in(pa.array([b"\0\0\0\1abcdefgh"]), 0, INTS) is None

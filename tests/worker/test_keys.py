@@ -87,6 +87,18 @@ def test_names_are_equal_where_encodings_are() -> None:
             assert (name == other) == (encoded == as_bytes)
 
 
+def test_names_of_keys_of_one_class_are_those_of_each_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparkbeam.worker.layouts.keys._MOST_KNOWN", 2)
+    names = KeyNames(CODER)
+    for values in ([(1, "a"), (1, b"a"), (1, "a")], [(1, None), (2, "b")], [(True, 1.0)]):
+        points = [Point(*one) for one in values]
+        for kind in (points, values):
+            assert list(names.of(kind)) == list(map(names.name, kind))
+        assert list(map(names.key, names.of(points))) == points
+
+
 def test_a_name_gives_its_key_back() -> None:
     names = KeyNames(CODER)
     for key in KEYS:
@@ -200,11 +212,13 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return grouped(FnApiRunner(), tmp_path_factory.mktemp("beam"))
 
 
+@pytest.mark.blocks(reason="Beam's own combine takes keys for one that Python says are equal")
 def test_in_streaming(groups: list[str], tmp_path: Path) -> None:
     assert grouped(StreamingRunner(), tmp_path) == groups
     assert by_key(StreamingRunner(), tmp_path) == expected()
 
 
+@pytest.mark.blocks(reason="Beam's own combine takes keys for one that Python says are equal")
 def test_in_batch(groups: list[str], tmp_path: Path) -> None:
     assert grouped(BatchRunner(), tmp_path) == groups
     assert by_key(BatchRunner(), tmp_path) == expected()

@@ -30,8 +30,6 @@ def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {
         "SMALL_BYTES": 60,
         "BUCKET_BYTES": 150,
-        "_PIECE_BYTES": 100,
-        "_SPARSE_BYTES": 40,
         "_NODE_BUCKETS": 8,
         "_SPARSE_BUCKETS": 2,
         "_NODE_BYTES": 600,

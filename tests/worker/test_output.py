@@ -157,6 +157,9 @@ class Context:
     def partitionId(self) -> int:
         return 0
 
+    def stageId(self) -> int:
+        return 0
+
 
 @pytest.mark.parametrize("here", [True, False], ids=["on this machine", "elsewhere"])
 def test_what_the_steps_of_a_stream_print_comes_out(

@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.aggregator import merged
 from sparkbeam.windows.columnar import Columns, Micros, SessionColumns, objects
-from sparkbeam.windows.forms import Numbers
+from sparkbeam.windows.form import Numbers
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_column
 from sparkbeam.wire.rows import BATCH_BYTES
@@ -62,7 +62,8 @@ class _Cells:
 
     def read(self, cells: pa.Array) -> tuple[list[Micros], Numbers]:
         """The times and the totals: numbers, or accumulators in an array of objects."""
-        found = numbers_in(cells, self._times)
+        form = self._combine.form
+        found = None if form is None else numbers_in(cells, self._times, form.kind)
         if found is not None:
             return found
         size = self._times * _TIME_BYTES
@@ -76,7 +77,7 @@ class _Cells:
         if mark_of(run, 0) >= 0:
             return merged(combine.combine_fn, self._runs.decode(run))
         assert combine.form is not None
-        found = numbers_in(pa.array([run], pa.binary()), 0)
+        found = numbers_in(pa.array([run], pa.binary()), 0, combine.form.kind)
         assert found is not None
         (accumulator,) = combine.form.accumulators(found[1], combine.combine_fn)
         return accumulator

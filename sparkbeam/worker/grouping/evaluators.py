@@ -15,6 +15,7 @@ from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.grouping.merging import MergingGroups
 from sparkbeam.worker.grouping.panes import Panes
+from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import (
     MergingGrouping,
     SessionGrouping,
@@ -76,6 +77,7 @@ COMBINED: dict[Evaluator, Combines] = {Evaluator.SESSIONS: combined_sessions}
 
 STREAMING: dict[Evaluator, type[StreamGrouping]] = {
     Evaluator.STORED_WINDOWS: WindowGrouping,
+    Evaluator.STORED_SESSIONS: SessionedGrouping,
     Evaluator.DRIVEN_WINDOWS: TriggerGrouping,
     Evaluator.DRIVEN_SESSIONS: SessionGrouping,
     Evaluator.DRIVEN_MERGING: MergingGrouping,

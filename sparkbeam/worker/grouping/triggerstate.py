@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import CombineFn
@@ -24,7 +24,10 @@ from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 EXPIRY = b"expiry"
 """The timer that tells that the time of a window is over."""
 
-_STATE = b"state"
+STATE = b"state"
+"""The cell with all that has no collection or timer."""
+
+_HELD = "watermark"
 _PUT_OUT = "sparkbeam/put out"
 """Marks values that are kept for the next pane and have been in the one before."""
 
@@ -43,6 +46,22 @@ class Parts:
         self.encode_window = windows.encode_nested
         self.decode_window = windows.decode_nested
         self.combine_fn = combine_fn
+
+
+class KeptWindow(NamedTuple):
+    """What the trigger driver has kept of a window.
+
+    Attributes:
+        ids: its numbers; it has several where windows have merged.
+        panes: how many it has had.
+        stamps: the timestamps that hold the watermark, in microseconds.
+        values: those that are kept, encoded.
+    """
+
+    ids: list[int]
+    panes: int
+    stamps: list[int]
+    values: list[bytes]
 
 
 class _Seen(dict[BoundedWindow, list[int]]):
@@ -72,7 +91,7 @@ class TriggerState(trigger.UnmergedState):
     def __init__(self, record: Record, parts: Parts) -> None:
         self.record = record
         self._parts = parts
-        windows, values = record.get(_STATE) or ((), ())
+        windows, values = record.get(STATE) or ((), ())
         self._window_ids: dict[BoundedWindow, list[int]] = {}
         self._encoded: dict[BoundedWindow, bytes] = {}
         for encoded, ids in windows:
@@ -92,7 +111,7 @@ class TriggerState(trigger.UnmergedState):
         if not self._changed:
             return
         if not self._values and not self._window_ids:
-            self.record.pop(_STATE)
+            self.record.pop(STATE)
             self.record.clear_timer(EXPIRY)
             return
         windows = tuple((self._encode(w), tuple(ids)) for w, ids in self._window_ids.items())
@@ -101,7 +120,7 @@ class TriggerState(trigger.UnmergedState):
             for window_id, by_tag in self._values.items()
             for tag, value in by_tag.items()
         )
-        self.record.set(_STATE, (windows, values))
+        self.record.set(STATE, (windows, values))
         if self._window_ids:
             self._set_expiry(min(map(expires, self._window_ids)))
 
@@ -118,6 +137,18 @@ class TriggerState(trigger.UnmergedState):
     def windows(self) -> list[BoundedWindow]:
         """All windows that there are."""
         return list(self._window_ids)
+
+    def kept_of(self, window: BoundedWindow) -> "KeptWindow":
+        """What is there of a window."""
+        ids = self._window_ids[window]
+        values = [self._values.get(id, {}) for id in ids]
+        index, held = trigger.GeneralTriggerDriver.INDEX.tag, _HELD
+        return KeptWindow(
+            ids,
+            sum(tags.get(index, 0) for tags in values),
+            [tags[held] for tags in values if held in tags],
+            [value for id in ids for value in self.record.bag(_cell(id))],
+        )
 
     def window_of(self, window_id: int) -> BoundedWindow | None:
         """The window of a timer, if it is still there."""

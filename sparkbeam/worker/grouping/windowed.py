@@ -10,18 +10,16 @@ from typing import Any
 
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.trigger import AccumulationMode
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.wire.rounding import coded, coded_hold
+from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import latest_over
-from sparkbeam.worker.grouping.triggered import StreamGrouping
-from sparkbeam.worker.stamps import stamps_of
+from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
 _CELL = b"window:"
@@ -32,15 +30,12 @@ _Cell = tuple[int, int | None, bytes | None]
 """How many panes there were, the combined timestamp in microseconds, the accumulator."""
 
 
-class WindowGrouping(StreamGrouping):
+class WindowGrouping(StoredGrouping):
     """A grouping with the default trigger, and windows that do not merge."""
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
-        value = coder.wrapped_value_coder.value_coder().get_impl()
-        self._encode, self._decode = value.encode, value.decode
+        super()._prepare(coder, windowing)
         self._window_coder = coder.window_coder
-        self._stamps = stamps_of(windowing)
-        self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
         self._windows: dict[BoundedWindow, _Window] = {}
         self._by_cell: dict[bytes, _Window] = {}
 
@@ -77,32 +72,17 @@ class WindowGrouping(StreamGrouping):
             if window.end > self._moment.input_watermark:
                 record.set_timer(window.cell, EVENT_TIME, min(window.end, MAX_MICROS), None, None)
         panes, held, accumulator = cell
-        stamp = self._stamp(window.window, held, [block.windowing for block in blocks])
+        assign = self._stamps.assign_output_time
+        stamps = (assign(window.window, block.windowing.timestamp) for block in blocks)
+        stamp = self._stamp(window.window, [held], stamps)
         values = [value for block in blocks for value in block.values]
         if self._combine_fn is None:
             record.bag(_VALUES + window.cell).append(values)
-        elif accumulator is None and len(values) == 1:
-            (accumulator,) = values
         else:
-            stored = values if accumulator is None else [accumulator, *values]
-            merged = self._combine_fn.merge_accumulators(map(self._decode, stored))
-            accumulator = self._encode(self._combine_fn.compact(merged))
+            accumulator = self._combined(values if accumulator is None else [accumulator, *values])
         record.set(window.cell, (panes, stamp, accumulator))
         if stamp != held:
             record.set_hold(window.cell, None if stamp is None else coded_hold(stamp))
-
-    def _stamp(
-        self, window: BoundedWindow, held: int | None, templates: list[WindowedValue]
-    ) -> int | None:
-        """The combined timestamp, of those elements that are not behind the output watermark."""
-        combiner, output = self._stamps, self._moment.output_watermark
-        stamps = (combiner.assign_output_time(window, common.timestamp) for common in templates)
-        merged = combiner.merge(window, (stamp for stamp in stamps if stamp.micros >= output))
-        if merged is None:
-            return held
-        if held is not None:
-            merged = combiner.combine(Timestamp(micros=held), merged)
-        return int(merged.micros)
 
     def _pane(self, key: Any, record: Record, window: "_Window", *, on_time: bool) -> WindowedValue:
         panes, stamp, accumulator = record.get(window.cell)
@@ -116,11 +96,9 @@ class WindowGrouping(StreamGrouping):
             self._forget(record, window.cell)
         else:
             self._keep(record, window, panes + 1, accumulator)
-        timestamp = window.latest if stamp is None else Timestamp(micros=stamp)
-        # See trigger_timing.py.
-        on_time = on_time or self._moment.output_watermark <= window.latest.micros
-        info = _ON_TIME if on_time and panes == 0 else _late(panes)
-        return WindowedValue((key, values), coded(timestamp), (window.window,), info)
+        return self._made_pane(
+            key, values, window.window, window.latest, stamp, panes, on_time=on_time
+        )
 
     def _keep(
         self, record: Record, window: "_Window", panes: int, accumulator: bytes | None
@@ -165,15 +143,3 @@ class _Window:
         self.end: int = window.end.micros
         self.latest: Timestamp = window.max_timestamp()
         self.expiry = expiry
-
-
-def _pane_info(panes: int, timing: int) -> PaneInfo:
-    return PaneInfo(panes == 0, False, timing, panes, panes)
-
-
-_ON_TIME = _pane_info(0, PaneInfoTiming.ON_TIME)
-_FIRST_LATE = _pane_info(0, PaneInfoTiming.LATE)
-
-
-def _late(panes: int) -> PaneInfo:
-    return _pane_info(panes, PaneInfoTiming.LATE) if panes else _FIRST_LATE

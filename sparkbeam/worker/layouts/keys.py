@@ -11,9 +11,12 @@ from typing import Any
 
 from apache_beam.coders import coders
 
+from sparkbeam.columns.shapes import is_plain_namedtuple
+
 _PLAIN = frozenset([int, str, bytes, type(None)])
 _TUPLES = frozenset([tuple])
 _ENCODED = object()
+_MOST_KNOWN = 20_000
 
 
 class KeyNames:
@@ -29,6 +32,7 @@ class KeyNames:
     def __init__(self, coder: coders.Coder) -> None:
         self._encode = coder.get_impl().encode_nested
         self._decode = coder.get_impl().decode_nested
+        self._of_kind: dict[type, dict[Any, Hashable] | None] = {}
 
     def of(self, keys: Sequence[Any]) -> Sequence[Hashable]:
         """The names of keys, in their order."""
@@ -37,7 +41,21 @@ class KeyNames:
             kinds == _TUPLES and _PLAIN.issuperset(map(type, chain.from_iterable(keys)))
         ):
             return keys
-        return list(map(self.name, keys))
+        known = self._known(kinds.pop()) if len(kinds) == 1 else None
+        if known is None or not _PLAIN.issuperset(map(type, chain.from_iterable(keys))):
+            return list(map(self.name, keys))
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        for key in keys:
+            if key not in known:
+                known[key] = self.name(key)
+        return list(map(known.__getitem__, keys))
+
+    def _known(self, kind: type) -> dict[Any, Hashable] | None:
+        """Names of keys of a NamedTuple class, by plain fields; None for any other class."""
+        if kind not in self._of_kind:
+            self._of_kind[kind] = {} if is_plain_namedtuple(kind) else None
+        return self._of_kind[kind]
 
     def name(self, key: Any) -> Hashable:
         """The name of a key."""

@@ -1,7 +1,7 @@
-"""Cells in which a number of a vectorised form stands where a run of accumulators would.
+"""Cells in which numbers of a vectorised form stand where a run of accumulators would.
 
 They are written and read as arrays. Who reads cells of both kinds tells them apart by the count of
-the run, which is negative for a number.
+the run, which is negative for numbers: a *mark*, which tells ints from floats.
 """
 
 import struct
@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkbeam.windows.forms import Numbers
+from sparkbeam.windows.form import FLOATS, INTS, Kind, Numbers, kind_of_leaves, leaves_of
 
 _COUNT = struct.Struct(">i")
-_MARKS = {np.dtype(np.int64): -1, np.dtype(np.float64): -2}
-_KINDS = {mark: kind for kind, mark in _MARKS.items()}
 _TIME = np.dtype(">i8")
 
 
@@ -23,13 +21,13 @@ def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> li
     """Cells of numbers.
 
     Args:
-        times: what each cell has before its number, in microseconds.
-        numbers: the numbers, of 64 bits.
+        times: what each cell has before its numbers, in microseconds.
+        numbers: the numbers.
     """
     cells = np.empty(len(numbers), _kind_of_cell(len(times), numbers.dtype))
     for at, column in enumerate(times):
         cells[f"time{at}"] = column
-    cells["mark"] = _MARKS[numbers.dtype]
+    cells["mark"] = _mark(numbers.dtype)
     cells["number"] = numbers
     packed, size = cells.tobytes(), cells.dtype.itemsize
     return [packed[start : start + size] for start in range(0, len(packed), size)]
@@ -40,17 +38,21 @@ def mark_of(cell: bytes, times: int) -> int:
     return int(_COUNT.unpack_from(cell, times * _TIME.itemsize)[0])
 
 
-def numbers_in(cells: pa.Array, times: int) -> tuple[list[npt.NDArray[np.int64]], Numbers] | None:
+def numbers_in(
+    cells: pa.Array, times: int, like: Kind
+) -> tuple[list[npt.NDArray[np.int64]], Numbers] | None:
     """The inverse of :func:`number_cells`; None if there are other cells, or of both kinds.
 
     Args:
         cells: binary, of which there is one at least.
         times: how many of them each cell has.
+        like: the type of the form's numbers.
     """
     mark = mark_of(cells[0].as_py(), times)
-    if mark not in _KINDS:
+    if mark >= 0:
         return None
-    kind = _kind_of_cell(times, _KINDS[mark])
+    of_numbers = _marked(mark, like)
+    kind = _kind_of_cell(times, of_numbers)
     size = kind.itemsize
     _, offsets, data = cells.buffers()
     starts = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + len(cells) + 1]
@@ -60,9 +62,22 @@ def numbers_in(cells: pa.Array, times: int) -> tuple[list[npt.NDArray[np.int64]]
     if (found["mark"] != mark).any():
         return None
     columns = [found[f"time{at}"].astype(np.int64) for at in range(times)]
-    return columns, found["number"].astype(_KINDS[mark])
+    return columns, found["number"].astype(of_numbers)
 
 
-def _kind_of_cell(times: int, number: np.dtype) -> np.dtype:
+def _mark(kind: Kind) -> int:
+    """A mark with a bit for each number that is set for a float."""
+    bits = sum((leaf == FLOATS) << at for at, leaf in enumerate(leaves_of(kind)))
+    return -1 - bits
+
+
+def _marked(mark: int, like: Kind) -> Kind:
+    """The type of numbers with a mark."""
+    bits = -1 - mark
+    leaves = enumerate(leaves_of(like))
+    return kind_of_leaves(like, (FLOATS if bits >> at & 1 else INTS for at, _ in leaves))
+
+
+def _kind_of_cell(times: int, number: Kind) -> Kind:
     before = [(f"time{at}", _TIME) for at in range(times)]
     return np.dtype([*before, ("mark", ">i4"), ("number", number.newbyteorder(">"))])

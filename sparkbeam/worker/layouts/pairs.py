@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import BYTES, INT, NONE, STR, Record, Shape
+from sparkbeam.columns.shapes import BYTES, INT, NONE, STR, Record, Shape, is_tuple
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.worker.columns import Column
 
@@ -22,18 +22,13 @@ class Pairs:
         keys: those that there are, each once.
         places: that of each pair's key among them.
         values: of the pairs.
+        shape: of the values.
     """
 
     keys: list[Any]
     places: Positions
     values: pa.Array
-
-    def in_order(self) -> tuple[list[Any], Positions, Positions]:
-        """The keys, the positions of the pairs key by key, and where each key's begin there."""
-        order = np.argsort(self.places, kind="stable")
-        places = self.places[order]
-        firsts = np.flatnonzero(np.diff(places, prepend=-1))
-        return [self.keys[at] for at in places[firsts].tolist()], order, firsts
+    shape: Shape
 
 
 def pairs_of(column: Column) -> Pairs | None:
@@ -44,7 +39,7 @@ def pairs_of(column: Column) -> Pairs | None:
     if column.array.null_count:
         return None
     found = _distinct(column.array.field(0), shape.fields[0])
-    return None if found is None else Pairs(*found, column.array.field(1))
+    return None if found is None else Pairs(*found, column.array.field(1), shape.fields[1])
 
 
 def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | None:
@@ -57,7 +52,7 @@ def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | Non
         encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
         places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return encoded.dictionary.to_pylist(), places
-    if not isinstance(shape, Record) or shape.type is not tuple or not shape.fields:
+    if not isinstance(shape, Record) or not is_tuple(shape) or not shape.fields:
         return None
     parts = [_distinct(keys.field(at), part) for at, part in enumerate(shape.fields)]
     places, count = np.zeros(len(keys), np.int64), 1
@@ -70,4 +65,8 @@ def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | Non
         places = places * len(part[0]) + part[1]
     _, firsts, places = np.unique(places, return_index=True, return_inverse=True)
     columns = [[part[0][at] for at in part[1][firsts].tolist()] for part in parts if part]
-    return list(zip(*columns, strict=True)), places
+    found: list[Any] = list(zip(*columns, strict=True))
+    if shape.type is not tuple:
+        make: Any = shape.type
+        found = list(map(make._make, found))
+    return found, places

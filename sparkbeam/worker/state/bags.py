@@ -41,7 +41,13 @@ class CollectionOwner(Protocol):
         """The state of the collection in a cell."""
 
     def set_collection(self, cell: bytes, state: list[Any] | None, growth: int) -> None:
-        """Notes that the state of a collection is new or has changed; None removes it."""
+        """Notes that the state of a collection is new or has changed; None removes it.
+
+        Args:
+            cell: where it is.
+            state: the new one.
+            growth: about so many bytes more are within the record, or less.
+        """
 
 
 class Bag:
@@ -84,19 +90,19 @@ class Bag:
         state = self._owner.collection(self._cell)
         if state is None:
             state = [BAG, [], 0, [], 0, 0, 0, 0]
-        growth = sum(map(len, items)) + ITEM_BYTES * len(items)
+        before = state[_BYTES]
         state[_ITEMS].extend(items)
-        state[_BYTES] += growth
+        state[_BYTES] += sum(map(len, items)) + ITEM_BYTES * len(items)
         if state[_BYTES] > SMALL_BYTES:
             self._spill(state)
-        self._owner.set_collection(self._cell, state, growth)
+        self._owner.set_collection(self._cell, state, state[_BYTES] - before)
 
     def clear(self) -> None:
         """Removes all items."""
         state = self._owner.collection(self._cell)
         if state is not None:
             drop_bag(state, self._owner.overflow)
-            self._owner.set_collection(self._cell, None, 0)
+            self._owner.set_collection(self._cell, None, -state[_BYTES])
 
     def replace(self, items: Sequence[bytes]) -> None:
         """Puts these items in the place of all others."""

@@ -16,13 +16,13 @@ from sparkbeam.worker.state.bags import ITEM_BYTES, SMALL_BYTES, CollectionOwner
 from sparkbeam.worker.state.entries import Entry, Overflow
 
 BUCKET_BYTES = 32 << 10
-"""A bucket over this size is split."""
+"""A bucket over this size is split, unless the bag is told another one."""
 
 ORDERED = 1
 """First element of the state of an ordered bag."""
 
-_PIECE_BYTES = 20 << 10
-_SPARSE_BYTES = 5 << 10
+# Parts of that: what a bucket is split into, and when it is joined with another one.
+_PIECE, _SPARSE = 5 / 8, 5 / 32
 _NODE_BUCKETS = 256
 _NODE_BYTES = 64 << 10
 _SPARSE_BUCKETS = 32
@@ -48,13 +48,24 @@ class OrderedBag(Generic[K]):
 
     It must not change while a range of it is read. A range goes from one key up to, but without,
     another; where that is None, up to the end.
+
+    Args:
+        owner: the record.
+        cell: where it is in the record.
+        bucket_bytes: over this size a bucket is split; None for :data:`BUCKET_BYTES`. Small ones
+            are for few entries here and there, large ones for ranges.
     """
 
-    __slots__ = ("_cell", "_owner")
+    __slots__ = ("_cell", "_owner", "_piece_bytes", "_sparse_bytes", "_split_bytes")
 
-    def __init__(self, owner: CollectionOwner, cell: bytes) -> None:
+    def __init__(
+        self, owner: CollectionOwner, cell: bytes, bucket_bytes: int | None = None
+    ) -> None:
         self._owner = owner
         self._cell = cell
+        self._split_bytes = bucket_bytes or BUCKET_BYTES
+        self._piece_bytes = self._split_bytes * _PIECE
+        self._sparse_bytes = self._split_bytes * _SPARSE
 
     def __len__(self) -> int:
         state = self._owner.collection(self._cell)
@@ -69,18 +80,19 @@ class OrderedBag(Generic[K]):
         if state is None:
             state = [ORDERED, [], [], 0, [], 0]
         keys, values = [key for key, _ in added], [value for _, value in added]
-        growth = _size(keys, values)
+        before = state[_BYTES]
         state[_COUNT] += len(values)
         if state[_NODES]:
             self._insert(state, keys, values)
         else:
+            size = _size(keys, values)
             _merge(state[_KEYS], state[_VALUES], keys, values)
-            state[_BYTES] += growth
+            state[_BYTES] += size
             if state[_BYTES] > SMALL_BYTES:
                 keys, values = state[_KEYS], state[_VALUES]
                 state[_KEYS], state[_VALUES], state[_BYTES] = [], [], 0
                 self._insert(state, keys, values)
-        self._owner.set_collection(self._cell, state, growth)
+        self._owner.set_collection(self._cell, state, state[_BYTES] - before)
 
     def range(self, start: K, end: K | None, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
         """The entries of a range, read as they are asked for; in reverse from its end on."""
@@ -110,7 +122,7 @@ class OrderedBag(Generic[K]):
         state = self._owner.collection(self._cell)
         if not state:
             return
-        before = state[_COUNT]
+        before, bytes_before = state[_COUNT], state[_BYTES]
         keys, values = state[_KEYS], state[_VALUES]
         low, high = bisect_left(keys, start), _until(keys, end)
         if low < high:
@@ -128,7 +140,8 @@ class OrderedBag(Generic[K]):
             self._join_nodes(nodes, at)
         if len(nodes) == 1 and state[_COUNT] * _KEY_BYTES < SMALL_BYTES:
             self._shrink(state)
-        self._owner.set_collection(self._cell, state if state[_COUNT] else None, 0)
+        growth = state[_BYTES] - bytes_before
+        self._owner.set_collection(self._cell, state if state[_COUNT] else None, growth)
 
     def _insert(self, state: list[Any], keys: list[K], values: list[bytes]) -> None:
         """Adds sorted entries to the tree, bucket by bucket."""
@@ -167,13 +180,13 @@ class OrderedBag(Generic[K]):
             all_keys, all_values = entry.content
             _merge(all_keys, all_values, keys, values)
             keys, values = all_keys, all_values
-            if size <= BUCKET_BYTES:
+            if size <= self._split_bytes:
                 overflow.resize(entry, before, size)
                 _set_buckets(content, bucket, [_bucket(keys, content[_NUMBERS][bucket], size)])
                 return
             overflow.delete([content[_NUMBERS][bucket]], before)
         buckets = []
-        for low, high, size in _pieces(keys, values):
+        for low, high, size in _pieces(keys, values, self._piece_bytes):
             part = keys[low:high]
             buckets.append(_bucket(part, overflow.create([part, values[low:high]], size), size))
         _set_buckets(content, bucket, buckets)
@@ -247,7 +260,7 @@ class OrderedBag(Generic[K]):
     def _join_buckets(self, content: list[list[Any]], at: int) -> None:
         """Joins a bucket with the next one, if there is little in one of them."""
         sizes = content[_SIZES][at : at + 2] if at >= 0 else ()
-        if len(sizes) < 2 or min(sizes) > _SPARSE_BYTES or sum(sizes) > _PIECE_BYTES:
+        if len(sizes) < 2 or min(sizes) > self._sparse_bytes or sum(sizes) > self._piece_bytes:
             return
         overflow = self._owner.overflow
         entry, gone = overflow.load(content[_NUMBERS][at : at + 2])
@@ -266,9 +279,10 @@ class OrderedBag(Generic[K]):
         overflow = self._owner.overflow
         entry, gone = overflow.load(node[_NUMBER] for node in nodes[at : at + 2])
         counts = [len(one.content[_FIRSTS]) for one in (entry, gone)]
+        if min(counts) > _SPARSE_BUCKETS or sum(counts) > _NODE_BUCKETS // 2:
+            return
         before = [_node_size(one.content) for one in (entry, gone)]
-        few = min(counts) <= _SPARSE_BUCKETS and sum(counts) <= _NODE_BUCKETS // 2
-        if not few or sum(before) > _NODE_BYTES // 2:
+        if sum(before) > _NODE_BYTES // 2:
             return
         overflow.delete([nodes.pop(at + 1)[_NUMBER]], before[1])
         for column, more in zip(entry.content, gone.content, strict=True):
@@ -359,12 +373,14 @@ def _merge(keys: list[Any], values: list[bytes], more: list[Any], more_values: l
         values[:] = [value for _, value in merged]
 
 
-def _pieces(keys: list[Any], values: list[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Parts of a list of about equal size: from, until, bytes."""
+def _pieces(
+    keys: list[Any], values: list[bytes], piece_bytes: float
+) -> Iterator[tuple[int, int, int]]:
+    """Parts of a list of about so many bytes: from, until, bytes."""
     low = size = 0
     for at, value in enumerate(values):
         size += len(value) + _KEY_BYTES + _size_of_keys(keys[at : at + 1])
-        if size >= _PIECE_BYTES:
+        if size >= piece_bytes:
             yield low, at + 1, size
             low, size = at + 1, 0
     if size:

@@ -157,10 +157,11 @@ class Page(Entry):
         return self.owner.overflow
 
     def changed(self, key: bytes, growth: int) -> None:
-        """The record of a key has changed, and takes about so many bytes more."""
+        """The record of a key has changed, and takes about so many bytes more, or less."""
         self._changed[key] = None
         self.dirty = True
         self.packed = None
+        growth = max(growth, -self.size)
         self.size += growth
         self.owner.cache.size += growth
 

@@ -26,7 +26,7 @@ class RecordOwner(Protocol):
         """Where the large collections of the page's stage go."""
 
     def changed(self, key: bytes, growth: int) -> None:
-        """The record of a key has changed, and takes about so many bytes more."""
+        """The record of a key has changed, and takes about so many bytes more, or less."""
 
     def rescheduled(self) -> None:
         """Timers or holds of a record have changed."""
@@ -79,8 +79,9 @@ class Record:
 
     def set(self, cell: bytes, value: Any) -> None:
         """Sets the value of a cell that has no collection."""
+        growth = _size(value) - _size(self._cells.get(cell))
         self._cells[cell] = value
-        self.page.changed(self.key, len(value) if type(value) is bytes else _OTHER_BYTES)
+        self.page.changed(self.key, growth)
 
     def pop(self, cell: bytes) -> Any:
         """Empties a cell, whatever it has; the value, if it was one, else None."""
@@ -90,8 +91,9 @@ class Record:
             self.set_collection(cell, None, 0)
         if cell not in self._cells:
             return None
-        self.page.changed(self.key, 0)
-        return self._cells.pop(cell)
+        value = self._cells.pop(cell)
+        self.page.changed(self.key, -_size(value))
+        return value
 
     def cells(self) -> list[bytes]:
         """The names of all cells that are not empty."""
@@ -101,9 +103,9 @@ class Record:
         """The bag in a cell; an empty one takes no space."""
         return Bag(self, cell)
 
-    def ordered(self, cell: bytes) -> OrderedBag[Any]:
+    def ordered(self, cell: bytes, bucket_bytes: int | None = None) -> OrderedBag[Any]:
         """The ordered bag in a cell; an empty one takes no space."""
-        return OrderedBag(self, cell)
+        return OrderedBag(self, cell, bucket_bytes)
 
     def set_timer(self, id: bytes, domain: int, fire: int, hold: int | None, payload: Any) -> None:
         """Sets a timer, in the place of one with the same id.
@@ -116,19 +118,19 @@ class Record:
             payload: plain data, see :mod:`~sparkbeam.wire.plaindata`.
         """
         timer = (fire, domain, hold, payload)
-        self._timers.pop(id, None)
+        is_new = self._timers.pop(id, None) is None
         self._timers[id] = timer
         heap = self._heaps.get(domain)
         if heap is not None:
             self._count += 1
             heappush(heap, (fire, self._count, id, timer))
-        self.page.changed(self.key, _TIMER_BYTES)
+        self.page.changed(self.key, _TIMER_BYTES * is_new)
         self.page.rescheduled()
 
     def clear_timer(self, id: bytes) -> None:
         """Removes a timer, if it is there."""
         if self._timers.pop(id, None) is not None:
-            self.page.changed(self.key, 0)
+            self.page.changed(self.key, -_TIMER_BYTES)
             self.page.rescheduled()
 
     def timer(self, id: bytes) -> Timer | None:
@@ -161,13 +163,14 @@ class Record:
 
     def set_hold(self, cell: bytes, micros: int | None) -> None:
         """Keeps the watermark from passing a time, until another one or None is set."""
-        if self._holds.get(cell) == micros:
+        before = self._holds.get(cell)
+        if before == micros:
             return
         if micros is None:
             del self._holds[cell]
         else:
             self._holds[cell] = micros
-        self.page.changed(self.key, _TIMER_BYTES)
+        self.page.changed(self.key, _TIMER_BYTES * ((before is None) - (micros is None)))
         self.page.rescheduled()
 
     def hold(self, cell: bytes) -> int | None:
@@ -194,7 +197,7 @@ class Record:
         return self._collections.get(cell)
 
     def set_collection(self, cell: bytes, state: list[Any] | None, growth: int) -> None:
-        """For the collections: the state of one has changed."""
+        """For the collections: the state of one has changed, by so many bytes in the record."""
         if state is None:
             self._collections.pop(cell, None)
         else:
@@ -203,6 +206,13 @@ class Record:
 
     def _drop(self, state: list[Any]) -> None:
         (drop_bag if state[0] == BAG else drop_ordered)(state, self.page.overflow)
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value takes, None being that of no cell."""
+    if value is None:
+        return 0
+    return len(value) if type(value) is bytes else _OTHER_BYTES
 
 
 def schedule(content: Any) -> tuple[dict[bytes, Timer], dict[bytes, int]] | None:

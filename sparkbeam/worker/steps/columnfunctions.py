@@ -17,43 +17,49 @@ from sparkbeam.worker.columns import Column, column_of
 _LOG = logging.getLogger(__name__)
 
 
+def count_refused(reason: str) -> None:
+    """Counts a block of columns that a step has to take element by element all the same.
+
+    The counter is ``refused_blocks`` with the reason, in the namespace ``sparkbeam`` of the step's
+    metrics.
+    """
+    Metrics.counter(NAMESPACE, f"{REFUSED_BLOCKS}{reason}").inc()
+
+
 class ColumnFunction:
     """A function that is evaluated over columns instead of being called.
 
-    A block for which it has to be called all the same is counted: ``refused_blocks`` with the
-    reason, in the namespace ``sparkbeam`` of the step's metrics.
-
     Args:
-        process: of a DoFn that is a function of the element alone.
+        process: of a DoFn that is a function of the element alone; None where it has to be called.
         may_stamp: results may bring a timestamp of their own.
     """
 
-    def __init__(self, process: Callable[[Any], Any], *, may_stamp: bool) -> None:
+    def __init__(self, process: Callable[[Any], Any] | None, *, may_stamp: bool) -> None:
         self._process = process
         self._may_stamp = may_stamp
         self._compiled: dict[Shape, Compiled | Refused] = {}
 
     def over(self, block: Block) -> Block | None:
         """The results for a block; None if it has to go element by element."""
-        column = block.column
-        if column is None:
+        column, process = block.column, self._process
+        if column is None or process is None:
             return None
         try:
-            return self._over(column, block)
+            return self._over(process, column, block)
         except NotExact as refusal:
             reason = str(refusal)
         except Exception:
             # Its elements tell whether that is an error of the user's code.
             _LOG.warning("A function cannot be evaluated over columns.", exc_info=True)
             reason = "an error of the runner"
-        Metrics.counter(NAMESPACE, f"{REFUSED_BLOCKS}{reason}").inc()
+        count_refused(reason)
         return None
 
-    def _over(self, column: Column, block: Block) -> Block | None:
+    def _over(self, process: Callable[[Any], Any], column: Column, block: Block) -> Block | None:
         compiled = self._compiled.get(column.shape)
         if compiled is None:
             compiled = self._compiled[column.shape] = over_columns(
-                self._process, column.shape, may_stamp=self._may_stamp
+                process, column.shape, may_stamp=self._may_stamp
             )
         if isinstance(compiled, Refused):
             return None

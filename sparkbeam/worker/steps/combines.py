@@ -1,7 +1,7 @@
 """Operations on blocks: the map side of a combine."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -17,17 +17,20 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.forms import Numbers, form_of
+from sparkbeam.windows.form import Numbers
+from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.pairs import Pairs, pairs_of
-from sparkbeam.worker.layouts.tables import OBJECT_BYTES, all_immutable
+from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.stamps import combine_stamps
+from sparkbeam.worker.steps.columnfunctions import count_refused
+from sparkbeam.worker.steps.combinetables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step, Way
 
@@ -36,68 +39,6 @@ _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
 _MAX_BYTES = 64 << 20
 _MEASURED_BYTES = 4 << 20
-
-
-class _Table:
-    """What there is of one window, by the names of the keys.
-
-    Attributes:
-        gathered: values that are in no accumulator yet.
-        accumulators: of the others.
-        stamps: the combined timestamps in microseconds, where somebody asks for them.
-        count: of all values.
-    """
-
-    __slots__ = ("accumulators", "count", "gathered", "stamps")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.gathered: dict[Hashable, list[Any]] = {}
-        self.accumulators: dict[Hashable, Any] = {}
-        self.stamps: dict[Hashable, int] = {}
-
-    def gather(self, names: Sequence[Hashable], values: Sequence[Any]) -> None:
-        """Takes values in."""
-        self.count += len(values)
-        gathered = self.gathered
-        for name, value in zip(names, values, strict=True):
-            run = gathered.get(name)
-            if run is None:
-                gathered[name] = [value]
-            else:
-                run.append(value)
-
-    def combine_times(
-        self, names: Sequence[Hashable], stamps: list[int], combine: Callable[[int, int], int]
-    ) -> None:
-        """Takes the timestamps of values in."""
-        known = self.stamps
-        for name, micros in zip(names, stamps, strict=True):
-            known[name] = combine(known.get(name, micros), micros)
-
-    def merge(
-        self,
-        names: Sequence[Hashable],
-        accumulators: list[Any],
-        count: int,
-        combine_fn: beam.CombineFn,
-    ) -> None:
-        """Takes accumulators in, one for each name, which are of so many values."""
-        self.count += count
-        known = self.accumulators
-        for name, accumulator in zip(names, accumulators, strict=True):
-            if name in known:
-                accumulator = combine_fn.merge_accumulators([known[name], accumulator])
-            known[name] = accumulator
-
-    def add_up(self, combine_fn: beam.CombineFn) -> None:
-        """Adds what is gathered to the accumulators."""
-        accumulators = self.accumulators
-        for name, values in self.gathered.items():
-            if name not in accumulators:
-                accumulators[name] = combine_fn.create_accumulator()
-            accumulators[name] = combine_fn.add_inputs(accumulators[name], values)
-        self.gathered.clear()
 
 
 class PrecombineOperation(operations.PGBKCVOperation):
@@ -125,8 +66,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._form = form_of(self.combine_fn)
         self._is_global = self.windowing.is_default()
         self._combine_stamps = combine_stamps(self.windowing)
-        self._tables: defaultdict[BoundedWindow | None, _Table] = defaultdict(_Table)
-        self._waiting: dict[BoundedWindow | None, _Table] = {}
+        self._tables: defaultdict[BoundedWindow | None, CombineTable] = defaultdict(
+            lambda: CombineTable(self.combine_fn, self._form)
+        )
+        self._waiting: dict[BoundedWindow | None, CombineTable] = {}
         self._count = 0
         self._bytes = 0
         self._keys = 0
@@ -149,34 +92,33 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def _take_columns(self, block: Block) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
-        form = self._form
         found = self._numbered(block) if self._combine_stamps is None else None
-        if form is None or found is None:
+        if found is None:
             return False
         pairs, numbers = found
-        keys, order, firsts = pairs.in_order()
-        totals = form.add_up(numbers[order], firsts)
-        if totals is None:
-            return False
-        names = self._named(keys)
+        names = self._named(pairs.keys)
         windows = (None,) if self._is_global else block.windowing.windows
         with self._users_code():
             for window in windows:
-                table = self._tables[window]
-                before = len(table.accumulators)
-                accumulators = form.accumulators(totals, self.combine_fn)
-                table.merge(names, accumulators, len(block), self.combine_fn)
-                self._keys += len(table.accumulators) - before
-        self._have_come(len(windows) * len(keys), len(windows) * len(keys) * OBJECT_BYTES)
+                table = self._waiting[window] = self._tables[window]
+                table.gather_numbers(names, pairs.places, numbers)
+        self._have_come(
+            len(block) * len(windows), (numbers.nbytes + pairs.places.nbytes) * len(windows)
+        )
         return True
 
     def _numbered(self, block: Block) -> tuple[Pairs, Numbers] | None:
         """The pairs of a column and their values in the vectorised form; None if that cannot be."""
-        pairs = None if self._form is None or block.column is None else pairs_of(block.column)
-        if self._form is None or pairs is None:
+        form = self._form
+        if form is None or block.column is None:
             return None
-        numbers = self._form.numbers_of(pairs.values)
-        return None if numbers is None else (pairs, numbers)
+        pairs = pairs_of(block.column)
+        numbers = None if pairs is None else form.numbers_of(pairs.values, pairs.shape)
+        if pairs is None or numbers is None:
+            what = "keys are not told apart" if pairs is None else f"values are not for {form.name}"
+            count_refused(f"{what} over columns")
+            return None
+        return pairs, numbers
 
     def _take(
         self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
@@ -185,7 +127,8 @@ class PrecombineOperation(operations.PGBKCVOperation):
         names = self._named(keys)
         for window in (None,) if self._is_global else windows:
             table = self._waiting[window] = self._tables[window]
-            table.gather(names, values)
+            with self._users_code():
+                table.gather(names, values)
             if stamps is not None:
                 assert self._combine_stamps is not None
                 table.combine_times(names, stamps, self._combine_stamps)
@@ -227,10 +170,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _settle(self) -> None:
         """Makes accumulators of what waits."""
         for table in self._waiting.values():
-            before = len(table.accumulators)
-            table.add_up(self.combine_fn)
-            self._keys += len(table.accumulators) - before
+            table.add_up()
         self._waiting.clear()
+        self._keys = sum(len(table.accumulators) for table in self._tables.values())
 
     def _are_large(self) -> bool:
         """Whether the accumulators take much memory; looked at where they may."""

@@ -18,7 +18,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.upstream.beam import handles_batches
+from sparkbeam.plan.functions import asks_plainly, is_of_the_element_alone
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step, Way
@@ -57,8 +57,30 @@ class Signature(NamedTuple):
     windowed: bool
 
 
-class DoFnOperation(FunctionOperation):
-    """A DoFn that asks for nothing but its element, time, window and pane.
+class ElementOperation(FunctionOperation):
+    """A DoFn that asks for nothing but its element."""
+
+    one_to_one = None
+
+    def prepare(self, fn: beam.DoFn, shared: int) -> None:
+        """Tells what to run.
+
+        Args:
+            fn: the instance that the bundles set up and start.
+            shared: its number until then.
+        """
+        self._shared = shared
+        self.function = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
+
+    def setup(self, data_sampler: Any = None) -> None:
+        try:
+            super().setup(data_sampler)
+        finally:
+            del _SHARED[self._shared]
+
+
+class DoFnOperation(ElementOperation):
+    """A DoFn that asks for its element, time, window and pane.
 
     Attributes:
         signature: what it asks for.
@@ -70,27 +92,14 @@ class DoFnOperation(FunctionOperation):
 
     signature: Signature
     element: WindowedValue
-    one_to_one = None
+    _process: Callable[..., Any]
 
-    def prepare(self, fn: beam.DoFn, shared: int, signature: Signature) -> None:
-        """Tells what to run.
-
-        Args:
-            fn: the instance that the bundles set up and start.
-            shared: its number until then.
-            signature: see the attributes.
-        """
-        self._shared = shared
-        self._process = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
-        self.function = self._call if signature.arguments else self._process
+    def ask(self, signature: Signature) -> None:
+        """Tells what to call it with."""
+        self._process = self.function
+        self.function = self._call
         self.signature = signature
         self._bound: list[Any] = []
-
-    def setup(self, data_sampler: Any = None) -> None:
-        try:
-            super().setup(data_sampler)
-        finally:
-            del _SHARED[self._shared]
 
     def process(self, o: WindowedValue) -> None:
         """Processes an element."""
@@ -176,14 +185,9 @@ def _checked(fn: beam.DoFn) -> Callable[..., Any]:
 
 def _signature(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
     """What a DoFn asks for; None for one that asks for more, or in a way of its own."""
-    if hasattr(fn, "_inspect_process") or handles_batches(fn):
+    if not asks_plainly(fn):
         return None
-    try:
-        element, *parameters = inspect.signature(fn.process).parameters.values()
-    except ValueError:
-        return None
-    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in (element, *parameters)):
-        return None
+    _, *parameters = inspect.signature(fn.process).parameters.values()
     found: list[Parameter] = []
     for parameter in parameters:
         asked = _asked(parameter.default, stateful=stateful)
@@ -263,9 +267,17 @@ def _make(step: Step, signature: Signature) -> operations.DoOperation:
     shared = _Shared(step.dofn.fn)
     windowing = step.dofn.windowing or step.windowing(step.input)
     data = pickler.dumps((shared, (), {}, step.dofn.side_inputs, windowing))
-    kind = _with_states(step, StatefulOperation) if step.is_stateful else DoFnOperation
+    kind: Callable[..., operations.DoOperation] = ElementOperation
+    if step.is_stateful:
+        kind = _with_states(step, StatefulOperation)
+    elif signature.arguments:
+        kind = DoFnOperation
     made = step.block_operation(kind, data, windowing.windowfn)
-    made.prepare(step.dofn.fn, shared.number, signature)
+    made.prepare(step.dofn.fn, shared.number)
+    if isinstance(made, DoFnOperation):
+        made.ask(signature)
+    elif is_of_the_element_alone(step.dofn.fn):
+        made.over_columns = step.dofn.fn.process
     return made
 
 

@@ -53,6 +53,7 @@ class FunctionOperation(operations.DoOperation):
 
     Attributes:
         function: from an element to any number of results.
+        over_columns: the same as the user has written it, where it may be evaluated over columns.
         one_to_one: from an element to its one result, where it is a ``Map``.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
@@ -62,6 +63,7 @@ class FunctionOperation(operations.DoOperation):
     """It hands blocks on with the windows that they are assigned."""
 
     function: Callable[[Any], Iterable[Any] | None]
+    over_columns: Callable[[Any], Iterable[Any] | None] | None = None
     one_to_one: Callable[[Any], Any] | None
     window_fn: WindowFn
     readers: list[operations.Operation]
@@ -73,7 +75,7 @@ class FunctionOperation(operations.DoOperation):
         self._limit = BlockLimit()
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
-        self._columns = ColumnFunction(self.function, may_stamp=self._is_global)
+        self._columns = ColumnFunction(self.over_columns, may_stamp=self._is_global)
         if self.one_to_one is not None:
             label = self.name_context.step_name
             self._each = OneToOne(self.one_to_one, label, self._limit).over
@@ -123,15 +125,22 @@ class FunctionOperation(operations.DoOperation):
                 else:
                     output.emit(block)
                     block, self._look = [], 0
+            elif is_collection and all_may_wait(results, value, OF_RESULTS):
+                block = self._in_parts(iter(results), block, output)
             elif type(results) in _UNCHANGING:
-                while part := list(islice(iterator, self._limit.values)):
-                    block += part
-                    block = self._full_emitted(block, output)
+                block = self._in_parts(iterator, block, output)
             else:
                 some = iter(results) if is_collection else iterator
                 block = self._emitted_as_it_comes(some, value, block, output)
             output.done(block)
         output.emit(block)
+
+    def _in_parts(self, results: Iterator[Any], block: list[Any], output: "Output") -> list[Any]:
+        """Emits what may wait; gives the block that is open then."""
+        while part := list(islice(results, self._limit.values)):
+            block += part
+            block = self._full_emitted(block, output)
+        return block
 
     def _emitted_as_it_comes(
         self, results: Iterator[Any], element: Any, block: list[Any], output: "Output"
@@ -180,7 +189,14 @@ class FunctionOperation(operations.DoOperation):
                 return
         for part in parts_of(block):
             for element in part.elements():
-                self._emit_wrapped(element)
+                self._emit_wrapped(element, element.value)
+
+    def emit_few(self, template: WindowedValue, values: list[Any]) -> None:
+        """Hands on results that share their windowing, and are too few for a block."""
+        if values and self._limit.values < SMALLEST_BLOCK:
+            self._limit.learn(values)
+        for value in values:
+            self._emit_wrapped(template, value)
 
     def _is_wrapper(self, kind: type) -> bool:
         known = self._kinds.get(kind)
@@ -188,9 +204,8 @@ class FunctionOperation(operations.DoOperation):
             known = self._kinds[kind] = issubclass(kind, _WRAPPERS)
         return known
 
-    def _emit_wrapped(self, element: WindowedValue) -> None:
+    def _emit_wrapped(self, template: WindowedValue, value: Any) -> None:
         """Emits a result that may bring its own timestamp or windows."""
-        value = element.value
         if isinstance(value, TaggedOutput):
             return  # Nobody reads the tag, or the operation would have several outputs.
         if isinstance(value, TimestampedValue):
@@ -201,10 +216,10 @@ class FunctionOperation(operations.DoOperation):
                 raise UserCodeFailed(self.name_context.step_name) from error
             value = WindowedValue(value.value, value.timestamp, windows)
         elif not isinstance(value, WindowedValue):
-            self._emitter.single(element)
+            self._emitter.single(template.with_value(value))
             return
         # The function stands for one that is called in each window of its element.
-        windows = tuple(value.windows) * len(element.windows)
+        windows = tuple(value.windows) * len(template.windows)
         self._emitter.single(WindowedValue(value.value, value.timestamp, windows, value.pane_info))
 
 
@@ -245,11 +260,10 @@ class Output:
     def emit(self, block: list[Any]) -> None:
         """Hands results on; what follows is in another list."""
         self._room = BLOCK_BYTES
-        self._operation.emit(self._of_results(block))
-
-    def _of_results(self, results: list[Any]) -> Block:
-        """A block of results for elements that have been done, with their windowing."""
-        return Block(self._template, results, None, self._assigned)
+        if self._assigned is None and len(block) < SMALLEST_BLOCK:
+            self._operation.emit_few(self._template, block)
+        else:
+            self._operation.emit(Block(self._template, block, None, self._assigned))
 
 
 class StampedOutput(Output):
@@ -278,7 +292,12 @@ class StampedOutput(Output):
         self._fill(block)
         self._done += 1
 
+    def emit(self, block: list[Any]) -> None:
+        self._room = BLOCK_BYTES
+        self._operation.emit(self._of_results(block))
+
     def _of_results(self, results: list[Any]) -> Block:
+        """A block of results for elements that have been done, with their windowing."""
         self._fill(results)
         rows, self._rows = self._rows, []
         stamps = self._stamps
@@ -344,7 +363,7 @@ def _plain_function(step: Step) -> beam.DoFn | None:
 def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operations.DoOperation:
     window_fn = step.windowing(step.input).windowfn
     operation = step.block_operation(kind, step.dofn.pickled, window_fn)
-    operation.function = fn.process
+    operation.function = operation.over_columns = fn.process
     operation.one_to_one = one_to_one(fn.process)
     return operation
 

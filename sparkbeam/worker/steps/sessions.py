@@ -1,6 +1,6 @@
 """The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -18,6 +18,7 @@ from sparkbeam.windows.ordered import OrderedSessions
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
@@ -72,23 +73,18 @@ class SessionCombineOperation(PrecombineOperation):
         return _table(kind, self.combine_fn, self._combine_stamps or max)
 
     def _take_block(self, block: Block) -> None:
-        gap = block.assigned.gap_size.micros if type(block.assigned) is Sessions else None
-        if gap is None:
-            super()._take_block(block)
-            return
-        starts = block.time_column()
-        # The end of time is one for all.
-        ends = np.where(starts > _END_OF_TIME - gap, _END_OF_TIME, starts + gap)
-        if not self._take_pairs(block, (starts, ends)):
+        spans = _spans(block)
+        if spans is None:
+            stamps = block.times()
+            for window in block.windowing.windows:
+                self._take_in(window, block.values, stamps)
+        elif not self._take_pairs(block, spans):
+            starts, ends = spans
             self._take_apart(block.values, (starts.tolist(), ends.tolist()), block.times())
 
-    def _take(
-        self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
-    ) -> None:
-        times = stamps or [0] * len(pairs)
-        for window in windows:
-            start, end = coded_span(window)
-            self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), times)
+    def _take_in(self, window: BoundedWindow, pairs: list[Any], stamps: list[int]) -> None:
+        start, end = coded_span(window)
+        self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), stamps)
 
     def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
@@ -169,6 +165,19 @@ class SessionCombineOperation(PrecombineOperation):
         example = WindowedValue((key, first.accumulator), window.start, (window,))
         count = sum(len(sessions) for _, sessions in part)
         self._emitter.hand_on(self._takers, part, example, count)
+
+
+def _spans(block: Block) -> tuple[Micros, Micros] | None:
+    """The starts and the ends of the windows of each element; None if they share their windows."""
+    match block.assigned:
+        case Intervals() as given:
+            return given.starts, given.ends
+        case Sessions() as window_fn:
+            gap, starts = window_fn.gap_size.micros, block.time_column()
+            # The end of time is one for all.
+            return starts, np.where(starts > _END_OF_TIME - gap, _END_OF_TIME, starts + gap)
+    assert block.assigned is None
+    return None
 
 
 def _suits(step: Step) -> tuple[beam.CombineFn, SessionAggregator] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
 from sparkbeam.windows.columnar import Columns, Micros, Runs, SessionColumns
-from sparkbeam.windows.forms import Numbers
+from sparkbeam.windows.form import Numbers
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.sizes import size_of
 
@@ -170,7 +170,9 @@ class ColumnarTable:
         """
         known = self._numbers
         keys = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
-        self._waiting.append((keys[places], *spans, stamps, numbers))
+        # Copies, as times may be a part of a whole batch of rows.
+        starts, ends, times = (np.array(one) for one in (*spans, stamps))
+        self._waiting.append((keys[places], starts, ends, times, numbers))
 
     def settle(self) -> None:
         for keys, starts, ends, stamps, values in self._all_that_waits():

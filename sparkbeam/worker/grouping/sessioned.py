@@ -1,0 +1,252 @@
+"""GroupByKey in streaming of sessions that fire once at their end, and then for late elements.
+
+It puts out what Beam's trigger driver does with the default trigger. The sessions of a key are an
+ordered bag by their start; as no two of them overlap, that is the order of their ends too. So a
+micro-batch reads and writes those that it changes, however many are open, and a key has one timer
+and one hold: those of the first session that waits for its end. The values of a session are no
+part of it, but those of another ordered bag that lie within its time; so they stay where they are
+when sessions merge.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.windows.aggregator import in_session
+from sparkbeam.wire.rounding import coded_hold
+from sparkbeam.wire.rows import Row
+from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.grouping.earlierstate import EarlierSessions
+from sparkbeam.worker.grouping.sessionstate import EARLIEST, KeptSession, KeptSessions
+from sparkbeam.worker.grouping.stored import StoredGrouping
+from sparkbeam.worker.grouping.triggerstate import STATE, Parts
+from sparkbeam.worker.state.records import EVENT_TIME, Record
+
+_END, _EXPIRY = b"end", b"expiry"
+_AT_ONCE = 500
+
+
+class SessionedGrouping(StoredGrouping):
+    """A grouping with the default trigger, and sessions."""
+
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        super()._prepare(coder, windowing)
+        combined = None if self._combine_fn is None else self._combined
+        value = coder.wrapped_value_coder.value_coder().get_impl()
+        parts = Parts(value, coder.window_coder.get_impl(), self._combine_fn)
+        self._earlier = EarlierSessions(parts, self._stamps, combined)
+
+    def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
+        watermark = self._moment.input_watermark
+        for encoded_key, blocks in self._arrived(rows):
+            record = self._keyed.record(encoded_key)
+            kept = self._kept(record)
+            arrivals = _arrivals(blocks)
+            groups = list(_joined(arrivals, kept))
+            sessions = [self._merged(group, kept) for group in groups]
+            for group in groups:
+                for start in group.before:
+                    kept.remove(start, start + 1)
+            if self._combine_fn is None:
+                kept.add_values(entry for arrival in arrivals for entry in arrival.entries())
+            kept.add(session for session in sessions if session.end > watermark)
+            for session in sessions:
+                if session.end <= watermark:
+                    key = self._decode_key(encoded_key)
+                    yield self._pane(key, kept, session, on_time=False)
+            self._schedule(record, kept, kept.first_after(watermark))
+
+    def fire(self) -> Iterator[WindowedValue]:
+        watermark = self._moment.input_watermark
+        for encoded_key in self._keyed.due_keys(EVENT_TIME, watermark):
+            record = self._keyed.record(encoded_key)
+            kept = self._kept(record)
+            due = {}
+            while (timer := record.pop_due(EVENT_TIME, watermark)) is not None:
+                _, timer_id, first = timer
+                due[timer_id] = first
+            if _END in due:
+                yield from self._ended(self._decode_key(encoded_key), kept, due[_END])
+            if _EXPIRY in due:
+                self._forget_expired(kept)
+            self._schedule(record, kept, kept.first_after(watermark))
+
+    def _kept(self, record: Record) -> KeptSessions:
+        kept = KeptSessions(record)
+        if record.get(STATE) is not None:
+            first = self._earlier.take_over(record, kept)
+            self._schedule(record, kept, first)
+        return kept
+
+    def _merged(self, group: "_Group", kept: KeptSessions) -> KeptSession:
+        """What becomes of sessions that are one with new elements."""
+        start, end, before = group.start, group.end, group.before
+        # The number of panes counts for a window; what merges is another one.
+        same = before.get(start)
+        panes = same.panes if same is not None and same.end == end else 0
+        stamp = self._stamp_of(group, kept)
+        if self._combine_fn is None:
+            return KeptSession(start, end, panes, stamp, None)
+        stored = [s.accumulator for s in before.values() if s.accumulator is not None]
+        for arrival in group.arrived:
+            for block in arrival.blocks:
+                stored += block.values
+        return KeptSession(start, end, panes, stamp, self._combined(stored))
+
+    def _stamp_of(self, group: "_Group", kept: KeptSessions) -> int | None:
+        window = _window(group.start, group.end)
+        stamps = [
+            self._stamps.assign_output_time(window, block.windowing.timestamp)
+            for arrival in group.arrived
+            for block in arrival.blocks
+        ]
+        if min(stamps).micros < group.start or max(stamps).micros >= group.end:
+            kept.note_outside()
+        return self._stamp(window, (session.stamp for session in group.before.values()), stamps)
+
+    def _ended(self, key: Any, kept: KeptSessions, first: int) -> Iterator[WindowedValue]:
+        """Fires the sessions from one on that the watermark has passed."""
+        while due := list(islice(takewhile(self._is_over, kept.between(first, None)), _AT_ONCE)):
+            kept.remove(first, due[-1].start + 1)
+            first = due[-1].start + 1
+            for session in due:
+                yield self._pane(key, kept, session, on_time=True)
+
+    def _is_over(self, session: KeptSession) -> bool:
+        return min(session.end, MAX_MICROS) <= self._moment.input_watermark
+
+    def _pane(
+        self, key: Any, kept: KeptSessions, session: KeptSession, *, on_time: bool
+    ) -> WindowedValue:
+        """The pane of a session that is not stored; stores what late elements need."""
+        window = _window(session.start, session.end)
+        if self._combine_fn is None:
+            values = self._values([kept.values(session)])
+        else:
+            values = [] if session.accumulator is None else [self._decode(session.accumulator)]
+        over = self._is_expired(session)
+        if over or not self._accumulates:
+            kept.clear_values(session)
+        if not over:
+            accumulator = session.accumulator if self._accumulates else None
+            panes = session.panes + 1
+            kept.add([session._replace(panes=panes, stamp=None, accumulator=accumulator)])
+        latest, stamp = window.max_timestamp(), session.stamp
+        return self._made_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
+
+    def _forget_expired(self, kept: KeptSessions) -> None:
+        """Forgets the sessions for which no element can come any more."""
+        sessions = kept.between(EARLIEST, None)
+        while over := list(islice(takewhile(self._is_expired, sessions), _AT_ONCE)):
+            kept.remove(EARLIEST, over[-1].start + 1)
+            for session in over:
+                kept.clear_values(session)
+            sessions = kept.between(EARLIEST, None)
+
+    def _is_expired(self, session: KeptSession) -> bool:
+        return self._expiry(session) <= self._moment.input_watermark
+
+    def _expiry(self, session: KeptSession) -> int:
+        # What never expires closes with the end of time.
+        return min(self._expires(_window(session.start, session.end)), MAX_MICROS)
+
+    def _schedule(self, record: Record, kept: KeptSessions, waiting: KeptSession | None) -> None:
+        """Sets timers and hold by the first session that waits for its end; ends are in order."""
+        first = next(kept.between(EARLIEST, None), None)
+        _set_timer(record, _END, waiting and (min(waiting.end, MAX_MICROS), waiting.start))
+        _set_timer(record, _EXPIRY, first and (self._expiry(first), None))
+        held = kept.first_stamp(waiting)
+        record.set_hold(_END, None if held is None else coded_hold(held))
+
+
+class _Arrival:
+    """New elements with the same window."""
+
+    __slots__ = ("blocks", "end", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.blocks: list[Block] = []
+
+    def entries(self) -> Iterator[tuple[int, bytes]]:
+        """The values, at the start of their window."""
+        return ((self.start, value) for block in self.blocks for value in block.values)
+
+
+class _Group:
+    """New elements and sessions that are there, which are one session.
+
+    Attributes:
+        start, end: of them all.
+        arrived: the elements.
+        before: the sessions by their start.
+    """
+
+    __slots__ = ("arrived", "before", "end", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.arrived: list[_Arrival] = []
+        self.before: dict[int, KeptSession] = {}
+
+    def add(self, arrival: _Arrival, before: Iterable[KeptSession]) -> None:
+        """Takes elements in, with the sessions that their window overlaps."""
+        self.arrived.append(arrival)
+        self.end = max(self.end, arrival.end)
+        for session in before:
+            self.before[session.start] = session
+            self.start = min(self.start, session.start)
+            self.end = max(self.end, session.end)
+
+
+def _arrivals(blocks: list[Block]) -> list[_Arrival]:
+    """The elements by window, in order of their start."""
+    found: dict[tuple[int, int], _Arrival] = {}
+    for block in blocks:
+        for window in block.windowing.windows:
+            start, end = window.start.micros, window.end.micros
+            arrival = found.get((start, end))
+            if arrival is None:
+                arrival = found[start, end] = _Arrival(start, end)
+            arrival.blocks.append(block)
+    return [found[span] for span in sorted(found)]
+
+
+def _joined(arrivals: list[_Arrival], kept: KeptSessions) -> Iterator[_Group]:
+    """Elements whose windows overlap, with the sessions that they overlap.
+
+    As no session overlaps another one, none belongs to a group but those that a window of the
+    group overlaps itself.
+    """
+    group: _Group | None = None
+    for arrival in arrivals:
+        if group is None or not in_session(arrival.start, group.start, group.end):
+            if group is not None:
+                yield group
+            group = _Group(arrival.start, arrival.end)
+        group.add(arrival, kept.overlapping(arrival.start, arrival.end))
+    if group is not None:
+        yield group
+
+
+def _window(start: int, end: int) -> IntervalWindow:
+    return IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+
+
+def _set_timer(record: Record, id: bytes, timer: tuple[int, int | None] | None) -> None:
+    """Sets a timer to a time with a payload, unless it is; None clears it."""
+    if timer is None:
+        record.clear_timer(id)
+        return
+    current = record.timer(id)
+    if current is None or (current[0], current[3]) != timer:
+        record.set_timer(id, EVENT_TIME, timer[0], None, timer[1])

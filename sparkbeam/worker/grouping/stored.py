@@ -1,0 +1,79 @@
+"""What groupings share whose windows fire once at their end, and then for late elements."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import AccumulationMode
+from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+
+from sparkbeam.wire.rounding import coded
+from sparkbeam.worker.grouping.triggered import StreamGrouping
+from sparkbeam.worker.stamps import stamps_of
+
+
+class StoredGrouping(StreamGrouping):
+    """A grouping with the default trigger, without Beam's trigger driver."""
+
+    def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        value = coder.wrapped_value_coder.value_coder().get_impl()
+        self._encode, self._decode = value.encode, value.decode
+        self._stamps = stamps_of(windowing)
+        self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
+
+    def _combined(self, stored: list[bytes]) -> bytes:
+        """One accumulator for several, all encoded."""
+        assert self._combine_fn is not None
+        if len(stored) == 1:
+            return stored[0]
+        merged = self._combine_fn.merge_accumulators(map(self._decode, stored))
+        return bytes(self._encode(self._combine_fn.compact(merged)))
+
+    def _stamp(
+        self, window: BoundedWindow, held: Iterable[int | None], stamps: Iterable[Timestamp]
+    ) -> int | None:
+        """The combined timestamp, of those elements that are not behind the output watermark.
+
+        Args:
+            window: of all.
+            held: what the timestamps before have combined to, in microseconds, where there is any.
+            stamps: those of new elements, as they are assigned to the window.
+        """
+        combiner, output = self._stamps, self._moment.output_watermark
+        merged = combiner.merge(window, (stamp for stamp in stamps if stamp.micros >= output))
+        before = [Timestamp(micros=micros) for micros in held if micros is not None]
+        found = combiner.combine_all(before if merged is None else [*before, merged])
+        return None if found is None else int(found.micros)
+
+    def _made_pane(
+        self,
+        key: Any,
+        values: Any,
+        window: BoundedWindow,
+        latest: Timestamp,
+        stamp: int | None,
+        panes: int,
+        *,
+        on_time: bool,
+    ) -> WindowedValue:
+        """A pane of a window that has had so many, none of them an early one."""
+        timestamp = latest if stamp is None else Timestamp(micros=stamp)
+        # See trigger_timing.py.
+        on_time = on_time or self._moment.output_watermark <= latest.micros
+        info = _ON_TIME if on_time and panes == 0 else _late(panes)
+        return WindowedValue((key, values), coded(timestamp), (window,), info)
+
+
+def _pane_info(panes: int, timing: int) -> PaneInfo:
+    return PaneInfo(panes == 0, False, timing, panes, panes)
+
+
+_ON_TIME = _pane_info(0, PaneInfoTiming.ON_TIME)
+_FIRST_LATE = _pane_info(0, PaneInfoTiming.LATE)
+
+
+def _late(panes: int) -> PaneInfo:
+    return _pane_info(panes, PaneInfoTiming.LATE) if panes else _FIRST_LATE
