@@ -2,7 +2,8 @@
 
 Run with ``python bench/crash.py --kills 100 --seed 1``. Pipelines run one after the other on a
 standalone cluster of real processes on this machine: chained stateful steps into Parquet files,
-sessions with early and late firings into a join and a Delta table, ordered list state into SQLite.
+sessions with early and late firings into a join and a Delta table, ordered list state and sorted
+multimaps into SQLite.
 Driver with JVM, executors and Python workers are killed at random; the driver is started again
 over its checkpoint whenever it has died. The output has to be that of a run without kills.
 Ends with 1 if it is not, or if a stream ended before its last kill.

@@ -166,6 +166,40 @@ def draw(points: list[dict[str, Any]], file: Path) -> None:
     )
 
 
+def build(pipeline: beam.Pipeline, market: Path, tolerance: float, output: Path, mode: str) -> None:
+    """Trades with the quote before them, and the mean spread over time into Parquet."""
+    quotes = (
+        pipeline
+        | "Quotes" >> read(market / "quotes", QUOTE_COLUMNS)
+        | "Quote" >> beam.Map(to_quote).with_output_types(tuple[str, Quote])
+    )
+    trades = (
+        pipeline
+        | "Trades" >> read(market / "trades", TRADE_COLUMNS)
+        | "Trade" >> beam.Map(to_trade).with_output_types(tuple[str, Trade])
+    )
+    _ = (
+        (trades, quotes)
+        | "Match" >> AsOfJoin(tolerance=tolerance)
+        | "Spread" >> beam.FlatMap(spread).with_output_types(float)
+        | "Windows" >> beam.WindowInto(window.FixedWindows(SECONDS))
+        | "Mean"
+        >> beam.CombineGlobally(
+            combiners.SingleInputTupleCombineFn(
+                combiners.CountCombineFn(), combiners.MeanCombineFn()
+            )
+        ).without_defaults()
+        | "Point" >> beam.Map(to_point)
+        | "Write"
+        >> WriteToSpark(
+            "parquet",
+            {"path": str(output)},
+            "at timestamp, trades bigint, spread double",
+            mode=mode,
+        )
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the pipeline, then draws what it wrote."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -187,36 +221,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     output = folder / f"spreads-{kind}"
 
     with beam.Pipeline(arguments.runner, PipelineOptions(beam_arguments)) as pipeline:
-        quotes = (
-            pipeline
-            | "Quotes" >> read(folder / market_name / "quotes", QUOTE_COLUMNS)
-            | "Quote" >> beam.Map(to_quote).with_output_types(tuple[str, Quote])
-        )
-        trades = (
-            pipeline
-            | "Trades" >> read(folder / market_name / "trades", TRADE_COLUMNS)
-            | "Trade" >> beam.Map(to_trade).with_output_types(tuple[str, Trade])
-        )
-        _ = (
-            (trades, quotes)
-            | "Match" >> AsOfJoin(tolerance=arguments.tolerance)
-            | "Spread" >> beam.FlatMap(spread).with_output_types(float)
-            | "Windows" >> beam.WindowInto(window.FixedWindows(SECONDS))
-            | "Mean"
-            >> beam.CombineGlobally(
-                combiners.SingleInputTupleCombineFn(
-                    combiners.CountCombineFn(), combiners.MeanCombineFn()
-                )
-            ).without_defaults()
-            | "Point" >> beam.Map(to_point)
-            | "Write"
-            >> WriteToSpark(
-                "parquet",
-                {"path": str(output)},
-                "at timestamp, trades bigint, spread double",
-                mode="append" if kind == "streaming" else "overwrite",
-            )
-        )
+        mode = "append" if kind == "streaming" else "overwrite"
+        build(pipeline, folder / market_name, arguments.tolerance, output, mode)
     points = sorted(ds.dataset(output).to_table().to_pylist(), key=lambda point: point["at"])
     picture = folder / f"spreads-{kind}.svg"
     draw(points, picture)

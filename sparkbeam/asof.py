@@ -1,7 +1,7 @@
 """As-of joins: each element with the one of another PCollection that is closest to it in time."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.coders import coders, typecoders
@@ -25,6 +25,9 @@ from sparkbeam.plan.eventtime import EventTimeSpec
 from sparkbeam.state import SortedMultimapStateSpec
 
 DIRECTIONS = ("backward", "forward", "nearest")
+
+_Tagged = tuple[Any, tuple[bool, int, bytes]]
+"""A key, and of an element whether it is of the left, its time in microseconds, its encoding."""
 
 _END = GlobalWindow().max_timestamp().micros
 _MILLI = 1000
@@ -118,7 +121,7 @@ class _Tag(beam.DoFn):
 
     def process(
         self, element: tuple[Any, Any], time: Any = beam.DoFn.TimestampParam
-    ) -> Iterator[tuple[Any, tuple[bool, int, bytes]]]:
+    ) -> Iterator[_Tagged]:
         key, value = element
         yield key, (self._is_left, time.micros, self._coder.encode(value))
 
@@ -139,10 +142,25 @@ class _Encoded(coders.Coder):
         return True
 
 
-def _join(
-    closest: Closest, of_left: coders.Coder, of_right: coders.Coder, lateness: int
-) -> beam.DoFn:
-    """The DoFn that joins.
+class _States(NamedTuple):
+    """What there is of a key in a window.
+
+    Attributes:
+        left, right: the encoded elements by their times.
+        awaited: when the timer fires, and what it holds the watermark at.
+        time: how far event time is, and the hold.
+        due: fires when something may be final.
+    """
+
+    left: Any
+    right: Any
+    awaited: Any
+    time: Any
+    due: Any
+
+
+class _Joining:
+    """Joins the elements of keys.
 
     Args:
         closest: which element is a match.
@@ -150,18 +168,80 @@ def _join(
         of_right: that of the other one.
         lateness: how late an element may come, in microseconds.
     """
+
+    def __init__(
+        self, closest: Closest, of_left: coders.Coder, of_right: coders.Coder, lateness: int
+    ) -> None:
+        self._closest = closest
+        self._of_left = of_left
+        self._of_right = of_right
+        self._lateness = lateness
+        self._late = Metrics.counter("sparkbeam.AsOfJoin", "dropped_late")
+
+    def take(self, element: _Tagged, window: BoundedWindow, at: _States) -> None:
+        """Keeps an element."""
+        _, (is_left, micros, value) = element
+        if micros < at.time.arrived - self._lateness:
+            self._late.inc()
+            return
+        (at.left if is_left else at.right).put(micros, value)
+        next_due, hold = at.awaited.read() or (NEVER, NEVER)
+        fire = _fire(micros + 1, self._lateness, window)
+        is_first = is_left and micros < hold
+        if fire < next_due:
+            at.due.set(Timestamp(micros=fire))
+        if is_first:
+            at.time.hold(micros)
+        if fire < next_due or is_first:
+            at.awaited.write((min(fire, next_due), micros if is_first else hold))
+
+    def finish(
+        self, key: Any, window: BoundedWindow, at: _States
+    ) -> Iterator[TimestampedValue[Any]]:
+        """Puts out the elements on the left whose match is final."""
+        closest, lateness = self._closest, self._lateness
+        known = NEVER if at.time.final >= _last(window, lateness) else at.time.final - lateness
+        walk = Walk(at.right.all_entries())
+        done, following, final = None, None, NEVER
+        for micros, value in at.left.all_entries():
+            match, final = closest.match(micros, *walk.around(micros))
+            if final > known:
+                following = micros
+                break
+            done = micros
+            found = None if match is None else self._of_right.decode(match)
+            pair = self._of_left.decode(value), found
+            yield TimestampedValue((key, pair), Timestamp(micros=micros))
+        if done is not None:
+            at.left.remove_until(done)
+        _forget(closest, at.right, known if following is None else min(known, following))
+        at.time.hold(following)
+        fire = NEVER if following is None else _fire(final, lateness, window)
+        if following is None:
+            fire = _next_to_forget(closest, at.right, known, lateness, window)
+        if fire < NEVER:
+            at.due.set(Timestamp(micros=fire))
+            at.awaited.write((fire, NEVER if following is None else following))
+        else:
+            at.awaited.clear()
+
+
+def _join(
+    closest: Closest, of_left: coders.Coder, of_right: coders.Coder, lateness: int
+) -> beam.DoFn:
+    """The DoFn that joins; for the arguments see :class:`_Joining`."""
     left_spec = SortedMultimapStateSpec("left", OrderedIntCoder(), _Encoded(of_left))
     right_spec = SortedMultimapStateSpec("right", OrderedIntCoder(), _Encoded(of_right))
     two_times = coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder()))
     awaited_spec = ReadModifyWriteStateSpec("awaited", two_times)
     time_spec = EventTimeSpec("time")
     due_spec = TimerSpec("due", TimeDomain.WATERMARK)
-    late = Metrics.counter("sparkbeam.AsOfJoin", "dropped_late")
+    joining = _Joining(closest, of_left, of_right, lateness)
 
     class Join(beam.DoFn):
         def process(
             self,
-            element: tuple[Any, tuple[bool, int, bytes]],
+            element: _Tagged,
             window: Any = beam.DoFn.WindowParam,
             left: Any = beam.DoFn.StateParam(left_spec),
             right: Any = beam.DoFn.StateParam(right_spec),
@@ -169,20 +249,7 @@ def _join(
             time: Any = beam.DoFn.StateParam(time_spec),
             due: Any = beam.DoFn.TimerParam(due_spec),
         ) -> None:
-            _, (is_left, micros, value) = element
-            if micros < time.arrived - lateness:
-                late.inc()
-                return
-            (left if is_left else right).put(micros, value)
-            next_due, hold = awaited.read() or (NEVER, NEVER)
-            fire = _fire(micros + 1, lateness, window)
-            is_first = is_left and micros < hold
-            if fire < next_due:
-                due.set(Timestamp(micros=fire))
-            if is_first:
-                time.hold(micros)
-            if fire < next_due or is_first:
-                awaited.write((min(fire, next_due), micros if is_first else hold))
+            joining.take(element, window, _States(left, right, awaited, time, due))
 
         @on_timer(due_spec)
         def finish(
@@ -195,30 +262,7 @@ def _join(
             time: Any = beam.DoFn.StateParam(time_spec),
             due: Any = beam.DoFn.TimerParam(due_spec),
         ) -> Iterator[TimestampedValue[Any]]:
-            known = NEVER if time.final >= _last(window, lateness) else time.final - lateness
-            walk = Walk(right.all_entries())
-            done, following, final = None, None, NEVER
-            for micros, value in left.all_entries():
-                match, final = closest.match(micros, *walk.around(micros))
-                if final > known:
-                    following = micros
-                    break
-                done = micros
-                found = None if match is None else of_right.decode(match)
-                pair = of_left.decode(value), found
-                yield TimestampedValue((key, pair), Timestamp(micros=micros))
-            if done is not None:
-                left.remove_until(done)
-            _forget(closest, right, known if following is None else min(known, following))
-            time.hold(following)
-            fire = NEVER if following is None else _fire(final, lateness, window)
-            if following is None:
-                fire = _next_to_forget(closest, right, known, lateness, window)
-            if fire < NEVER:
-                due.set(Timestamp(micros=fire))
-                awaited.write((fire, NEVER if following is None else following))
-            else:
-                awaited.clear()
+            return joining.finish(key, window, _States(left, right, awaited, time, due))
 
     return Join()
 

@@ -68,7 +68,17 @@ class OrderedTupleCoder(OrderedCoder):
         return f"{type(self).__name__}({', '.join(map(repr, self._parts))})"
 
 
-class OrderedOptionalCoder(OrderedCoder):
+class _OfAnother(OrderedCoder):
+    """A coder that is made of another one."""
+
+    def __init__(self, part: coders.Coder) -> None:
+        self._part = _part(part)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._part!r})"
+
+
+class OrderedOptionalCoder(_OfAnother):
     """None, and after it the values of another coder.
 
     Args:
@@ -77,9 +87,6 @@ class OrderedOptionalCoder(OrderedCoder):
     Raises:
         ConfigurationError: it is another one; the message names the one to take.
     """
-
-    def __init__(self, part: coders.Coder) -> None:
-        self._part = _part(part)
 
     def encode(self, value: Any) -> bytes:
         return b"\0" if value is None else b"\1" + self._part.encode(value)
@@ -90,11 +97,8 @@ class OrderedOptionalCoder(OrderedCoder):
     def to_type_hint(self) -> Any:
         return beam.typehints.Optional[self._part.to_type_hint()]
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._part!r})"
 
-
-class Descending(OrderedCoder):
+class Descending(_OfAnother):
     """The values of another coder, the last one first.
 
     Args:
@@ -103,9 +107,6 @@ class Descending(OrderedCoder):
     Raises:
         ConfigurationError: it is another one; the message names the one to take.
     """
-
-    def __init__(self, part: coders.Coder) -> None:
-        self._part = _part(part)
 
     def encode(self, value: Any) -> bytes:
         return self._part.encode(value).translate(FLIP)
@@ -116,9 +117,6 @@ class Descending(OrderedCoder):
 
     def to_type_hint(self) -> Any:
         return self._part.to_type_hint()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._part!r})"
 
 
 def preserves_order(coder: coders.Coder) -> bool:

@@ -18,12 +18,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import chained
+import matched
 import ordered
 import paced
 import psutil
 import sessioned
 
-PROGRAMS = {"chained": chained, "sessions": sessioned, "ordered": ordered}
+PROGRAMS = {
+    "chained": chained,
+    "sessions": sessioned,
+    "ordered": ordered,
+    "sorted": matched,
+}
 """Each is a module with ``build``, ``expected`` and ``written``."""
 
 DRIVER, EXECUTOR, WORKER = "driver", "executor", "Python worker"

@@ -22,7 +22,7 @@ from typing import Any, Self
 import psutil
 import pyspark
 
-_START_SECONDS = 60.0
+_START_SECONDS = 150.0
 _POLL_SECONDS = 0.2
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

@@ -17,7 +17,7 @@ from lost_worker import ELEMENTS, KEYS
 from standalone import Cluster
 
 DRIVERS = Path(__file__).parent / "drivers"
-WAIT_SECONDS = 120
+WAIT_SECONDS = 270
 
 
 def until(condition: Callable[[], bool], report: Callable[[], str]) -> None:

@@ -115,16 +115,23 @@ class IntoSqlite:
             database.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
 
 
-def build(pipeline: beam.Pipeline, events: int, rate: float, output: str) -> None:
-    """The pipeline."""
+def of_users(
+    pipeline: beam.Pipeline, events: int, rate: float, output: str, of_user: beam.DoFn
+) -> None:
+    """The pipeline around a DoFn that puts out the rows of a user."""
     _ = (
         pipeline
         | "Events" >> Numbers(events, rate, time_ms)
         | "By user"
         >> beam.Map(lambda number: (user(number), number)).with_output_types(tuple[int, int])
-        | "In order" >> beam.ParDo(InOrder())
+        | "Of user" >> beam.ParDo(of_user)
         | ForeachBatch(IntoSqlite(output), SCHEMA)
     )
+
+
+def build(pipeline: beam.Pipeline, events: int, rate: float, output: str) -> None:
+    """The pipeline."""
+    of_users(pipeline, events, rate, output, InOrder())
 
 
 def written(output: Path) -> Counter[tuple[int, ...]]:

@@ -1,0 +1,334 @@
+"""Sorted state beside bags and beside PySpark's map state.
+
+Run with ``python bench/sorted_state.py``: the parts ``join`` and ``range``, or one by ``--part``:
+
+- ``join``: trades of one key with as many quotes, by a DoFn with bags, one with sorted multimaps,
+  and by ``AsOfJoin``. Bags give up after ``--limit`` seconds, and tell what they would have taken.
+- ``range``: the first 1,000 entries out of buffers in Spark's state store, nine times each, and out
+  of a ``MapState`` of PySpark's own, which has no ranges: a program has to go through all of it.
+- ``large``: the state of one key, by ``--mode`` as a task in batch has it or in a streaming
+  pipeline, in a process that may take no more than 1 GB of memory.
+"""
+
+import argparse
+import logging
+import random
+import resource
+import sys
+import tempfile
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import coders
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.window import TimestampedValue
+from pyspark import cloudpickle
+from rich.console import Console
+from rich.table import Table
+from sorted_ranges import ranges, state_of
+
+from sparkbeam import AsOfJoin, SparkRunner, session
+from sparkbeam.coders import OrderedIntCoder
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.state import SortedMultimapStateSpec
+from sparkbeam.worker.keyed.memory import MemoryRecords
+
+VALUE = b"x" * 20
+STEPS = 20
+MOST_MEMORY = 1 << 30
+PART = 100_000
+TRADES = Metrics.counter("bench", "trades")
+READ, READING = Metrics.counter("bench", "read"), Metrics.counter("bench", "reading")
+PEAK = Metrics.distribution("bench", "peak")
+
+Element = tuple[str, tuple[bool, int]]
+"""A key; whether it is a trade, and when it was, in seconds."""
+
+
+class WithBags(beam.DoFn):
+    """Reads, sorts and writes all at each timer.
+
+    Args:
+        limit: seconds after which it lets go of everything.
+    """
+
+    PAIRS = coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder()))
+    QUOTES, BAG = BagStateSpec("quotes", PAIRS), BagStateSpec("trades", PAIRS)
+    DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._begun = 0.0
+
+    def process(
+        self,
+        element: Element,
+        quotes: Any = beam.DoFn.StateParam(QUOTES),
+        trades: Any = beam.DoFn.StateParam(BAG),
+        due: Any = beam.DoFn.TimerParam(DUE),
+    ) -> None:
+        """Keeps an element."""
+        _, (is_trade, at) = element
+        (trades if is_trade else quotes).add((at, VALUE))
+        due.set(1)
+
+    @on_timer(DUE)
+    def ripe(
+        self,
+        now: Any = beam.DoFn.TimestampParam,
+        quotes: Any = beam.DoFn.StateParam(QUOTES),
+        trades: Any = beam.DoFn.StateParam(BAG),
+        due: Any = beam.DoFn.TimerParam(DUE),
+    ) -> Iterator[Any]:
+        """Puts out the trades up to now."""
+        self._begun = self._begun or time.monotonic()
+        limit = int(now)
+        kept_trades, kept_quotes = sorted(trades.read()), sorted(quotes.read())
+        trades.clear()
+        quotes.clear()
+        if time.monotonic() - self._begun > self._limit:
+            return
+        ripe = bisect_right(kept_trades, (limit, b"\xff"))
+        for at, trade in kept_trades[:ripe]:
+            TRADES.inc()
+            place = bisect_right(kept_quotes, (at, b"\xff"))
+            yield at, trade, kept_quotes[place - 1] if place else None
+        for some in kept_trades[ripe:]:
+            trades.add(some)
+        for some in kept_quotes[max(0, bisect_right(kept_quotes, (limit, b"\xff")) - 1) :]:
+            quotes.add(some)
+        if ripe < len(kept_trades):
+            due.set(kept_trades[ripe][0])
+
+
+class WithSortedState(beam.DoFn):
+    """Reads and removes what it needs."""
+
+    QUOTES = SortedMultimapStateSpec("quotes", OrderedIntCoder(), coders.BytesCoder())
+    SORTED = SortedMultimapStateSpec("trades", OrderedIntCoder(), coders.BytesCoder())
+    DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: Element,
+        quotes: Any = beam.DoFn.StateParam(QUOTES),
+        trades: Any = beam.DoFn.StateParam(SORTED),
+        due: Any = beam.DoFn.TimerParam(DUE),
+    ) -> None:
+        """Keeps an element."""
+        _, (is_trade, at) = element
+        (trades if is_trade else quotes).put(at, VALUE)
+        due.set(1)
+
+    @on_timer(DUE)
+    def ripe(
+        self,
+        now: Any = beam.DoFn.TimestampParam,
+        quotes: Any = beam.DoFn.StateParam(QUOTES),
+        trades: Any = beam.DoFn.StateParam(SORTED),
+        due: Any = beam.DoFn.TimerParam(DUE),
+    ) -> Iterator[Any]:
+        """Puts out the trades up to now."""
+        limit = int(now)
+        for at, trade in trades.entries_until(limit):
+            TRADES.inc()
+            yield at, trade, quotes.floor(at)
+        trades.remove_until(limit)
+        last = quotes.floor(limit)
+        if last is not None:
+            quotes.remove_until(last[0] - 1)
+        following = trades.first()
+        if following is not None:
+            due.set(following[0])
+
+
+def elements(count: int) -> list[Element]:
+    """So many trades and as many quotes, in no order."""
+    found = [("key", (n % 2 == 0, 10 + n)) for n in range(2 * count)]
+    random.Random(0).shuffle(found)
+    return found
+
+
+def seconds_of(pair: Element) -> TimestampedValue[Any]:
+    """An element at its time."""
+    return TimestampedValue(pair, pair[1][1])
+
+
+def stream(count: int) -> TestStream:
+    """All elements, then the watermark in steps."""
+    events = TestStream().add_elements([seconds_of(pair) for pair in elements(count)])
+    for step in range(1, STEPS + 1):
+        events = events.advance_watermark_to(10 + 2 * count * step // STEPS)
+    return events.advance_watermark_to_infinity()
+
+
+def joined(pairs: Any, way: str, limit: float) -> None:
+    """Applies one of the ways."""
+    if way == "AsOfJoin":
+        sides = [
+            pairs
+            | f"Only {is_trade}" >> beam.Filter(lambda e, is_trade=is_trade: e[1][0] == is_trade)
+            | f"Bytes {is_trade}"
+            >> beam.Map(lambda e: (e[0], VALUE)).with_output_types(tuple[str, bytes])
+            for is_trade in (True, False)
+        ]
+        matched = tuple(sides) | AsOfJoin()
+        _ = matched | "Count" >> beam.Map(lambda _: TRADES.inc())
+        return
+    _ = pairs | way >> beam.ParDo(WithBags(limit) if way == "bags" else WithSortedState())
+
+
+def join(spark: Any, way: str, count: int, limit: float, *, streaming: bool) -> tuple[float, int]:
+    """Seconds of a whole pipeline, and how many trades have come out."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--streaming", f"--checkpoint_location={folder}"] if streaming else []
+        pipeline = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(flags))
+        made = [count]
+        source = (
+            stream(count)
+            if streaming
+            else beam.Create(made, reshuffle=False)
+            | "Elements" >> beam.FlatMap(elements)
+            | "At" >> beam.Map(seconds_of)
+        )
+        typed = beam.Map(lambda pair: pair).with_output_types(tuple[str, tuple[bool, int]])
+        joined(pipeline | source | "Typed" >> typed, way, limit)
+        start = time.perf_counter()
+        result = pipeline.run()
+        result.wait_until_finish()
+        taken = time.perf_counter() - start
+    (found,) = result.metrics().query(MetricsFilter().with_name("trades"))["counters"]
+    return taken, found.committed
+
+
+def joins(spark: Any, modes: list[str], sizes: list[int], limit: float) -> Table:
+    """The part ``join``."""
+    table = Table("mode", "trades and quotes", "bags, s", "sorted, s", "AsOfJoin, s", "bags/sorted")
+    for mode in modes:
+        streaming = mode == "streaming"
+        join(spark, "sorted", 10, limit, streaming=streaming)
+        for count in sizes:
+            row = [mode, f"{count:,} each"]
+            bags, done = join(spark, "bags", count, limit, streaming=streaming)
+            part = done / count
+            if done < count:
+                bags = limit / (2 * part - part * part) if done else 0.0
+                row.append(f"given up after {limit:.0f} s at {part:.2%}: about {bags:,.0f}")
+            else:
+                row.append(f"{bags:.1f}")
+            taken = {
+                way: join(spark, way, count, limit, streaming=streaming)
+                for way in ("sorted", "AsOfJoin")
+            }
+            assert all(done == count for _, done in taken.values())
+            row += [f"{seconds:.1f}" for seconds, _ in taken.values()]
+            row.append(f"{bags / taken['sorted'][0]:,.1f}" if bags else "-")
+            table.add_row(*row)
+    return table
+
+
+class OfOneKey(beam.DoFn):
+    """Puts 100 MB for each element that is a number, and reads all for one that is none."""
+
+    ENTRIES = SortedMultimapStateSpec("entries", OrderedIntCoder(), coders.BytesCoder())
+
+    def setup(self) -> None:
+        """Limits the memory of the process."""
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+
+    def process(
+        self,
+        element: tuple[str, int | None],
+        entries: Any = beam.DoFn.StateParam(ENTRIES),
+    ) -> None:
+        """Puts or reads entries of 1,000 bytes."""
+        start, number = time.perf_counter(), element[1]
+        if number is None:
+            READ.inc(sum(1 for _ in entries.all_entries()))
+            READING.inc(int(1e3 * (time.perf_counter() - start)))
+        else:
+            for entry in range(number * PART, (number + 1) * PART):
+                entries.put(entry, b"x" * 1000)
+        PEAK.update(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+
+def large_stream(spark: Any, megabytes: int) -> Table:
+    """The part ``large``, in streaming."""
+    events = TestStream()
+    for number in [*range(megabytes * 1000 // PART), None]:
+        events = events.add_elements([("key", number)]).advance_processing_time(1)
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--streaming", f"--checkpoint_location={folder}"]
+        pipeline = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(flags))
+        typed = beam.Map(lambda pair: pair).with_output_types(tuple[str, int | None])
+        _ = pipeline | events | "Typed" >> typed | beam.ParDo(OfOneKey())
+        start = time.perf_counter()
+        result = pipeline.run()
+        result.wait_until_finish()
+        taken = time.perf_counter() - start
+    found = result.metrics().query(MetricsFilter().with_namespace("bench"))
+    counts = {counter.key.metric.name: counter.committed for counter in found["counters"]}
+    assert counts["read"] == megabytes * 1000
+    (peak,) = (d.committed.max for d in found["distributions"] if d.key.metric.name == "peak")
+    table = Table("state of one key", "whole pipeline, s", "read all, s", "peak, MB")
+    reading = f"{counts['reading'] / 1e3:.0f}"
+    table.add_row(f"{megabytes:,} MB in streaming", f"{taken:.0f}", reading, f"{peak:,}")
+    return table
+
+
+def large(megabytes: int) -> Table:
+    """The part ``large``: in this process, as a task of a batch has it."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    records, value = MemoryRecords(), b"x" * 1000
+    count = megabytes * 1000
+    start = time.perf_counter()
+    state = state_of(records.record(b"key"))
+    for number in range(count):
+        state.put(number, value)
+    put = time.perf_counter() - start
+    assert sum(1 for _ in state.all_entries()) == count
+    read = time.perf_counter() - start - put
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    table = Table("state of one key", "put, s", "read all, s", "process before, MB", "peak, MB")
+    table.add_row(f"{megabytes:,} MB", f"{put:.0f}", f"{read:.0f}", f"{before:.0f}", f"{peak:.0f}")
+    return table
+
+
+def main() -> None:
+    """Runs the parts and prints their tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--part", choices=["join", "range", "large"])
+    parser.add_argument("--mode", choices=["batch", "streaming"], help="default: both, of joins")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 10_000, 100_000])
+    parser.add_argument("--buffers", type=int, nargs="*", default=[10**4, 10**5, 10**6, 10**7])
+    parser.add_argument("--plain", type=int, nargs="*", default=[10**4, 10**5])
+    parser.add_argument("--limit", type=float, default=30, help="seconds for bags")
+    parser.add_argument("--megabytes", type=int, default=5000)
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    console = Console(width=120)
+    if arguments.part == "large" and arguments.mode != "streaming":
+        console.print(large(arguments.megabytes))
+        return
+    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
+    if arguments.part in (None, "join"):
+        modes = [arguments.mode] if arguments.mode else ["batch", "streaming"]
+        console.print(joins(spark, modes, arguments.sizes, arguments.limit))
+    if arguments.part in (None, "range"):
+        console.print(ranges(spark, arguments.buffers, arguments.plain))
+    if arguments.part == "large":
+        console.print(large_stream(spark, arguments.megabytes))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
