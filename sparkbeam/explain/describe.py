@@ -58,6 +58,7 @@ _GROUPERS = {
     Evaluator.MERGING: "by the WindowFn, key by key",
     Evaluator.PANES: f"{_DRIVER}, key by key",
     Evaluator.STORED_WINDOWS: "by key and window",
+    Evaluator.STORED_SESSIONS: "by key and session",
     Evaluator.DRIVEN_WINDOWS: _DRIVER,
     Evaluator.DRIVEN_SESSIONS: _DRIVER,
     Evaluator.DRIVEN_MERGING: _DRIVER,
@@ -105,7 +106,7 @@ def stages(plan: Plan) -> str:
     indent = max((len(stage.id) for stage in plan.stages), default=0) + 2
     blocks = [_summary(plan)]
     for stage in plan.stages:
-        head = _wrapped(stage.id.ljust(indent), ", ".join(map(_printable, stage.labels)))
+        head = wrapped(stage.id.ljust(indent), ", ".join(map(printable, stage.labels)))
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
@@ -133,7 +134,7 @@ def _sources(plan: Plan, stage: Stage) -> list[str]:
     """The roots of the pipeline that a stage reads, by their labels in quotes."""
     labels = {tag: source.label for source in plan.sources for _, tag in source.outputs}
     tags = dict.fromkeys(stage.inputs)
-    return [f"'{_printable(labels[tag])}'" for tag in tags if tag in labels]
+    return [f"'{printable(labels[tag])}'" for tag in tags if tag in labels]
 
 
 def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
@@ -157,19 +158,19 @@ def grouping(how: Grouping) -> str:
     """What makes the groups of a GroupByKey, and why."""
     kept = "accumulators" if how.combines else "values"
     where = f", over {kept} in state" if how.layout is Layout.STORED else ""
-    words = f"{_GROUPERS[how.evaluator]}{where}, because {_printable(how.reason)}"
+    words = f"{_GROUPERS[how.evaluator]}{where}, because {printable(how.reason)}"
     if how.aggregator is None:
         return words
     return (
         f"{words}; before the shuffle by the {how.aggregator.value} aggregator of sessions, "
-        f"because {_printable(how.aggregator_reason)}"
+        f"because {printable(how.aggregator_reason)}"
     )
 
 
 def _over_columns(step: ColumnStep) -> str:
     """How a step takes the columns that it gets."""
-    how = "columns" if step.reason is None else f"elements, because {_printable(step.reason)}"
-    return f"{_printable(step.label)}: {how}"
+    how = "columns" if step.reason is None else f"elements, because {printable(step.reason)}"
+    return f"{printable(step.label)}: {how}"
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:
@@ -179,7 +180,7 @@ def _side_inputs(read: list[Edge]) -> Iterator[str]:
         for side_input in edge.side_inputs:
             sources[side_input].append(edge.producer.id)
     for side_input, ids in sources.items():
-        label = _printable(side_input.label)
+        label = printable(side_input.label)
         yield f"from {_listed(ids)} for '{label}', {_ARRIVAL[side_input.layout]}"
 
 
@@ -193,8 +194,8 @@ def _outputs(plan: Plan, stage: Stage, written: list[Edge]) -> Iterator[str]:
         to = ([f"to {_listed(main)}"] if main else []) + (
             [f"side input of {_listed(side)}"] if side else []
         )
-        to += [f"to '{_printable(s.label)}'" for s in plan.sinks if port.tag in s.inputs]
-        name = f"{_printable(names[port.tag])} " if names else ""
+        to += [f"to '{printable(s.label)}'" for s in plan.sinks if port.tag in s.inputs]
+        name = f"{printable(names[port.tag])} " if names else ""
         yield name + "; ".join(to or ["to nowhere"])
 
 
@@ -238,7 +239,7 @@ def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
         plan: what runs the transforms.
     """
     lines = list(_Outline(pipeline.components, plan).lines(pipeline.root_transform_ids))
-    labels = [f"{'  ' * line.depth}{_printable(line.label)}" for line in lines]
+    labels = [f"{'  ' * line.depth}{printable(line.label)}" for line in lines]
     label_width = max(map(len, labels), default=0)
     kind_width = max((len(line.kind) for line in lines), default=0)
     return "\n".join(
@@ -327,11 +328,12 @@ def _table(facts: list[tuple[str, str]], indent: str) -> Iterator[str]:
     """Lines ``name  fact``, in which a name is not repeated."""
     last = None
     for name, fact in facts:
-        yield _wrapped(f"{indent}{'' if name == last else name:6}", fact)
+        yield wrapped(f"{indent}{'' if name == last else name:6}", fact)
         last = name
 
 
-def _wrapped(head: str, text: str) -> str:
+def wrapped(head: str, text: str) -> str:
+    """A line that begins with ``head``; where it is too long it goes on below its text."""
     return textwrap.fill(
         text,
         WIDTH,
@@ -355,6 +357,6 @@ def _outermost(name: str) -> str:
     return name.split("/", 1)[0]
 
 
-def _printable(label: str) -> str:
+def printable(label: str) -> str:
     """A label without the characters that would break a line or steer a terminal."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in label)

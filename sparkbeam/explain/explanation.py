@@ -7,9 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkbeam.arguments import path as checked_path
-from sparkbeam.arguments import shown
-from sparkbeam.errors import ConfigurationError
+from sparkbeam.explain import saving
 
 if TYPE_CHECKING:
     from sparkbeam.plan.model import Plan
@@ -26,17 +24,27 @@ class Explanation:
         pipeline: the user's transforms as an indented tree, with the stages that run them.
         stages: the stages and how rows travel between them.
         spark: Spark's physical plan of each query, or why there is none.
+        aggregations: what runs for each GroupByKey and each combine, from the first half of a
+            combine to its outputs; empty where there is none. After a run with the elements in
+            and out and the bytes of the shuffle.
     """
 
     _plan: "Plan" = field(repr=False)
     pipeline: str
     stages: str
     spark: str
+    aggregations: str = ""
 
     @property
     def parts(self) -> dict[str, str]:
         """The texts by their headings, from what the user wrote to what Spark runs."""
-        return {"Pipeline": self.pipeline, "Stages": self.stages, "Spark plan": self.spark}
+        parts = {
+            "Pipeline": self.pipeline,
+            "Stages": self.stages,
+            "Aggregations": self.aggregations,
+            "Spark plan": self.spark,
+        }
+        return {heading: text for heading, text in parts.items() if text}
 
     def __str__(self) -> str:
         return "\n\n".join(
@@ -69,19 +77,12 @@ class Explanation:
                 content = picture.page(self._plan, "How the pipeline runs on Spark", self.parts)
             case _:
                 content = f"{self}\n"
-        try:
-            path.write_text(content, encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(
-                f"Cannot write {shown(str(path))}: {error.strerror}. Give another path."
-            ) from error
+        saving.write(path, content)
 
 
 def check_suffix(path: str | Path) -> None:
     """Raises :class:`ConfigurationError` for a file that an explanation cannot be saved as."""
-    remedy = f"use a name that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-    if Path(checked_path("path", path, remedy)).suffix.lower() not in SUFFIXES:
-        raise ConfigurationError(f"An explanation cannot be saved as {shown(str(path))}: {remedy}.")
+    saving.check_suffix(path, "An explanation", SUFFIXES)
 
 
 _collections: list[list[Explanation]] = []

@@ -38,6 +38,7 @@ _PILL_DETAILS: dict[Layout | Evaluator, str] = {
     Evaluator.SESSIONS: ", sessions",
     Evaluator.MERGING: ", merging",
     Evaluator.PANES: ", triggers",
+    Evaluator.STORED_SESSIONS: ", sessions",
     Evaluator.DRIVEN_WINDOWS: ", triggers",
     Evaluator.DRIVEN_SESSIONS: ", sessions",
     Evaluator.DRIVEN_MERGING: ", merging",
@@ -103,18 +104,24 @@ class _Entry:
         return len(self.text) * _PILL_CHARACTER + 18
 
 
-def svg(plan: Plan) -> str:
+def svg(plan: Plan, figures: Mapping[str, Sequence[str]] | None = None) -> str:
     """The stage graph as an SVG document, from top to bottom.
 
     Boxes are stages with the user's labels. What stands above a box is the way
     in which its rows arrive; a dashed line is a side input.
+
+    Args:
+        plan: what it shows.
+        figures: lines below the labels of a stage, by its id; a script finds them by the class
+            ``figure``, in a group that has the id as ``data-stage``.
     """
-    drawing, _ = _drawing(plan)
+    drawing, _ = _drawing(plan, figures or {})
     return ET.tostring(drawing, encoding="unicode")
 
 
-def _drawing(plan: Plan) -> tuple[ET.Element, float]:
+def _drawing(plan: Plan, figures: Mapping[str, Sequence[str]]) -> tuple[ET.Element, float]:
     """The SVG element, and the pixels from its left to the middle of the first stage."""
+    more = {stage.id: figures.get(stage.id, ()) for stage in plan.stages}
     labels = {stage.id: _lines(stage.labels) for stage in plan.stages}
     entries = {stage.id: _entries(stage) for stage in plan.stages}
     lines: dict[drawing.Line, str] = {}
@@ -124,7 +131,8 @@ def _drawing(plan: Plan) -> tuple[ET.Element, float]:
         offset = entry.middle - _BOX_WIDTH / 2
         lines[drawing.Line(edge.producer.id, edge.reader.id, kind, offset)] = kind
     arrangement = drawing.arrange(
-        [drawing.Box(id, _BOX_WIDTH, _height(text)) for id, text in labels.items()], list(lines)
+        [drawing.Box(id, _BOX_WIDTH, _height(text, more[id])) for id, text in labels.items()],
+        list(lines),
     )
     legend = _legend(kinds=[kind for kind in _LEGEND if kind in lines.values()])
     width = max([arrangement.width, *(end for *_, end in legend)]) + 2 * _MARGIN
@@ -150,7 +158,7 @@ def _drawing(plan: Plan) -> tuple[ET.Element, float]:
     for stage in plan.stages:
         x, y = arrangement.corners[stage.id]
         group = ET.SubElement(graph, "g", {"transform": f"translate({_number(x)} {_number(y)})"})
-        _stage(group, plan, stage, labels[stage.id], entries[stage.id])
+        _stage(group, plan, stage, labels[stage.id], entries[stage.id], more[stage.id])
     _draw_legend(root, legend, height - _MARGIN)
     first, _ = min(arrangement.corners.values(), key=lambda corner: corner[1], default=(0.0, 0.0))
     return root, shift + first + _BOX_WIDTH / 2
@@ -172,12 +180,17 @@ def _entries(stage: Stage) -> list[_Entry]:
     ]
 
 
-def _height(lines: Sequence[str]) -> float:
-    return _ENTRY_HEIGHT + _HEAD_HEIGHT + len(lines) * _LINE_HEIGHT + 8
+def _height(lines: Sequence[str], figures: Sequence[str] = ()) -> float:
+    return _ENTRY_HEIGHT + _HEAD_HEIGHT + (len(lines) + len(figures)) * _LINE_HEIGHT + 8
 
 
 def _stage(
-    group: ET.Element, plan: Plan, stage: Stage, lines: list[str], entries: list[_Entry]
+    group: ET.Element,
+    plan: Plan,
+    stage: Stage,
+    lines: list[str],
+    entries: list[_Entry],
+    figures: Sequence[str],
 ) -> None:
     tip = f"{stage.id}: {', '.join(stage.labels)}"
     if stage.grouping is not None:
@@ -191,7 +204,7 @@ def _stage(
         "box",
         y=_ENTRY_HEIGHT,
         width=_BOX_WIDTH,
-        height=_height(lines) - _ENTRY_HEIGHT,
+        height=_height(lines, figures) - _ENTRY_HEIGHT,
         rx=6,
     )
     baseline = _ENTRY_HEIGHT + 20
@@ -204,6 +217,11 @@ def _stage(
     for number, line in enumerate(lines):
         y = _ENTRY_HEIGHT + _HEAD_HEIGHT + (number + 0.7) * _LINE_HEIGHT
         _element(group, "text", "label", x=12, y=y).text = line
+    if figures:
+        group.set("data-stage", stage.id)
+    for number, figure in enumerate(figures):
+        y = _height(lines) + (number + 0.5) * _LINE_HEIGHT
+        _element(group, "text", "soft figure", x=12, y=y).text = _legal(figure)
 
 
 def _draw_entry(group: ET.Element, entry: _Entry) -> None:
@@ -329,15 +347,21 @@ $sections
 """)
 
 
-def page(plan: Plan, title: str, sections: Mapping[str, str]) -> str:
+def page(
+    plan: Plan,
+    title: str,
+    sections: Mapping[str, str],
+    figures: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """An HTML document with the picture, then texts under their headings.
 
     Args:
         plan: what the picture shows.
         title: the heading of the page.
         sections: preformatted texts by heading.
+        figures: as of :func:`svg`.
     """
-    drawing, start = _drawing(plan)
+    drawing, start = _drawing(plan, figures or {})
     return _PAGE.substitute(
         {
             **_LIGHT,

@@ -8,7 +8,7 @@ that run, have failed or were for nothing, is *uncommitted*. Attempted is both t
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sparkbeam.wire.consolidation import Infos, consolidate
@@ -28,6 +28,7 @@ class LiveMetrics:
         self._exact: dict[str, _Stage] | None = None
         self._attempts = _Attempts()
         self._failures = 0
+        self._over = False
 
     @property
     def failures(self) -> int:
@@ -86,6 +87,7 @@ class LiveMetrics:
         exact = _by_stage(reports)
         with self._lock:
             self._exact = exact
+            self._over = True
 
     def committed(self) -> Infos:
         """The metrics of all tasks that are known to be committed."""
@@ -96,6 +98,16 @@ class LiveMetrics:
         with self._lock:
             stages = self._stages if self._exact is None else self._exact
             return {id: consolidate(stage.infos()) for id, stage in stages.items()}
+
+    def known_by_stage(self) -> dict[str, Infos]:
+        """What is committed, and what attempts count that run or whose output may yet be taken."""
+        with self._lock:
+            stages = self._stages if self._exact is None else self._exact
+            found = {id: stage.infos() for id, stage in stages.items()}
+            under_way = () if self._over else self._attempts.under_way(self._number)
+            for id, infos in under_way:
+                found[id] = [*found.get(id, ()), *infos]
+        return {id: consolidate(infos) for id, infos in found.items()}
 
     def task_sizes(self) -> dict[str, list[int]]:
         """The elements that went into each task that has told by itself, by its stage."""
@@ -230,6 +242,14 @@ class _Attempts:
         """Adds what was counted for nothing."""
         if infos:
             self._lost = consolidate([*self._lost, *infos])
+
+    def under_way(self, number: int) -> Iterator[tuple[str, Infos]]:
+        """What attempts count that have not failed, from a run or micro-batch on, by stage."""
+        first = max(number, self._until + 1) if self._until else number
+        for (since, stage, _), of_task in self._open.items():
+            live = [each for each in of_task.values() if each.kind is not SignalKind.FAILED]
+            if since >= first and live:
+                yield stage, _infos(live[-1:])
 
     def infos(self) -> Infos:
         attempts = (attempt for of_task in self._open.values() for attempt in of_task.values())

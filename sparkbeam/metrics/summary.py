@@ -9,6 +9,7 @@ from typing import Any
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
+from sparkbeam.metrics.sparkstages import SparkStage
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Plan, Stage
 from sparkbeam.plan.overcolumns import column_steps
 from sparkbeam.progress import words
@@ -53,6 +54,8 @@ class StageSummary:
         tasks: how many tasks are committed; 0 in streaming.
         largest_task: the elements that the largest of them has taken in.
         median_task: the same of the one in the middle.
+        spark: the stages of Spark that they have run in, perhaps with steps of others; in streaming
+            those of the last micro-batch. None where Spark does not say.
     """
 
     name: str
@@ -60,6 +63,7 @@ class StageSummary:
     tasks: int = 0
     largest_task: int = 0
     median_task: int = 0
+    spark: tuple[SparkStage, ...] = ()
 
     @property
     def skew(self) -> float | None:
@@ -87,9 +91,17 @@ class RunSummary:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        told: set[int] = set()
         for stage in self.stages:
             yield f"{stage.name}{_of_tasks(stage)}"
-            rows = [("step", "in", "out", "time", "bytes out", ""), *map(_row, stage.steps)]
+            for spark in stage.spark:
+                again = spark.id in told
+                yield f"  {_again(spark) if again else '; '.join(spark_words(spark))}"
+                told.add(spark.id)
+            rows = [
+                ("step", "in", "out", "time", "bytes out", ""),
+                *(cells(step) for step in stage.steps),
+            ]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             for label, *figures, columns in rows:
                 aligned = [
@@ -98,8 +110,7 @@ class RunSummary:
                 line = "  ".join([label.ljust(widths[0]), *aligned, columns])
                 yield f"  {line}".rstrip()
         if self.failed_attempts:
-            attempts = "attempt" if self.failed_attempts == 1 else "attempts"
-            yield f"{self.failed_attempts:,} failed {attempts}"
+            yield _failed(self.failed_attempts)
 
     def _repr_html_(self) -> str:
         return table_html(
@@ -107,7 +118,7 @@ class RunSummary:
             (
                 (escape(label), escape(columns), *figures)
                 for stage in self.stages
-                for label, *figures, columns in map(_row, stage.steps)
+                for label, *figures, columns in (cells(step) for step in stage.steps)
             ),
             left=2,
         )
@@ -118,6 +129,7 @@ def run_summary(
     infos: Mapping[str, Infos],
     tasks: Mapping[str, Iterable[int]],
     failed_attempts: int,
+    spark: Mapping[str, Iterable[SparkStage]] | None = None,
 ) -> RunSummary:
     """Sums a run up.
 
@@ -126,6 +138,7 @@ def run_summary(
         infos: what is committed of each stage, by its id; one for each name and set of labels.
         tasks: the elements that went into each task of a stage, by its id.
         failed_attempts: how many attempts at tasks have failed.
+        spark: the stages of Spark in which a stage has run, by its id.
     """
     stages = []
     for stage in plan.stages:
@@ -141,6 +154,7 @@ def run_summary(
                 tasks=len(sizes),
                 largest_task=sizes[-1] if sizes else 0,
                 median_task=int(statistics.median(sizes)) if sizes else 0,
+                spark=tuple((spark or {}).get(stage.id, ())),
             )
         )
     return RunSummary(tuple(stages), failed_attempts)
@@ -229,7 +243,8 @@ class _Figures:
         return self._refused.get(label, {})
 
 
-def _row(step: StepSummary) -> tuple[str, ...]:
+def cells(step: StepSummary) -> tuple[str, ...]:
+    """A step in words: label, elements in and out, time, bytes out, columns."""
     refused = [f"{count:,} blocks refused: {reason}" for reason, count in step.refused.items()]
     return (
         step.label,
@@ -239,6 +254,33 @@ def _row(step: StepSummary) -> tuple[str, ...]:
         "-" if step.bytes_out is None else words.size(step.bytes_out),
         "; ".join([*filter(None, [step.columns]), *refused]),
     )
+
+
+def spark_words(stage: SparkStage) -> Iterator[str]:
+    """What Spark says of a stage of its own, in words."""
+    tasks = "task" if stage.tasks == 1 else "tasks"
+    failed = f", {_failed(stage.failed_tasks)}" if stage.failed_tasks else ""
+    yield f"Spark's stage {stage.id}: {stage.tasks:,} {tasks}{failed}"
+    if stage.read_bytes:
+        yield (
+            f"{words.size(stage.read_bytes)} read from shuffles, {words.size(stage.median_bytes)} "
+            f"by the median task and {words.size(stage.largest_bytes)} at most"
+        )
+    if stage.written_bytes:
+        yield f"{words.size(stage.written_bytes)} written to a shuffle"
+    if stage.spilled_memory_bytes or stage.spilled_disk_bytes:
+        yield (
+            f"{words.size(stage.spilled_memory_bytes)} spilled, "
+            f"{words.size(stage.spilled_disk_bytes)} on disk"
+        )
+
+
+def _failed(attempts: int) -> str:
+    return f"{attempts:,} failed {'attempt' if attempts == 1 else 'attempts'}"
+
+
+def _again(stage: SparkStage) -> str:
+    return f"Spark's stage {stage.id}, as above"
 
 
 def _of_tasks(stage: StageSummary) -> str:

@@ -83,16 +83,27 @@ class Listener:
 def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
     """A listener that the workers of ``session`` can reach; None if there can be none."""
     try:
-        if may_reach_loopback(session):
-            return Listener(note)
-        if is_connect(session):
+        host = reachable_host(session)
+        if host is None:
             return None
-        host = session.conf.get("spark.driver.host")
-        bind = session.conf.get("spark.driver.bindAddress", host)
-        # As a number, or else the workers would ask for the name with every signal.
-        return Listener(note, bind, socket.gethostbyname(host))
+        bind = host if host == _LOOPBACK else session.conf.get("spark.driver.bindAddress", host)
+        return Listener(note, bind, host)
     except Exception:  # Whatever is unusual here, the pipeline can do without.
         return None
+
+
+def reachable_host(session: Any) -> str | None:
+    """The address at which the workers of ``session`` reach the driver; None if they cannot.
+
+    Raises:
+        Exception: of whatever type, if that cannot be found out.
+    """
+    if may_reach_loopback(session):
+        return _LOOPBACK
+    if is_connect(session):
+        return None
+    # As a number, or else the workers would ask for the name with every signal.
+    return socket.gethostbyname(session.conf.get("spark.driver.host"))
 
 
 def may_reach_loopback(session: Any) -> bool:

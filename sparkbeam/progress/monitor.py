@@ -7,9 +7,12 @@ from typing import Any
 from sparkbeam.metrics.live import LiveMetrics
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress.display import Display, screen_for
+from sparkbeam.progress.history import History
 from sparkbeam.progress.listener import listen, may_reach_loopback
 from sparkbeam.progress.model import Progress
-from sparkbeam.progress.output import OutputListener
+from sparkbeam.progress.notes import Notes
+from sparkbeam.progress.output import OutputListener, tell
+from sparkbeam.progress.places import Places
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.progress.tracker import ProgressTracker
@@ -27,17 +30,24 @@ class Monitor:
 
     Attributes:
         metrics: of the run.
+        history: of the micro-batches of a streaming query.
+        notes: what steps have logged and warned of lately.
+        places: which of Spark's stages run those of the plan.
     """
 
     def __init__(self, plan: Plan, session: Any, show: str) -> None:
         self._tracker: ProgressTracker | StreamingTracker
         self.metrics = LiveMetrics()
+        self.history = History()
+        self.notes = Notes()
+        self.places = Places()
+        self._names = {stage.id: stage.name for stage in plan.stages}
         if plan.streaming:
             self._tracker = StreamingTracker(plan)
         else:
             self._tracker = ProgressTracker(plan)
         self._listener = listen(session, self._note)
-        self._output = _output_listener(session)
+        self._output = _output_listener(session, self.notes)
         self._display: Display | None = None
         with contextlib.suppress(Exception):  # Standard error may be anything.
             screen = screen_for(show)
@@ -61,6 +71,12 @@ class Monitor:
         """Takes in a micro-batch of a streaming query."""
         assert isinstance(self._tracker, StreamingTracker)
         self._tracker.note(batch)
+        self.history.note(batch)
+
+    def tell(self, reports: list[TaskReport]) -> None:
+        """Writes and notes what has come with the reports of tasks."""
+        tell(reports, self.notes)
+        self.notes.warned(reports, lambda id: self._names.get(id, id))
 
     def snapshot(self) -> Progress:
         """How far the pipeline is."""
@@ -74,6 +90,7 @@ class Monitor:
     def _note(self, signal: Signal) -> None:
         """Takes in what a task says of itself."""
         self.metrics.note(signal)
+        self.places.note(signal)
         if isinstance(self._tracker, ProgressTracker):
             self._tracker.note(signal)
 
@@ -93,8 +110,8 @@ class Monitor:
             self._display.close()
 
 
-def _output_listener(session: Any) -> OutputListener | None:
+def _output_listener(session: Any, notes: Notes) -> OutputListener | None:
     try:
-        return OutputListener() if may_reach_loopback(session) else None
+        return OutputListener(notes) if may_reach_loopback(session) else None
     except Exception:  # Whatever is unusual here, the lines come with the reports.
         return None

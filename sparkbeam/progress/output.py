@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from sparkbeam.progress.notes import Notes
 from sparkbeam.wire.output import AT, IDLE, STDERR, STDOUT, Relay, Written
 from sparkbeam.wire.reports import TaskReport
 
@@ -20,13 +21,20 @@ _RECEIVE = 1 << 16
 _LONGEST_GREETING = 1000
 
 
-def tell(reports: Iterable[TaskReport]) -> None:
-    """Writes what steps have written, as far as it has come with the reports of tasks."""
+def tell(reports: Iterable[TaskReport], notes: Notes | None = None) -> None:
+    """Writes what steps have written, as far as it has come with the reports of tasks.
+
+    Args:
+        reports: of tasks.
+        notes: what is told of lines on standard error.
+    """
     written = Written()
     for report in reports:
         written = written.plus(report.written)
-    for stream, _, text in written.lines:
+    for stream, label, text in written.lines:
         write(stream, text)
+        if notes is not None and stream == STDERR:
+            notes.add(label, text)
     for step, count in written.more.items():
         more = "more " if any(line.step == step for line in written.lines) else ""
         lines = "line" if count == 1 else "lines"
@@ -48,11 +56,15 @@ def write(stream: str, text: str) -> None:
 class OutputListener:
     """Takes lines of the workers on this machine, in a thread of its own.
 
+    Args:
+        notes: what is told of lines on standard error.
+
     Raises:
         OSError: nobody can listen on the loopback interface.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Notes | None = None) -> None:
+        self._notes = notes
         self._token = secrets.token_hex(16)
         self._died: list[str] = []
         self._closed = threading.Event()
@@ -94,7 +106,9 @@ class OutputListener:
             with contextlib.suppress(OSError):
                 connection, _ = self._server.accept()
                 connection.setblocking(False)
-                self._selector.register(connection, selectors.EVENT_READ, _Worker(self._token))
+                self._selector.register(
+                    connection, selectors.EVENT_READ, _Worker(self._token, self._notes)
+                )
             return
         if readable is self._awake:
             self._awake.recv(16)
@@ -118,9 +132,10 @@ class OutputListener:
 class _Worker:
     """What is known of the worker at the other end of a connection."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, notes: Notes | None) -> None:
         self.at = ""
         self._token = token
+        self._notes = notes
         self._trusted = False
         self._received = bytearray()
 
@@ -150,5 +165,7 @@ class _Worker:
         elif kind == IDLE:
             self.at = ""
         else:
-            _, text = content
+            label, text = content
             write(kind, text)
+            if self._notes is not None and kind == STDERR:
+                self._notes.add(label, text)

@@ -7,7 +7,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics, monitoring_infos
 from apache_beam.options.pipeline_options import PipelineOptions
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crashes, Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import PipelineFailed
@@ -200,14 +200,7 @@ def test_a_batch_tells_of_a_stage_before_the_next_ends() -> None:
 
 
 def test_a_stream_tells_what_failed_micro_batches_have_counted() -> None:
-    failed: list[Point] = []
-
-    def crash(point: Point) -> None:
-        if point == (0, "sink") and not failed:
-            failed.append(point)
-            raise Crash
-
-    spark = Spark(crash)
+    spark = Spark(Crashes((0, "sink")))
     p = beam.Pipeline(StreamingRunner(spark), options=PipelineOptions([]))
     p | beam.Create(range(50)) | beam.Map(counted) | beam.GroupBy(lambda x: x % 3)
     result: Any = p.run()

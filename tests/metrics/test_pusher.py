@@ -2,9 +2,11 @@
 
 import json
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -26,7 +28,12 @@ from sparkbeam import (
 from sparkbeam.metrics import pusher
 from sparkbeam.metrics.pusher import MetricsPusher
 from sparkbeam.metrics.sinks import posting
+from sparkbeam.metrics.sinks.http import HttpSink
 from sparkbeam.plan.redaction import Redaction
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import badsinks
 
 SECRET = "p4ssw0rd"
 
@@ -205,6 +212,19 @@ def test_a_failure_is_told_once_without_secrets_and_pushes_come_back(
     (record,) = caplog.records
     assert "'sink0' fails, and is tried again" in record.getMessage()
     assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("kind", badsinks.KINDS)
+def test_pushes_come_back_to_a_server_that_was_bad(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "_TIMEOUT", (0.2, 0.2))
+    server = badsinks.Sink(kind, time.monotonic() + 0.5)
+    url = f"--metrics_http_sink_url=http://127.0.0.1:{server.port}/"
+    running = pushing(HttpSink(SparkBeamOptions([url])))
+    running.start()
+    until(lambda: len(server.values) >= 2)
+    running.close()
 
 
 def test_one_that_hangs_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

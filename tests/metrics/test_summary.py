@@ -10,9 +10,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam import RunSummary, StageSummary, StepSummary
+from sparkbeam import RunSummary, SparkRunner, SparkStage, StageSummary, StepSummary
 from sparkbeam.metrics import summary
-from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
+from sparkbeam.metrics.sparkstages import SparkStages
+from sparkbeam.progress.places import Places
+from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS, Signal, SignalKind
 
 
 def run(runner: Any) -> Any:
@@ -65,6 +67,59 @@ def test_tasks_of_a_batch_show_skew() -> None:
     assert stage.tasks == 2
     assert StageSummary("x", (), 3, 90, 30).skew == 3
     assert StageSummary("x", ()).skew is None
+
+
+def test_the_stages_of_spark_are_told_once() -> None:
+    spark = SparkStage(3, True, 8, 1, 1_200_000, 4_000, 5_000, 600, 500_000, 150_000)
+    first, second = (StageSummary(name, (), spark=(spark,)) for name in ("A", "B"))
+    assert str(RunSummary((first, second))).splitlines() == [
+        "A",
+        "  Spark's stage 3: 8 tasks, 1 failed attempt; 1.2 MB read from shuffles, 150.0 kB by the "
+        "median task and 500.0 kB at most; 4.0 kB written to a shuffle; 5.0 kB spilled, 600 B on "
+        "disk",
+        "  step  in  out  time  bytes out",
+        "B",
+        "  Spark's stage 3, as above",
+        "  step  in  out  time  bytes out",
+    ]
+    assert spark.skew == pytest.approx(10 / 3)
+    assert SparkStage(3).skew is None
+
+
+def test_spark_is_asked_once_for_a_stage_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def data(session: Any, id: int) -> dict[str, Any]:
+        asked.append(id)
+        if id == 9:
+            raise LookupError("it is forgotten")
+        return {"tasks": 2, "is_done": id == 1}
+
+    monkeypatch.setattr("sparkbeam.metrics.sparkstages.is_classic", lambda session: True)
+    monkeypatch.setattr("sparkbeam.metrics.sparkstages.stage_data", data)
+    stages = SparkStages(None)
+    assert [*stages.get([2, 1, 9])] == [1, 2]
+    assert [*stages.get([1, 2])] == [1, 2]
+    assert asked == [1, 2, 9, 2]
+
+
+def test_of_a_stage_counts_where_its_last_start_runs() -> None:
+    places = Places()
+    for number, spark_stage in ((0, 3), (0, 4), (1, 7), (0, 5), (1, -1)):
+        places.note(Signal(SignalKind.STARTED, "s0", 0, number=number, spark_stage=spark_stage))
+    assert places.by_stage() == {"s0": (7,)}
+
+
+def test_on_spark_shuffles_are_known(spark: Any) -> None:
+    p = beam.Pipeline(SparkRunner(spark))
+    numbers = p | beam.Create(range(1000)) | "Key" >> beam.Map(lambda x: (x % 7, "x" * 100))
+    _ = numbers | beam.GroupByKey() | "Size" >> beam.MapTuple(lambda key, all: len(list(all)))
+    result: Any = p.run()
+    result.wait_until_finish()
+    first, second = result.summary().stages
+    assert sum(stage.written_bytes for stage in first.spark) > 0
+    assert sum(stage.read_bytes for stage in second.spark) > 0
+    assert "read from shuffles" in str(result.summary())
 
 
 def test_a_run_that_has_not_begun_has_done_nothing() -> None:

@@ -34,9 +34,9 @@ def test_figures_move_while_the_query_runs(spark: Any) -> None:
 
     try:
         assert progress().state is StageState.WAITING
-        until(lambda: counted(progress()) > 0, seconds=90)
+        until(lambda: counted(progress()) > 0, seconds=150)
         first = progress()
-        until(lambda: counted(progress()) > counted(first), seconds=90)
+        until(lambda: counted(progress()) > counted(first), seconds=150)
         second = progress()
     finally:
         result.cancel()

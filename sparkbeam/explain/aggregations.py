@@ -1,0 +1,204 @@
+"""What runs for each GroupByKey and each combine, in the order in which data goes through it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+
+from sparkbeam.explain import describe
+from sparkbeam.explain.describe import Edge, printable, wrapped
+from sparkbeam.metrics.sparkstages import SparkStage
+from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
+from sparkbeam.plan.layers import topology
+from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
+from sparkbeam.progress import words
+
+_PARTIAL = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
+_EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
+
+_DRIVEN = frozenset(
+    [
+        Evaluator.MERGING,
+        Evaluator.PANES,
+        Evaluator.DRIVEN_WINDOWS,
+        Evaluator.DRIVEN_SESSIONS,
+        Evaluator.DRIVEN_MERGING,
+    ]
+)
+"""The evaluators that ask Beam which windows merge, or when panes fire."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that is done for an aggregation.
+
+    Attributes:
+        name: partial, exchange, merge, restore, save or extract.
+        host: the operator of Spark that hosts it, and the stage of the plan.
+        does: what happens, in words.
+        figures: elements or bytes in and out, after a run; empty where they are not known.
+    """
+
+    name: str
+    host: str
+    does: str
+    figures: str = ""
+
+
+def aggregations(plan: Plan, summary: RunSummary | None = None) -> str:
+    """All of them, in an order in which they can run; empty where there is none.
+
+    Args:
+        plan: what runs.
+        summary: what a run of it has done; None before one.
+    """
+    figures = {} if summary is None else dict(zip(_ids(plan), summary.stages, strict=True))
+    edges = describe.edges(plan)
+    hosts = _hosts(plan)
+    blocks = []
+    for stage in plan.stages:
+        if stage.grouping is None:
+            continue
+        read = [edge for edge in edges if edge.reader is stage and not edge.side_inputs]
+        actions = list(_Aggregation(plan, stage, read, hosts, figures).actions())
+        head = wrapped("", f"{_title(stage)}: {describe.grouping(stage.grouping)}")
+        blocks.append("\n".join([head, *_lines(actions)]))
+    return "\n\n".join(blocks)
+
+
+class _Aggregation:
+    """The actions of one stage that groups.
+
+    Args:
+        plan: what runs.
+        stage: the one that makes groups.
+        read: the edges of its main input.
+        hosts: the operators of Spark by the ids of the stages that they host.
+        figures: what is known of the stages after a run, by their ids.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        stage: Stage,
+        read: Iterable[Edge],
+        hosts: Mapping[str, str],
+        figures: Mapping[str, StageSummary],
+    ) -> None:
+        assert stage.grouping is not None
+        self._streaming = plan.streaming
+        self._stage = stage
+        self._grouping: Grouping = stage.grouping
+        self._producers = list({edge.producer.id: edge.producer for edge in read}.values())
+        self._hosts = hosts
+        self._figures = figures
+        self._kept = "accumulators" if self._grouping.combines else "values"
+
+    def actions(self) -> Iterator[Action]:
+        for producer in self._producers:
+            yield self._partial(producer)
+        yield self._exchange()
+        here = self._hosts[self._stage.id]
+        merges = f"{self._kept} of all tasks"
+        if self._streaming:
+            yield Action("merge", here, f"{self._kept} of all tasks")
+            yield Action("restore", here, "what is kept of the keys at hand")
+            merges = f"stored and new {self._kept}"
+        if self._grouping.evaluator in _DRIVEN:
+            merges += ", as Beam's trigger driver says"
+        yield Action("merge", here, merges, self._of_step(_MERGE))
+        if self._streaming:
+            yield Action("save", here, "what is to be kept, and timers for what is to fire")
+        if self._grouping.combines:
+            yield Action("extract", here, "outputs of accumulators", self._of_step(_EXTRACT))
+
+    def _partial(self, producer: Stage) -> Action:
+        how = self._grouping
+        host = self._hosts[producer.id]
+        if not how.combines:
+            return Action("partial", host, "values gathered by key, in memory")
+        what = "elements to accumulators, in a table in memory"
+        if how.aggregator is not None:
+            what = f"elements to sessions, by the {how.aggregator.value} aggregator"
+        labels = self._labels_of(producer)
+        return Action("partial", host, what, self._elements(producer, labels))
+
+    def _labels_of(self, producer: Stage) -> list[str]:
+        """Of the first half of the combine in a stage, which may hold those of others too."""
+        prefixes = {name.rpartition("/")[0] for name in _transforms(self._stage, _MERGE)}
+        found = _transforms(producer, _PARTIAL)
+        return [name for name in found if name.rpartition("/")[0] in prefixes]
+
+    def _exchange(self) -> Action:
+        written = sum(s.written_bytes for p in self._producers for s in self._spark(p))
+        read = sum(spark.read_bytes for spark in self._spark(self._stage))
+        figures = f"{words.size(written)} written, {words.size(read)} read" if read else ""
+        if self._streaming:
+            return Action("exchange", "Exchange, Sort", "to the shard of the key", figures)
+        return Action("exchange", "Exchange, Sort", "by key, sorted by key and order", figures)
+
+    def _spark(self, stage: Stage) -> Iterable[SparkStage]:
+        return self._figures[stage.id].spark if stage.id in self._figures else ()
+
+    def _of_step(self, urn: str) -> str:
+        return self._elements(self._stage, _transforms(self._stage, urn))
+
+    def _elements(self, stage: Stage, labels: Iterable[str]) -> str:
+        """What went in and came out of some steps of a stage, and its size."""
+        if stage.id not in self._figures:
+            return ""
+        wanted = set(labels)
+        steps = [step for step in self._figures[stage.id].steps if step.label in wanted]
+        return _in_and_out(steps) if steps else ""
+
+
+def _in_and_out(steps: list[StepSummary]) -> str:
+    taken = sum(step.elements_in for step in steps)
+    made = sum(step.elements_out for step in steps)
+    sizes = [step.bytes_out for step in steps if step.bytes_out is not None]
+    size = f" ({words.size(sum(sizes))})" if sizes else ""
+    return f"{taken:,} in, {made:,} out{size}"
+
+
+def _title(stage: Stage) -> str:
+    """The combine by its label; a GroupByKey has none left, but the step that reads it has."""
+    merges = _transforms(stage, _MERGE)
+    if merges:
+        return f"'{printable(merges[0].partition('/')[0])}' ({stage.id})"
+    return f"Before '{printable(stage.labels[0])}' ({stage.id})"
+
+
+def _transforms(stage: Stage, urn: str) -> list[str]:
+    """The names of a stage's transforms of one kind."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    found: Iterable[beam_runner_api_pb2.PTransform] = descriptor.transforms.values()
+    return sorted(one.unique_name for one in found if one.spec.urn == urn)
+
+
+def _ids(plan: Plan) -> list[str]:
+    return [stage.id for stage in plan.stages]
+
+
+def _hosts(plan: Plan) -> dict[str, str]:
+    """The operator of Spark that hosts each stage."""
+    if not plan.streaming:
+        return {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
+    layers = topology(plan)
+    return {
+        stage.id: f"{'transformWithState' if number else 'mapInArrow'} of layer {number}"
+        for number, stages in enumerate(layers.layers)
+        for stage in stages
+    }
+
+
+def _lines(actions: list[Action]) -> Iterator[str]:
+    """The actions as a table; the host is told where it changes."""
+    width = max(len(action.host) for action in actions)
+    last = ""
+    for action in actions:
+        host = "" if action.host == last else action.host
+        figures = f": {action.figures}" if action.figures else ""
+        yield wrapped(f"  {action.name:9} {host:{width}}  ", f"{action.does}{figures}")
+        last = action.host

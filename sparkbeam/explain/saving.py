@@ -1,0 +1,35 @@
+"""Files that explanations and reports are saved as."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkbeam.arguments import path as checked_path
+from sparkbeam.arguments import shown
+from sparkbeam.errors import ConfigurationError
+
+
+def check_suffix(path: str | Path, what: str, suffixes: Sequence[str]) -> None:
+    """Raises :class:`ConfigurationError` for a file that something cannot be saved as.
+
+    Args:
+        path: of the file.
+        what: is to be saved, as the error begins.
+        suffixes: those that there are.
+    """
+    remedy = f"use a name that ends in {', '.join(suffixes[:-1])} or {suffixes[-1]}"
+    if Path(checked_path("path", path, remedy)).suffix.lower() not in suffixes:
+        raise ConfigurationError(f"{what} cannot be saved as {shown(str(path))}: {remedy}.")
+
+
+def write(path: Path, content: str) -> None:
+    """Writes a file.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"Cannot write {shown(str(path))}: {error.strerror}. Give another path."
+        ) from error

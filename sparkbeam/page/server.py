@@ -1,0 +1,256 @@
+"""The server of live pages: one for a process and a port, on loopback, in a thread of its own.
+
+It reads and answers, and knows no request that changes anything. Who looks needs the token of
+the page, which stands in its address.
+"""
+
+import asyncio
+import hmac
+import json
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import resources
+from string import Template
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from sparkbeam.page.view import View
+from sparkbeam.progress.history import Moment
+
+_logger = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+_FRESH_SECONDS = 0.5
+"""Figures this old are given to whoever else asks."""
+
+_PAUSE = 20
+"""And so many times as old as it takes to find them out."""
+
+_MOST_PAGES = 20
+_IDLE_SECONDS = 60
+_HEADER_BYTES = 16_384
+_START_SECONDS = 10.0
+
+
+class Page:
+    """A pipeline at an address.
+
+    Args:
+        view: what is shown.
+        clock: gives seconds that only grow.
+    """
+
+    def __init__(self, view: View, clock: Callable[[], float] = time.monotonic) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.title = view.title
+        self.graph = view.graph
+        self._view: View | None = view
+        self._clock = clock
+        self._next: float | None = None
+        self._content: dict[str, Any] = {}
+        self._past: list[Moment] = []
+
+    def state(self, since: int) -> dict[str, Any]:
+        """What the page shows now, with the history since a second of the epoch."""
+        view = self._view
+        if view is None:
+            past = [moment for moment in self._past if moment.time >= since]
+        else:
+            past = view.history(since)
+            begun = self._clock()
+            if self._next is None or begun >= self._next:
+                self._content = view.content()
+                ended = self._clock()
+                self._next = ended + max(_FRESH_SECONDS, _PAUSE * (ended - begun))
+        return {**self._content, "history": [asdict(moment) for moment in past]}
+
+    def settle(self) -> None:
+        """Lets go of a pipeline that is over, and keeps what there was to see."""
+        if self._view is not None and self._view.over:
+            self._content, self._past = self._view.content(), self._view.history(0)
+            self._view = None
+
+
+class PageServer:
+    """Answers with pages until the program ends.
+
+    Args:
+        port: where it listens on loopback; 0 for any that is free.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._pages: tuple[Page, ...] = ()
+        self._lock = threading.Lock()
+        self._sockets = bind_sockets(port, LOOPBACK)
+        self.port: int = self._sockets[0].getsockname()[1]
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="sparkbeam-page", daemon=True)
+        self._thread.start()
+        self._ready.wait(_START_SECONDS)
+
+    def add(self, view: View) -> str:
+        """Shows a pipeline; gives the address of its page.
+
+        Of the pages of pipelines that are over the last ones are kept.
+        """
+        page = Page(view)
+        with self._lock:
+            for each in self._pages:
+                each.settle()
+            self._pages = (*self._pages, page)[-_MOST_PAGES:]
+        return f"http://{LOOPBACK}:{self.port}/{page.token}/"
+
+    def find(self, token: str) -> Page | None:
+        """The page with a token, in a time that does not tell how much of one is right."""
+        given = token.encode("utf-8", "replace")
+        found = None
+        for page in self._pages:
+            if hmac.compare_digest(page.token.encode(), given):
+                found = page
+        return found
+
+    def close(self) -> None:
+        """Ends the server."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._loop = loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(loop)
+            server = HTTPServer(
+                _application(self),
+                max_header_size=_HEADER_BYTES,
+                max_body_size=0,
+                idle_connection_timeout=_IDLE_SECONDS,
+            )
+            server.add_sockets(self._sockets)
+            loop.call_soon(self._ready.set)
+            loop.run_forever()
+            server.stop()
+            loop.run_until_complete(server.close_all_connections())
+            loop.close()
+        except Exception as error:
+            _logger.warning("The live page ends; the pipeline goes on. %s", _told(error))
+        finally:
+            self._ready.set()
+
+
+def _application(server: PageServer) -> Application:
+    found = {"server": server, "told": set()}
+    return Application(
+        [
+            (r"/([^/]+)/", _PageHandler, found),
+            (r"/([^/]+)/state[.]json", _StateHandler, found),
+        ],
+        default_handler_class=_NotFound,
+        # A path has a token in it.
+        log_function=lambda handler: None,
+    )
+
+
+class _Handler(RequestHandler):
+    """Says to browsers what they must not do, and nothing of itself."""
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.set_header("Content-Security-Policy", "default-src 'none'")
+
+    def compute_etag(self) -> None:
+        return None
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish("There is no such page.\n" if status_code < 500 else "The page fails.\n")
+
+    def log_exception(self, *args: Any) -> None:
+        """Nothing: what is worth a line has been logged."""
+
+
+class _NotFound(_Handler):
+    def prepare(self) -> None:
+        self.send_error(404)
+
+
+class _OfPage(_Handler):
+    def initialize(self, server: PageServer, told: set[str]) -> None:
+        self._server = server
+        self._told = told
+
+    def page(self, token: str) -> Page | None:
+        """The page with the token; None, with an answer that says so, where there is none."""
+        found = self._server.find(token)
+        if found is None:
+            self.send_error(404)
+        return found
+
+    def fail(self, error: Exception) -> None:
+        """Answers that the page cannot be made; logs the first error of each kind."""
+        if type(error).__name__ not in self._told:
+            self._told.add(type(error).__name__)
+            _logger.warning("The live page fails; the pipeline goes on. %s", _told(error))
+        self.send_error(500)
+
+
+class _PageHandler(_OfPage):
+    def get(self, token: str) -> None:
+        page = self.page(token)
+        if page is None:
+            return
+        nonce = secrets.token_urlsafe(16)
+        self.set_header(
+            "Content-Security-Policy",
+            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
+            "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'",
+        )
+        self.finish(_html(page, nonce))
+
+
+class _StateHandler(_OfPage):
+    def get(self, token: str) -> None:
+        page = self.page(token)
+        if page is None:
+            return
+        since = self.get_query_argument("since", "0")
+        try:
+            content = json.dumps(page.state(int(since) if since.isdecimal() else 0))
+        except Exception as error:
+            self.fail(error)
+            return
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(content)
+
+
+def _html(page: Page, nonce: str) -> str:
+    from html import escape
+
+    folder = resources.files(__package__)
+    parts = {
+        name: folder.joinpath(f"page.{name}").read_text(encoding="utf-8")
+        for name in ("html", "css", "js")
+    }
+    # The first is that of the drawing: a label cannot write one.
+    graph = page.graph.replace("<style>", f'<style nonce="{nonce}">', 1)
+    return Template(parts["html"]).substitute(
+        title=escape(page.title), nonce=nonce, style=parts["css"], script=parts["js"], graph=graph
+    )
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

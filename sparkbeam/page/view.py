@@ -1,0 +1,214 @@
+"""What the live page shows, as plain data that its script puts in place."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from sparkbeam.metrics.summary import StageSummary, cells, spark_words
+from sparkbeam.progress import words
+from sparkbeam.progress.history import Moment
+from sparkbeam.progress.model import (
+    StageProgress,
+    StreamingProgress,
+    StreamingStageProgress,
+)
+
+Fact = tuple[str, str]
+"""A label and a figure, in words."""
+
+BOX_LINES = 3
+"""So many lines of figures a box of the graph has."""
+
+
+@dataclass(frozen=True)
+class StageView:
+    """Steps that run fused.
+
+    Attributes:
+        id: that of the stage in the graph.
+        name: the labels of the steps.
+        state: of the stage, in batch; of one that holds the watermark most, ``holding``.
+        facts: the figures.
+        box: those that stand in the graph.
+        done, tasks: how many tasks have succeeded, and have started.
+        steps: the steps with what they have taken in and put out, their time, and bytes and
+            columns where that is known.
+    """
+
+    id: str
+    name: str
+    state: str
+    facts: tuple[Fact, ...]
+    box: tuple[str, ...]
+    done: int = 0
+    tasks: int = 0
+    steps: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """The page at one moment.
+
+    Attributes:
+        state: how the pipeline does, in a word.
+        over: it has come to its end.
+        facts: the figures of the whole pipeline.
+        stages: in an order in which they can run.
+        notes: what steps have logged and warned of: step, text, how often, when.
+        error: what the pipeline has failed with.
+    """
+
+    state: str
+    over: bool
+    facts: tuple[Fact, ...]
+    stages: tuple[StageView, ...]
+    notes: tuple[tuple[str, str, int, float], ...] = ()
+    error: str = ""
+
+    def content(self, redaction: Callable[[str], str]) -> dict[str, Any]:
+        """All of it as what JSON can say, without secrets."""
+        found: dict[str, Any] = _redacted(asdict(self), redaction)
+        return found
+
+
+class View(Protocol):
+    """A pipeline that a page shows; all calls come from the thread of the server.
+
+    Attributes:
+        title: what the pipeline is called.
+        graph: its stages as SVG; empty where that is not known.
+    """
+
+    title: str
+    graph: str
+
+    def content(self) -> dict[str, Any]:
+        """A :class:`PageContent` as what JSON can say."""
+
+    def history(self, since: int) -> list[Moment]:
+        """The micro-batches that have ended since a second of the epoch."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will change any more."""
+
+
+def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> StageView:
+    """A stage of a batch."""
+    running = max(0, progress.tasks_started - progress.tasks_done)
+    facts = (
+        ("state", str(progress.state)),
+        ("tasks", words.tasks(progress)),
+        ("running", f"{running:,}" if running else ""),
+        ("elements", words.elements(progress)),
+        ("rate", words.rate(progress)),
+        ("time", words.duration(progress.seconds) if progress.tasks_started else ""),
+        ("time in steps", _in_steps(summary)),
+        ("largest task", _skew(summary)),
+        ("over columns", _columns(summary)),
+        *(("", "; ".join(spark_words(spark))) for spark in summary.spark),
+    )
+    tasks, elements = words.tasks(progress), words.elements(progress)
+    figures = [f"{elements} elements" if elements else "", words.rate(progress)]
+    return StageView(
+        id=id,
+        name=progress.name,
+        state=str(progress.state),
+        facts=tuple(_told(facts)),
+        box=(
+            str(progress.state),
+            f"{tasks} tasks" if tasks else "",
+            ", ".join(filter(None, figures)),
+        ),
+        done=progress.tasks_done,
+        tasks=progress.tasks_started,
+        steps=tuple(cells(step) for step in summary.steps),
+    )
+
+
+def streaming_stages(
+    ids: Iterable[str],
+    stages: Iterable[StreamingStageProgress],
+    summaries: Iterable[StageSummary | None],
+) -> Iterator[StageView]:
+    """The stages of a stream: progress and, where they are known, steps."""
+    listed = list(stages)
+    today = datetime.now(UTC).date()
+    longest = max(map(_held, listed), default=0.0)
+    for id, stage, summary in zip(ids, listed, summaries, strict=True):
+        holding = longest > 0 and _held(stage) == longest
+        mark = words.moment(stage.output_watermark, today)
+        facts = (
+            ("elements", f"{stage.busiest:,}"),
+            ("rate", words.rate(stage)),
+            ("watermark", mark),
+            ("of its input", words.moment(stage.input_watermark, today)),
+            ("holds it", words.delay(stage).removeprefix("held ")),
+            ("state", words.state(stage)),
+            ("dropped", words.late(stage)),
+            ("time in steps", "" if summary is None else _in_steps(summary)),
+        )
+        yield StageView(
+            id=id,
+            name=stage.name,
+            state="holding" if holding else "",
+            facts=tuple(_told(facts)),
+            box=(
+                ", ".join(filter(None, [f"{stage.busiest:,} elements", words.rate(stage)])),
+                ", ".join(filter(None, [f"watermark {mark}", words.delay(stage)])),
+                ", ".join(filter(None, [words.state(stage), words.late(stage)])),
+            ),
+            steps=() if summary is None else tuple(cells(step) for step in summary.steps),
+        )
+
+
+def of_query(progress: StreamingProgress) -> Iterator[Fact]:
+    """The figures of a whole stream."""
+    if progress.micro_batch:
+        yield "micro-batch", f"{progress.micro_batch:,}"
+        yield "took", words.duration(progress.batch_seconds)
+        yield "elements/s", f"{progress.per_second:,.0f}"
+    if progress.lag_seconds is not None:
+        yield "behind", words.duration(progress.lag_seconds)
+    if progress.dropped_late:
+        yield "late elements dropped", f"{progress.dropped_late:,}"
+
+
+def _held(stage: StreamingStageProgress) -> float:
+    """For how many seconds a stage holds the watermark of an input that goes on."""
+    if not words.delay(stage) or stage.hold is None or stage.input_watermark is None:
+        return 0.0
+    return float((stage.input_watermark - stage.hold).micros)
+
+
+def _told(facts: Iterable[Fact]) -> Iterator[Fact]:
+    return ((label, text) for label, text in facts if text)
+
+
+def _in_steps(summary: StageSummary) -> str:
+    known = [step.seconds for step in summary.steps if step.seconds is not None]
+    return words.duration(sum(known)) if known else ""
+
+
+def _skew(summary: StageSummary) -> str:
+    if summary.tasks < 2 or summary.skew is None:
+        return ""
+    return f"{summary.largest_task:,} elements, {summary.skew:.1f} times the median"
+
+
+def _columns(summary: StageSummary) -> str:
+    """How many of the steps that could take columns do."""
+    could = [step for step in summary.steps if step.columns]
+    taken = sum(step.columns == "columns" for step in could)
+    return f"{taken} of {len(could)} steps" if could else ""
+
+
+def _redacted(value: Any, redaction: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redaction(value)
+    if isinstance(value, dict):
+        return {key: _redacted(item, redaction) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item, redaction) for item in value]
+    return value

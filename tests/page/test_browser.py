@@ -1,0 +1,171 @@
+"""The live page as a browser shows it."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows, TimestampCombiner
+from browsers import PHONE, WIDE, chromium, resize
+from selenium.webdriver.common.by import By
+from waiting import until
+
+from sparkbeam import SparkBeamOptions, SparkRunner
+from sparkbeam.page.server import PageServer
+from sparkbeam.page.view import PageContent, StageView
+from sparkbeam.progress.history import Moment
+
+HOSTILE = "<img src=x onerror=document.title='owned'>"
+_PATIENCE = 200.0
+LONG = 30 * "a_very_long_word_"
+
+
+class Shown:
+    """A pipeline that a test makes up."""
+
+    title = f"{HOSTILE} {LONG}"
+    graph = '<svg width="900" height="60"><style>text{}</style><g data-stage="s0"></g></svg>'
+    over = False
+
+    def content(self) -> dict[str, Any]:
+        cells = (LONG, "1", "2", "0.1 s", "3 B", f"elements: it calls {HOSTILE}")
+        facts = (("elements", "1,234"), (HOSTILE, LONG))
+        stage = StageView("s0", HOSTILE, "running", facts, (HOSTILE,), 1, 2, (cells,) * 3)
+        return PageContent(
+            "DONE" if self.over else "RUNNING",
+            self.over,
+            facts,
+            (stage,) * 3,
+            ((HOSTILE, LONG, 2, 1e9),),
+            HOSTILE + LONG,
+        ).content(str)
+
+    def history(self, since: int) -> list[Moment]:
+        moments = (Moment(1000 + time, time, 1, 10 * time, 0.5, 1.0) for time in range(40))
+        return [moment for moment in moments if moment.time >= since]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    started = PageServer()
+    yield started
+    started.close()
+
+
+def text(browser: Any, id: str) -> str:
+    return str(browser.find_element(By.ID, id).text)
+
+
+def opened(browser: Any, address: str, width: int = WIDE) -> None:
+    """Shows a page, once it has its first figures."""
+    resize(browser, width)
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(address)
+    until(lambda: text(browser, "state") not in ("", "…"))
+
+
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_hostile_and_long_texts_stay_texts_within_the_window(
+    browser: Any, server: PageServer, width: int
+) -> None:
+    opened(browser, server.add(Shown()), width)
+    assert browser.title.startswith("<img")
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+    assert HOSTILE in text(browser, "notes")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#charts polyline")) == 3
+    assert browser.execute_script("return innerWidth") == width
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_is_asked_of_others_and_nothing_fails(browser: Any, server: PageServer) -> None:
+    address = server.add(Shown())
+    opened(browser, address)
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    }
+    assert {url for url in asked if not url.startswith((address, "data:"))} == set()
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_it_works_in_a_frame_of_another_page(browser: Any, server: PageServer) -> None:
+    frame = f"<iframe src={server.add(Shown())}></iframe>".encode()
+
+    class Notebook(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(frame)
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Notebook) as notebook:
+        threading.Thread(target=notebook.serve_forever, daemon=True).start()
+        browser.get(f"http://localhost:{notebook.server_port}/")
+        browser.switch_to.frame(browser.find_element(By.TAG_NAME, "iframe"))
+        until(lambda: text(browser, "state") == "RUNNING")
+        browser.switch_to.default_content()
+        notebook.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [(False, "The pipeline has gone"), (True, "The program has ended")],
+)
+def test_it_says_when_the_program_has_gone(browser: Any, over: bool, words: str) -> None:
+    server, shown = PageServer(), Shown()
+    shown.over = over
+    opened(browser, server.add(shown))
+    server.close()
+    until(lambda: words in text(browser, "gone"))
+    assert "1,234" in text(browser, "stages")
+
+
+@pytest.mark.timeout(600)
+def test_a_stream_moves_shows_what_is_held_and_its_end(browser: Any, spark: Any) -> None:
+    options = ["--streaming", "--spark_page", "--query_name=numbers a minute", "--shards=1"]
+    p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(options))
+    (
+        p
+        | PeriodicImpulse(fire_interval=0.1)
+        | beam.WindowInto(
+            FixedWindows(3600), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST
+        )
+        | "Key" >> beam.Map(lambda stamp: (int(stamp) % 3, 1))
+        | "Count" >> beam.CombinePerKey(sum)
+    )
+    result: Any = p.run()
+    try:
+        opened(browser, result.page)
+        assert text(browser, "state") == "RUNNING"
+        until(lambda: "holds it" in text(browser, "stages"), seconds=_PATIENCE)
+        (holding,) = browser.find_elements(By.CSS_SELECTOR, ".stage[data-state='holding']")
+        assert "3 keys" in holding.text
+        assert browser.find_elements(By.CSS_SELECTOR, "#graph [data-state='holding'] .figure")
+        before = text(browser, "facts")
+        until(lambda: text(browser, "facts") != before, seconds=_PATIENCE)
+        assert browser.title == "numbers a minute"
+    finally:
+        result.drain()
+        result.wait_until_finish(1000 * _PATIENCE)
+    until(lambda: text(browser, "state") == "DRAINED")
+    assert text(browser, "gone") == ""
+    opened(browser, result.page, PHONE)
+    assert text(browser, "state") == "DRAINED"
+    assert "The last hour" in browser.find_element(By.TAG_NAME, "body").text
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE

@@ -1,0 +1,190 @@
+"""What the page shows of a pipeline of this process."""
+
+import json
+import re
+import urllib.request
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.page import opening
+from sparkbeam.progress.streaming import StreamingTracker
+from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.streaming import source
+
+HOSTILE = "<b>&\"'</text><script>alert(1)</script>"
+
+
+def started(runner: Any, *flags: str) -> beam.Pipeline:
+    return beam.Pipeline(runner=runner, options=PipelineOptions(["--spark_page", *flags]))
+
+
+def state(result: Any) -> Any:
+    """What the page would show now."""
+    with urllib.request.urlopen(f"{result.page}state.json", timeout=20) as answer:
+        return json.load(answer)
+
+
+def graph(result: Any) -> ET.Element:
+    """The graph of the page."""
+    with urllib.request.urlopen(result.page, timeout=20) as answer:
+        page = answer.read().decode()
+    return ET.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+
+
+def facts(stage: Any) -> dict[str, str]:
+    return dict(stage["facts"])
+
+
+def test_a_batch_shows_tasks_elements_and_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline = started(BatchRunner())
+    numbers = pipeline | beam.Create([1, 2, 3]) | "Key" >> beam.Map(lambda x: (x % 2, x))
+    _ = numbers | beam.GroupByKey() | "Sum" >> beam.MapTuple(lambda key, values: sum(values))
+    result: Any = pipeline.run()
+    found = state(result)
+    assert (found["state"], found["over"], found["error"]) == ("DONE", True, "")
+    first, second = found["stages"]
+    assert facts(first)["tasks"] == "2/2"
+    assert facts(first)["elements"] == "3"
+    assert [cells[:3] for cells in second["steps"]] == [["Sum", "2", "2"]]
+    assert capsys.readouterr().err == f"sparkbeam: the live page is at {result.page}\n"
+
+
+def test_the_graph_has_a_place_for_the_figures_of_each_stage() -> None:
+    pipeline = started(BatchRunner())
+    _ = pipeline | beam.Create([1]) | beam.Reshuffle() | beam.Map(str)
+    result: Any = pipeline.run()
+    boxes = {box.get("data-stage"): box for box in graph(result).iter() if box.get("data-stage")}
+    assert [*boxes] == [stage["id"] for stage in state(result)["stages"]]
+    for box in boxes.values():
+        assert len([line for line in box if "figure" in line.get("class", "")]) == 3
+
+
+def test_hostile_labels_are_text_everywhere() -> None:
+    pipeline = started(BatchRunner())
+    _ = pipeline | HOSTILE >> beam.Create([1])
+    result: Any = pipeline.run()
+    assert HOSTILE in state(result)["stages"][0]["name"]
+    assert not list(graph(result).iter("{http://www.w3.org/2000/svg}script"))
+
+
+def test_secrets_are_shown_nowhere() -> None:
+    pipeline = started(BatchRunner(), "--spark_conf=spark.my.password=Tr0ub4dor")
+    _ = pipeline | "Read Tr0ub4dor" >> beam.Create([1]) | "token=abcdef0123" >> beam.Map(_fail)
+    result: Any = pipeline.run()
+    found = state(result)
+    assert found["state"] == "FAILED"
+    assert "Step 'token=***'" in found["error"]
+    text = json.dumps(found) + ET.tostring(graph(result), encoding="unicode")
+    assert not re.search("Tr0ub4dor|abcdef0123", text)
+
+
+def _fail(element: int) -> None:
+    raise ValueError("Tr0ub4dor")
+
+
+def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    running: list[Any] = []
+    show, note = opening.show, StreamingTracker.note
+
+    def kept(port: int, plan: Any, run: Any, *rest: Any) -> None:
+        show(port, plan, run, *rest)
+        running.append(run)
+
+    def look(tracker: StreamingTracker, batch: MicroBatch) -> None:
+        note(tracker, batch)
+        running[0].monitor.history.note(batch)
+        seen.append(state(running[0].result))
+
+    for name in ("_FRESH_SECONDS", "_PAUSE"):
+        monkeypatch.setattr(f"sparkbeam.page.server.{name}", 0)
+    monkeypatch.setattr(opening, "show", kept)
+    monkeypatch.setattr(StreamingTracker, "note", look)
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
+    pipeline = started(StreamingRunner(), "--query_name=counts")
+    _ = (
+        pipeline
+        | events.advance_watermark_to(5).advance_watermark_to_infinity()
+        | beam.WindowInto(FixedWindows(10), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
+        | "Key" >> beam.Map(lambda x: (x % 2, x))
+        | "Count" >> beam.CombinePerKey(sum)
+    )
+    pipeline.run().wait_until_finish()
+    held = [
+        (facts(stage)["holds it"], stage["box"][1], facts(stage)["state"].partition(",")[0])
+        for page in seen
+        for stage in page["stages"]
+        if stage["state"] == "holding"
+    ]
+    assert ("4.0 s", "watermark 1970-01-01 00:00:01, held 4.0 s", "1 key") in held
+    assert [page["over"] for page in seen] == [False] * len(seen)
+    assert len(seen[-1]["history"]) >= 1
+
+
+def test_what_steps_log_is_shown_with_the_step() -> None:
+    runner = BatchRunner()
+    pipeline = started(runner)
+    _ = pipeline | beam.Create([1]) | "Warns" >> beam.Map(_warn)
+    with pytest.warns(UserWarning, match="odd"):
+        result: Any = pipeline.run()
+    ((step, text, times, _),) = state(result)["notes"]
+    assert step.endswith("Warns")
+    assert (text, times) == ("UserWarning: odd <element>", 1)
+
+
+def _warn(element: int) -> int:
+    import warnings
+
+    warnings.warn("odd <element>", stacklevel=1)
+    return element
+
+
+def test_a_page_that_cannot_be_does_not_harm(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no(port: int) -> Any:
+        raise OSError("no sockets left")
+
+    monkeypatch.setattr(opening, "server", no)
+    pipeline = started(BatchRunner())
+    _ = pipeline | beam.Create([1])
+    result: Any = pipeline.run()
+    assert (result.state, result.page) == ("DONE", None)
+    assert "There is no live page: OSError: no sockets left" in caplog.text
+
+
+def test_a_port_that_is_taken_is_told_and_another_one_found(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_servers", {})
+    taken = opening.server(0).port
+    assert opening.server(taken).port != taken
+    assert f"Port {taken} is not free" in caplog.text
+
+
+def test_without_its_library_it_is_an_error_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda name: None)
+    pipeline = started(BatchRunner())
+    _ = pipeline | beam.Create([1]) | beam.Map(_fail)
+    with pytest.raises(ConfigurationError, match=r"pip install 'sparkbeam\[page\]'"):
+        pipeline.run()
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "65536", "1.5", "127.0.0.1:80", [1], 1.5])
+def test_what_is_no_port_is_told(given: Any) -> None:
+    options = PipelineOptions(spark_page=given)
+    with pytest.raises(ConfigurationError, match="--spark_page"):
+        _ = beam.Pipeline(BatchRunner(), options) | beam.Create([1])

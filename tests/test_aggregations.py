@@ -1,0 +1,151 @@
+"""What an explanation says of an aggregation, before a run and after it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.window import FixedWindows, Sessions
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
+
+from sparkbeam import ConfigurationError, SparkRunner
+from sparkbeam import options as spark_options
+from sparkbeam.explain.aggregations import aggregations
+from sparkbeam.result import SparkPipelineResult
+
+Build = Callable[[Any], Any]
+
+
+def count(pairs: Any) -> Any:
+    windowed = pairs | "Windows" >> beam.WindowInto(FixedWindows(5))
+    return windowed | "Count" >> beam.combiners.Count.PerKey()
+
+
+def sessions(pairs: Any) -> Any:
+    return pairs | beam.WindowInto(Sessions(5)) | "Sum" >> beam.CombinePerKey(sum)
+
+
+def triggered(pairs: Any) -> Any:
+    by_count = beam.WindowInto(
+        FixedWindows(5),
+        trigger=Repeatedly(AfterCount(2)),
+        accumulation_mode=AccumulationMode.DISCARDING,
+    )
+    return pairs | by_count | "Sum" >> beam.CombinePerKey(sum)
+
+
+def grouped(pairs: Any) -> Any:
+    return pairs | beam.GroupByKey() | "Sizes" >> beam.MapTuple(lambda key, all: len(list(all)))
+
+
+def pipeline(build: Build, runner: Any, *options: str) -> beam.Pipeline:
+    made = beam.Pipeline(runner, PipelineOptions([*options, "--allow_unsafe_triggers"]))
+    build(made | beam.Create([("ab"[n % 2], n) for n in range(100)]))
+    return made
+
+
+def told(build: Build, *options: str) -> list[str]:
+    """The lines about a pipeline that does not run."""
+    made = pipeline(build, SparkRunner(), *options)
+    plan = SparkRunner()._plan(made, spark_options.checked(made.options))
+    return aggregations(plan).splitlines()
+
+
+COUNT_IN_BATCH = """\
+'Count' (s1): by key and window, in one pass over the rows, because FixedWindows fire once
+  partial   MapInArrow s0   elements to accumulators, in a table in memory
+  exchange  Exchange, Sort  by key, sorted by key and order
+  merge     MapInArrow s1   accumulators of all tasks
+  extract                   outputs of accumulators
+"""
+
+COUNT_IN_STREAMING = """\
+'Count' (s1): by key and window, over accumulators in state, because FixedWindows fire at their end
+  partial   mapInArrow of layer 0          elements to accumulators, in a table in memory
+  exchange  Exchange, Sort                 to the shard of the key
+  merge     transformWithState of layer 1  accumulators of all tasks
+  restore                                  what is kept of the keys at hand
+  merge                                    stored and new accumulators
+  save                                     what is to be kept, and timers for what is to fire
+  extract                                  outputs of accumulators
+"""
+
+
+class TestBefore:
+    def test_a_count_in_batch(self) -> None:
+        assert told(count) == COUNT_IN_BATCH.splitlines()
+
+    def test_a_count_in_streaming(self) -> None:
+        assert told(count, "--streaming") == COUNT_IN_STREAMING.splitlines()
+
+    def test_sessions_name_their_aggregator(self) -> None:
+        found = told(sessions)
+        assert "columnar aggregator of sessions, because sum has a vectorised form" in found[1]
+        assert found[2].endswith("elements to sessions, by the columnar aggregator")
+
+    def test_a_trigger_is_the_reason_for_beams_driver(self) -> None:
+        text = " ".join(" ".join(told(triggered, "--streaming")).split())
+        assert text.startswith("'Sum' (s1): by Beam's trigger driver, over accumulators in state")
+        assert "because the trigger is Repeatedly(AfterCount(2))" in text
+        assert "stored and new accumulators, as Beam's trigger driver says" in text
+
+    def test_a_grouping_has_nothing_to_extract(self) -> None:
+        found = told(grouped)
+        assert found[0].startswith("Before 'Sizes' (s1): by key")
+        assert [line.split()[0] for line in found[1:]] == ["partial", "exchange", "merge"]
+        assert "values gathered by key" in found[1]
+
+    def test_each_aggregation_is_told(self) -> None:
+        def chain(pairs: Any) -> Any:
+            keyed = count(pairs) | "Sizes" >> beam.Map(lambda pair: (pair[1], pair[0]))
+            return keyed | "Names" >> beam.GroupByKey() | "Last" >> beam.Map(lambda group: group)
+
+        heads = [line for line in told(chain) if ": " in line and not line.startswith(" ")]
+        assert [head.partition(":")[0] for head in heads] == ["'Count' (s1)", "Before 'Last' (s2)"]
+
+    def test_labels_may_be_any_text(self) -> None:
+        found = told(lambda pairs: pairs | "Su\x1b[31mm\n" >> beam.CombinePerKey(sum))
+        assert all(line.isprintable() for line in found)
+
+
+class TestAfter:
+    @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+    def test_every_half_of_a_combine_has_what_went_in_and_out(self, runner: Any) -> None:
+        result: Any = pipeline(count, runner()).run()
+        result.wait_until_finish()
+        lines = result.explain().aggregations.splitlines()
+        figures = {line.split()[0]: line.rpartition(": ")[2] for line in lines[1:] if ": " in line}
+        assert figures["partial"].startswith("100 in, ")
+        assert figures["extract"].startswith("2 in, 2 out")
+        assert int(figures["merge"].split()[0]) >= 2
+
+    def test_spark_tells_its_final_plan_and_the_bytes(self, spark: Any) -> None:
+        result: Any = pipeline(count, SparkRunner(spark)).run()
+        result.wait_until_finish()
+        explanation = result.explain()
+        assert "Final Plan" in explanation.spark
+        assert "MapInArrow" in explanation.spark
+        (exchange,) = (one for one in explanation.aggregations.splitlines() if "  exchange" in one)
+        assert exchange.endswith(" read")
+        assert "Count" in explanation.pipeline
+
+    def test_spark_tells_the_plan_of_the_last_micro_batch(self, spark: Any) -> None:
+        result: Any = pipeline(count, SparkRunner(spark), "--streaming").run()
+        result.wait_until_finish()
+        explanation = result.explain()
+        assert explanation.spark.startswith("One Structured Streaming query")
+        assert "TransformWithState" in explanation.spark
+        assert "2 in, 2 out" in explanation.aggregations
+
+    def test_nothing_has_run(self) -> None:
+        result = SparkPipelineResult(cancel_work=lambda: None)
+        result._finish(None)
+        with pytest.raises(ConfigurationError, match="Nothing has run"):
+            result.explain()
+
+    def test_a_pipeline_that_was_only_explained_has_that(self, capsys: Any) -> None:
+        result: Any = pipeline(count, SparkRunner(), "--streaming", "--spark_explain").run()
+        assert str(result.explain()) in capsys.readouterr().out
