@@ -31,6 +31,7 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     CHANGED = "result changed"
+    WRONG = "wrong result"
     FAILS = "fails now"
     REPAIRED = "runs now"
     BROKEN = "fails in both"
@@ -39,7 +40,10 @@ class Verdict(StrEnum):
     @property
     def is_regression(self) -> bool:
         """Whether it has to stop a release."""
-        return self in (Verdict.SLOWER, Verdict.CHANGED, Verdict.FAILS)
+        return self in _REGRESSIONS
+
+
+_REGRESSIONS = (Verdict.SLOWER, Verdict.CHANGED, Verdict.WRONG, Verdict.FAILS)
 
 
 @dataclass(frozen=True)

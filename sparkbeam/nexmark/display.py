@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sparkbeam.nexmark.compare import Comparison
 from sparkbeam.nexmark.record import PASSED, Run, median_seconds
+from sparkbeam.nexmark.release import Judgement
 
 _FILE_WIDTH = 140
 _DIGEST_CHARACTERS = 12
@@ -111,6 +112,21 @@ def show_comparisons(comparisons: Iterable[Comparison]) -> None:
             f"[red]{explanation}[/]" if one.verdict.is_regression else explanation,
         )
     _console().print(table)
+
+
+def show_judgement(judgement: Judgement) -> None:
+    """Prints what stands against a release, or that nothing does, and what was looked at."""
+    console = _console()
+    for finding in judgement.findings:
+        conditions = finding.series.conditions
+        where = f"{conditions.runner.rpartition('.')[2]}, {conditions.mode}"
+        console.print(f"[red]{escape(finding.text)}[/] ({escape(where)})", soft_wrap=True)
+    alone = sum(len(one.points) == 1 for one in judgement.judged)
+    console.print(
+        f"{escape(judgement.build)}: {len(judgement.findings)} regressions in "
+        f"{len(judgement.judged)} series of runs, {alone} of them without an earlier build.",
+        soft_wrap=True,
+    )
 
 
 def _row(group: Sequence[Run]) -> list[str]:

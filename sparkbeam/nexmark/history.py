@@ -15,7 +15,7 @@ from typing import Any
 import platformdirs
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.nexmark.record import NAMES, SCHEMA, Run, restored
+from sparkbeam.nexmark.record import ADDED, NAMES, SCHEMA, Run, restored
 
 _APPLICATION = 0x4E584D4B
 """SQLite's mark of whose file it is: "NXMK"."""
@@ -90,10 +90,13 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Makes the table in an empty file; refuses a file of another kind or version."""
+    """Makes the table in an empty file, renews an older one; refuses what is of another kind."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == _APPLICATION and version == SCHEMA:
+        return
+    if application == _APPLICATION and version in ADDED:
+        _renew(connection)
         return
     if application == _APPLICATION:
         raise ConfigurationError(
@@ -104,4 +107,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise sqlite3.DatabaseError("another program's tables")
     connection.execute(f"CREATE TABLE runs ({', '.join(NAMES)})")
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def _renew(connection: sqlite3.Connection) -> None:
+    """Gives an older table the columns that it lacks, unless another process has just done so."""
+    connection.execute("BEGIN IMMEDIATE")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    for name in ADDED.get(version, ()):
+        connection.execute(f"ALTER TABLE runs ADD COLUMN {name}")
     connection.execute(f"PRAGMA user_version = {SCHEMA}")

@@ -14,6 +14,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam import __version__
+from sparkbeam.nexmark import provenance
 from sparkbeam.nexmark.check import verdict
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.counters import Publish, published
@@ -38,6 +39,8 @@ class Measurement:
         check: whether results are checked, after the time has been taken.
         rate: how many events of a stream happen in a second; None for as many as can be.
         started: when this began, ISO 8601 in UTC.
+        revision: the commit of sparkbeam, as a :class:`~sparkbeam.nexmark.record.Run` has it.
+        machine: processor, cores and memory.
     """
 
     engine: Engine
@@ -45,6 +48,8 @@ class Measurement:
     check: bool = False
     rate: float | None = None
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    revision: str | None = field(default_factory=provenance.revision)
+    machine: str = field(default_factory=provenance.machine)
 
     def warm_up(self) -> None:
         """Starts what a runner starts only once, so that no query pays for it."""
@@ -117,6 +122,8 @@ class Measurement:
             beam=version("apache-beam"),
             pyspark=version("pyspark"),
             python=platform.python_version(),
+            revision=self.revision,
+            machine=self.machine,
         )
 
     def _mode(self) -> str:

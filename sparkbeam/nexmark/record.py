@@ -9,8 +9,11 @@ from typing import Any, get_type_hints
 
 from sparkbeam.errors import ConfigurationError
 
-SCHEMA = 1
-"""The version of the form in which runs are stored; a reader refuses all others."""
+SCHEMA = 2
+"""The version of the form in which runs are stored."""
+
+ADDED = {1: ("revision", "machine")}
+"""The fields that runs of an older form lack, by its number; all other forms are refused."""
 
 OURS = "sparkbeam.SparkRunner"
 """The name of sparkbeam's own runner; another one goes by its class name."""
@@ -40,6 +43,8 @@ class Run:
         peak_memory: bytes held at once by this process and its children.
         failure: why it did not run, on one line.
         checked: None if unchecked, ``passed``, or what differs.
+        revision: the commit of sparkbeam, with ``+`` where files were changed; None if unknown.
+        machine: processor, cores and memory; None if unknown.
     """
 
     started: str
@@ -61,6 +66,8 @@ class Run:
     peak_memory: int | None = None
     failure: str | None = None
     checked: str | None = None
+    revision: str | None = None
+    machine: str | None = None
 
     @property
     def throughput(self) -> float | None:
@@ -121,13 +128,15 @@ def _parsed(line: str, path: Path, number: int) -> Run:
         schema = values.pop("schema")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ConfigurationError(_foreign(path, number)) from error
-    if schema != SCHEMA:
+    if not isinstance(schema, int):
+        raise ConfigurationError(_foreign(path, number))
+    if schema != SCHEMA and schema not in ADDED:
         raise ConfigurationError(
-            f"'{path}' has runs in form {schema}, this version of sparkbeam reads form {SCHEMA}: "
-            "repeat the measurement, or read it with the version that wrote it."
+            f"'{path}' has runs in form {schema}, this version of sparkbeam reads form "
+            f"{SCHEMA}: repeat the measurement, or read it with the version that wrote it."
         )
     try:
-        return restored(values)
+        return restored({**dict.fromkeys(ADDED.get(schema, ())), **values})
     except ValueError as error:
         raise ConfigurationError(_foreign(path, number)) from error
 

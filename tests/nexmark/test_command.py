@@ -15,10 +15,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from click.testing import CliRunner, Result
 from in_process import StreamingRunner
+from pasts import COMMITS, SHORT, a_past, planted
 from runs import a_run, runs_of
 
 from sparkbeam.cli import main
-from sparkbeam.nexmark import command, engine, history, measure
+from sparkbeam.nexmark import commandline, engine, history, measure, provenance
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.queries import QUERIES
@@ -175,6 +176,14 @@ class TestBadInput:
             (["generate", "--events", "0", "out"], "'--events'"),
             (["generate", "--format", "csv", "out"], "'--format'"),
             (["generate", "none/out"], "There is no folder 'none'"),
+            (["ci", "--modes", "fast"], "'fast' is no mode: use batch, streaming, or both."),
+            (["ci", "--modes", ","], "It names none."),
+            (["ci", "--runners", " "], "It names none."),
+            (["ci", "--runners", "FnApiRunner,No", "--history", "new.db"], "no runner 'No'"),
+            (["ci", "--evnets", "5"], "There is no option or command '--evnets'"),
+            (["ci", "--report", "none/page.html"], "There is no folder 'none'"),
+            (["release"], "There is no history"),
+            (["release", "--history", "text"], "is no history"),
             (["--json", "/proc/runs.json"], "Cannot write '/proc/runs.json'"),
             (["--report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
             (["report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
@@ -227,7 +236,9 @@ class TestBadInput:
 
     def test_a_missing_extra_is_told_with_its_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
-            command, "find_spec", lambda name: None if name == "altair" else util.find_spec(name)
+            commandline,
+            "find_spec",
+            lambda name: None if name == "altair" else util.find_spec(name),
         )
         assert problem(run()).endswith("needs altair: run pip install 'sparkbeam[nexmark]'.")
 
@@ -267,6 +278,73 @@ class TestReport:
         history.append([a_run()], tmp_path / "history.db")
         assert run("report", "--history", "history.db", "page.html").exit_code == 0
         assert "local item suggestion" in (tmp_path / "page.html").read_text()
+
+
+class TestOverTime:
+    def test_ci_runs_queries_in_all_modes_on_all_runners(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+        usual = engine.prepared
+
+        def prepared(name: str, arguments: Any, *, streaming: bool = False) -> Engine:
+            if streaming:
+                return Engine(name, StreamingRunner(), options, 2, streaming=True)
+            return usual(name, arguments)
+
+        monkeypatch.setattr(engine, "prepared", prepared)
+        arguments = ("--query", "2,1", "--runners", "FnApiRunner,FnApiRunner", "--events", 500)
+        result = run("ci", *arguments, "--repeat", 1)
+        assert result.exit_code == 0, result.output
+        runs = history.read(history.default_path())
+        told = [(one.mode, one.query) for one in runs]
+        assert told == [(mode, query) for mode in ("batch", "streaming") for query in (2, 1)]
+        assert {one.checked for one in runs} == {"passed"}
+        assert {one.machine for one in runs} == {provenance.machine()}
+        assert "FnApiRunner, streaming" in result.stdout
+
+    def test_ci_fails_where_a_result_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(QUERIES, 2, replace(QUERIES[2], build=QUERIES[1].build))
+        arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--repeat", 1)
+        assert run("ci", "--query", 2, "--events", 500, *arguments).exit_code == 1
+
+    @pytest.mark.parametrize(
+        ("number", "wanted"), [(4, 0), (5, 1), (6, 1), (7, 1), (8, 0), (9, 1), (11, 1)]
+    )
+    def test_release_fails_on_what_is_planted(
+        self, number: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(provenance, "revision", lambda: COMMITS[number])
+        monkeypatch.setattr(provenance, "last_tag", lambda: None)
+        history.append(a_past(plant=planted), history.default_path())
+        result = run("release")
+        assert result.exit_code == wanted
+        assert f"{SHORT[number]}: {wanted} regressions in 17 series of runs" in result.stdout
+
+    def test_release_compares_with_a_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(provenance, "revision", lambda: COMMITS[8])
+        history.append(a_past(plant=planted), history.default_path())
+        assert run("release").exit_code == 0
+        result = run("release", "--since", SHORT[6])
+        assert result.exit_code == 1
+        assert f"q6 +40 % at {SHORT[7]} (SparkRunner, batch)" in result.stdout
+
+    def test_release_without_runs_of_the_commit_is_told(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(provenance, "revision", lambda: 40 * "f")
+        history.append([], history.default_path())
+        assert "The history has no runs" in problem(run("release"))
+        history.append([a_run()], history.default_path())
+        assert "has no runs of fffffff" in problem(run("release"))
+
+    @pytest.mark.parametrize("since", ["none", "", "--all", "\n"])
+    def test_release_since_nothing_known_is_told(
+        self, since: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(provenance, "revision", lambda: None)
+        history.append(a_past(queries=[1], commits=1), history.default_path())
+        assert "The history has no runs of" in problem(run("release", f"--since={since}"))
 
 
 class TestGenerate:

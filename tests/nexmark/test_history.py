@@ -64,6 +64,17 @@ class TestHistory:
         names = sqlite3.connect(file).execute("SELECT name FROM sqlite_master").fetchall()
         assert names == [("customers",)]
 
+    def test_one_of_the_first_form_is_taken_over(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        history.append([a_run()], file)
+        with sqlite3.connect(file) as connection:
+            connection.execute("ALTER TABLE runs DROP COLUMN revision")
+            connection.execute("ALTER TABLE runs DROP COLUMN machine")
+            connection.execute("PRAGMA user_version = 1")
+        new = a_run(revision="1d6d982", machine="a machine")
+        history.append([new], file)
+        assert history.read(file) == [a_run(), new]
+
     def test_another_version_is_told(self, tmp_path: Path) -> None:
         file = tmp_path / "history.db"
         history.append([a_run()], file)
@@ -96,6 +107,14 @@ class TestJson:
         assert {"schema", "beam", "pyspark", "python", "sparkbeam", "cores"} <= values.keys()
         assert values["configuration"] == {"events": 1000}
 
+    def test_runs_of_the_first_form_are_read(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.json"
+        write_json([a_run()], file)
+        values = json.loads(file.read_text())
+        del values["revision"], values["machine"]
+        file.write_text(json.dumps({**values, "schema": 1}))
+        assert read_json(file) == [a_run()]
+
     def test_another_version_is_told(self, tmp_path: Path) -> None:
         file = tmp_path / "runs.json"
         write_json([a_run()], file)
@@ -111,6 +130,7 @@ class TestJson:
             b"7",
             b'{"query": 3}',
             b'{"schema": %d, "query": 3}' % SCHEMA,
+            b'{"schema": [], "query": 3}',
             b"\xff\xfe\x00",
         ],
     )

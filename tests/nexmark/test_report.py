@@ -1,15 +1,14 @@
 """The page of the history, also as a browser shows it."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import PHONE, WIDE, chromium, resize
+from pasts import SHORT, a_past, planted
 from runs import a_run, runs_of
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -17,18 +16,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.record import PASSED, Run
 from sparkbeam.nexmark.report import charts, render
-
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-WIDE, PHONE = 1280, 390
+from sparkbeam.nexmark.report.overtime import Past
 
 
 def a_history() -> list[Run]:
@@ -98,6 +86,31 @@ class TestPage:
         labels = picture["datasets"][picture["layer"][1]["data"]["name"]]
         assert [label["names"] for label in labels] == ["q3", "q0, q1, q12, q16"]
 
+    def test_what_changed_over_commits_stands_above_the_panels(self, tmp_path: Path) -> None:
+        page = text_of(a_past(plant=planted), tmp_path)
+        assert f"q6 +40 % at {SHORT[7]} (sparkbeam)" in page
+        assert page.index("q12 wrong result") < page.index("q2 -50 %"), "the newest first"
+        assert page.count('class="panel"') == 17
+
+    def test_a_history_of_one_build_has_no_panels(self) -> None:
+        assert Past(a_past(commits=1)).panels == {}
+
+    def test_a_panel_has_a_gap_where_a_query_failed_and_both_runners(self) -> None:
+        other = a_past(queries=[3], runner="FnApiRunner")
+        (panel,) = Past([*a_past(queries=[3], plant=planted), *other]).panels.values()
+        rows = panel["datasets"][panel["data"]["name"]]
+        ours = [row for row in rows if row["contestant"] == "sparkbeam"]
+        assert [row["build"] for row in ours if row["median"] is None] == SHORT[5:7]
+        assert len(rows) == 24
+        assert all(row["low"] <= row["median"] <= row["high"] for row in rows if row["median"])
+
+    def test_machines_are_told_apart_where_there_are_several(self) -> None:
+        runs = [*a_past(queries=[3]), *a_past(queries=[3], machine="another")]
+        (panel,) = Past(runs).panels.values()
+        rows = panel["datasets"][panel["data"]["name"]]
+        wanted = {"sparkbeam, a machine", "sparkbeam, another"}
+        assert {row["contestant"] for row in rows} == wanted
+
     def test_a_history_of_failures_alone_has_no_pictures(self, tmp_path: Path) -> None:
         page = text_of([a_run(failure="ValueError: no", seconds=None)], tmp_path)
         assert 'class="picture"' not in page
@@ -114,19 +127,9 @@ class TestPage:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium without a window, recording what it asks of the network."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("needs 'chromium' and 'chromedriver' on the PATH")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    with tempfile.TemporaryDirectory(prefix="sparkbeam-browser-") as profile:
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        started = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    """A browser."""
+    with chromium() as started:
         yield started
-        started.quit()
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +144,12 @@ class TestBrowser:
     @pytest.fixture
     def shown(self, browser: Any, page: Path, width: int) -> Any:
         """The page in a window of the width, with all pictures drawn."""
-        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        resize(browser, width)
         browser.get_log("performance")
         browser.get_log("browser")
         browser.get(page.as_uri())
         WebDriverWait(browser, 30).until(
-            lambda found: len(found.find_elements(By.CSS_SELECTOR, ".picture svg")) == 3
+            lambda found: len(found.find_elements(By.CSS_SELECTOR, "figure svg")) == 3 + 17
         )
         return browser
 
@@ -156,6 +158,11 @@ class TestBrowser:
             assert picture.size["width"] > 200
             assert picture.size["height"] > 200
             assert len(picture.find_elements(By.CSS_SELECTOR, "[role='graphics-symbol']")) > 17
+
+    def test_each_query_has_a_panel_over_commits(self, shown: Any) -> None:
+        for panel in shown.find_elements(By.CSS_SELECTOR, ".panel svg"):
+            assert panel.size["width"] > 200
+            assert len(panel.find_elements(By.CSS_SELECTOR, ".mark-line path")) >= 2
 
     def test_nothing_is_asked_of_the_network_and_nothing_fails(self, shown: Any) -> None:
         entries = [
@@ -175,7 +182,7 @@ class TestBrowser:
 
     def test_no_picture_is_wider_than_its_place(self, shown: Any) -> None:
         wider = (
-            "return [...document.querySelectorAll('.picture')]"
+            "return [...document.querySelectorAll('.picture, .panel')]"
             ".filter(p => p.querySelector('svg').getBoundingClientRect().width > p.clientWidth + 1)"
         )
         assert shown.execute_script(wider) == []

@@ -14,6 +14,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.record import OURS, Run, median_seconds
 from sparkbeam.nexmark.report import charts
+from sparkbeam.nexmark.report.overtime import Past
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of Vega, Vega-Lite and Vega-Embed has to do when it is loaded."""
@@ -41,6 +42,11 @@ class Workload:
             "Throughput": charts.throughput(self.runs),
             "Result sizes over time": charts.result_sizes(self.runs),
         }
+
+    @property
+    def past(self) -> Past:
+        """The same over time."""
+        return Past(self.runs)
 
     @property
     def medians(self) -> list[tuple[str, str, float, float, int]]:

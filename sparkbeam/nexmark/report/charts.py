@@ -17,7 +17,7 @@ _LABEL_HEIGHT = 12
 _POWERS = [0, *(10**power for power in range(9))]
 _UNITS = {"seconds": "seconds", "throughput": "events/s"}
 _INK = "#1f2328"
-_COLOURS = ["#0860ca", "#b34700", "#1a7f37", "#8250df", "#9a6700", "#cf222e"]
+COLOURS = ["#0860ca", "#b34700", "#1a7f37", "#8250df", "#9a6700", "#cf222e"]
 
 
 def runtime(runs: Sequence[Run]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
             text="names:N",
         )
     )
-    return _specification((lines + names).properties(height=_SIZES_HEIGHT))
+    return specification((lines + names).properties(height=_SIZES_HEIGHT))
 
 
 def contestant(run: Run) -> str:
@@ -98,7 +98,7 @@ def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]
             yOffset=alt.YOffset("contestant:N").sort(contestants),
             color=alt.Color("contestant:N")
             .title(None)
-            .scale(domain=contestants, range=_COLOURS)
+            .scale(domain=contestants, range=COLOURS)
             .legend(orient="top", columns=1, labelLimit=300),
         )
         .properties(height=alt.Step(_ROW, **{"for": "offset"}))
@@ -111,10 +111,11 @@ def _boxes(rows: list[dict[str, Any]], figure: str, form: str) -> dict[str, Any]
     )
     # The box of a single run is hardly to be seen.
     runs = base.mark_circle(size=45, opacity=1)
-    return _specification(runs + boxes)
+    return specification(runs + boxes)
 
 
-def _specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """What the page draws: as wide as its place, in the page's own look."""
     specification: dict[str, Any] = chart.to_dict()
     return {
         **specification,

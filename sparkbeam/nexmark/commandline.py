@@ -1,0 +1,169 @@
+"""What the commands of ``sparkbeam nexmark`` have in common: options, checks, measuring."""
+
+import functools
+import logging
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparkbeam.arguments import shown
+from sparkbeam.errors import SparkBeamError
+from sparkbeam.usage import File, usage_error
+
+if TYPE_CHECKING:
+    from sparkbeam.nexmark.configuration import Configuration
+    from sparkbeam.nexmark.measure import Measurement
+    from sparkbeam.nexmark.queries import Query
+    from sparkbeam.nexmark.record import Run
+
+_EXTRA = ("altair", "jinja2", "platformdirs", "psutil", "vl_convert")
+OUTPUT = File(dir_okay=False, writable=True, path_type=Path)
+INPUT = File(exists=True, dir_okay=False, path_type=Path)
+HISTORY = click.option(
+    "--history",
+    metavar="FILE",
+    type=OUTPUT,
+    help="The SQLite file with all runs.  [default: nexmark.db in your data folder]",
+)
+EVENTS = click.option(
+    "--events", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many."
+)
+QUERY = click.option(
+    "--query", "queries", default="all", show_default=True, help="Numbers such as 0,3,11, or all."
+)
+PAGE = click.option("--report", "page", type=OUTPUT, metavar="FILE", help="Write an HTML page.")
+RUNNER_OPTIONS = click.argument(
+    "options", nargs=-1, type=click.UNPROCESSED, metavar="[RUNNER OPTIONS]..."
+)
+SETTINGS = click.option(
+    "--set",
+    "settings",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="A setting of the generator or of a query, such as window_size=20; repeatable. "
+    "A wrong name lists all.",
+)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Tells what is wrong, a missing extra first of all, on one line and without noise."""
+
+    @functools.wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        missing = [name for name in _EXTRA if find_spec(name) is None]
+        if missing:
+            raise click.ClickException(
+                f"This needs {', '.join(missing)}: run pip install 'sparkbeam[nexmark]'."
+            )
+        # Beam warns of much that is no concern of those who measure.
+        usual = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+        try:
+            command(*args, **kwargs)
+        except SparkBeamError as error:
+            raise usage_error(error) from error
+        finally:
+            logging.disable(usual)
+
+    return guarded
+
+
+def measured(
+    measurement: "Measurement", queries: "list[Query]", repeat: int, history: Path
+) -> "list[Run]":
+    """Runs queries, each so many times in a row; each run is in the history as soon as it ends."""
+    from sparkbeam.nexmark import display
+    from sparkbeam.nexmark import history as past
+
+    runs: list[Run] = []
+    with display.Progress(len(queries) * repeat) as progress:
+        measurement.warm_up()
+        for query in queries:
+            for number in range(1, repeat + 1):
+                progress.start(query.number, query.name, number)
+                runs.append(measurement.run(query, number))
+                past.append(runs[-1:], history)
+                progress.finish(runs[-1])
+    return runs
+
+
+def selected(text: str) -> "list[Query]":
+    """The queries that ``--query`` names.
+
+    Raises:
+        BadParameter: there is no such query.
+    """
+    from sparkbeam.nexmark.queries import QUERIES
+
+    if text == "all":
+        return list(QUERIES.values())
+    names = [name.strip() for name in text.split(",")]
+    known = {str(number) for number in QUERIES}
+    unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
+    if unknown:
+        raise click.BadParameter(
+            f"There is no query {shown(unknown[0])}: use numbers from {min(QUERIES)} to "
+            f"{max(QUERIES)} with commas between them, or all.",
+            param_hint="--query",
+        )
+    return [QUERIES[number] for number in dict.fromkeys(map(int, names))]
+
+
+def configured(events: int, settings: Iterable[str]) -> "Configuration":
+    """The configuration of ``--events`` and ``--set``.
+
+    Raises:
+        BadParameter: a setting has another form.
+        ConfigurationError: it has another name, or a value that cannot work.
+    """
+    from sparkbeam.nexmark.configuration import Configuration
+
+    pairs = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise click.BadParameter(f"{shown(setting)} is not NAME=NUMBER.", param_hint="--set")
+        if name == "events":
+            raise click.BadParameter("Use --events for the events.", param_hint="--set")
+        pairs[name] = value
+    return Configuration.parsed({**pairs, "events": str(events)})
+
+
+def repeats(default: int) -> Callable[..., Any]:
+    """The option ``--repeat``."""
+    return click.option(
+        "--repeat",
+        type=click.IntRange(min=1, max=1_000),
+        default=default,
+        show_default=True,
+        help="Runs of each query; the table has their median.",
+    )
+
+
+def check_target(option: str, file: Path | None) -> None:
+    """Refuses a file that could not be written, before any work is done."""
+    if file is None or (file.exists() and not file.is_file()):
+        return
+    if not file.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint=option)
+    is_new = not file.exists()
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise click.BadParameter(
+            f"Cannot write '{file}': {error.strerror}.", param_hint=option
+        ) from error
+    if is_new:
+        file.unlink()
+
+
+def write_report(history: Path, output: Path) -> None:
+    """Draws the page about a history, and says where it is."""
+    from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark.report import render
+
+    render(past.read(history), output)
+    click.echo(f"Written: {output} (open it in a browser)", err=True)

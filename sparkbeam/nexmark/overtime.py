@@ -1,0 +1,188 @@
+"""The commands about Nexmark over time: ``sparkbeam nexmark ci`` and ``release``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sparkbeam.arguments import shown
+from sparkbeam.nexmark import commandline
+from sparkbeam.nexmark.commandline import (
+    check_target,
+    configured,
+    guarded,
+    measured,
+    selected,
+    write_report,
+)
+
+if TYPE_CHECKING:
+    from sparkbeam.nexmark.record import Run
+
+_MODES = ("batch", "streaming")
+_REPEATS = 3
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    short_help="Add all queries, modes and runners to the history.",
+)
+@commandline.QUERY
+@commandline.EVENTS
+@commandline.SETTINGS
+@click.option(
+    "--runners",
+    default="SparkRunner",
+    show_default=True,
+    help="Names with commas between them, each as --runner of 'sparkbeam nexmark' has it.",
+)
+@click.option(
+    "--modes", default=",".join(_MODES), show_default=True, help="batch, streaming, or both."
+)
+@commandline.repeats(_REPEATS)
+@commandline.PAGE
+@commandline.HISTORY
+@commandline.RUNNER_OPTIONS
+@guarded
+def ci(
+    queries: str,
+    events: int,
+    settings: tuple[str, ...],
+    runners: str,
+    modes: str,
+    repeat: int,
+    page: Path | None,
+    history: Path | None,
+    options: tuple[str, ...],
+) -> None:
+    """Run queries in all modes on all runners, check them, and add them to the history.
+
+    Each run is kept with the commit of sparkbeam and the machine, for 'report' and
+    'release'. Ends with 1 if a query fails or has a wrong result. Options that are
+    not listed below go to each runner.
+    """
+    wanted, names = _checked_modes(modes), _listed(runners, "--runners")
+    configuration = configured(events, settings)
+    check_target("--report", page)
+    from sparkbeam.nexmark import display
+    from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark.engine import prepared
+    from sparkbeam.nexmark.measure import Measurement
+
+    chosen = selected(queries)
+    file = history or past.default_path()
+    past.append([], file)
+    places = [
+        (f"{name}, {mode}", prepared(name, options, streaming=mode == "streaming"))
+        for name in names
+        for mode in wanted
+    ]
+    is_right = True
+    for title, engine in places:
+        click.echo(f"{title}:", err=True)
+        runs = measured(Measurement(engine, configuration, check=True), chosen, repeat, file)
+        click.echo(title)
+        display.show_runs(runs)
+        is_right = is_right and all(run.is_right for run in runs)
+    click.echo(f"Added to the history: {file}", err=True)
+    if page:
+        write_report(file, page)
+    if not is_right:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(short_help="Fail if the newest commit is worse than those before it.")
+@click.option(
+    "--since",
+    metavar="COMMIT",
+    help="Also compare with this tag or commit, as a slowdown may come in many small steps.  "
+    "[default: the last tag, if the history has runs of it]",
+)
+@commandline.HISTORY
+@guarded
+def release(since: str | None, history: Path | None) -> None:
+    """Judge the commit at hand by its runs in the history, which 'ci' has added.
+
+    Ends with 1 if a query became slower, gives another or a wrong result, fails
+    where it ran before, or was left out; the same way of running it, on the same
+    kind of machine, is compared. Without a commit (sparkbeam is installed, or its
+    files are changed) the newest runs are judged.
+    """
+    from sparkbeam.nexmark import display
+    from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark.release import judged
+
+    runs = past.read(history or past.default_path())
+    judgement = judged(runs, _newest(runs), _last_release(runs, since))
+    display.show_judgement(judgement)
+    if judgement.findings:
+        raise click.exceptions.Exit(1)
+
+
+def _checked_modes(given: str) -> list[str]:
+    modes = _listed(given, "--modes")
+    for mode in modes:
+        if mode not in _MODES:
+            raise click.BadParameter(
+                f"{shown(mode)} is no mode: use batch, streaming, or both.", param_hint="--modes"
+            )
+    return modes
+
+
+def _listed(text: str, option: str) -> list[str]:
+    """The names of an option, each once.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    names = list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+    if not names:
+        raise click.BadParameter("It names none.", param_hint=option)
+    return names
+
+
+def _newest(runs: "Sequence[Run]") -> str:
+    """The build that is to be released: that of the commit at hand, where there is one.
+
+    Raises:
+        ClickException: the history has no runs of it, or none at all.
+    """
+    from sparkbeam.nexmark import provenance
+    from sparkbeam.nexmark.series import builds
+
+    known = builds(runs)
+    if not known:
+        raise click.ClickException("The history has no runs: 'sparkbeam nexmark ci' adds some.")
+    revision = provenance.revision()
+    if revision is None or revision.endswith(provenance.CHANGED):
+        return known[-1]
+    found = [run for run in runs if run.revision == revision]
+    if not found:
+        raise click.ClickException(
+            f"The history has no runs of {revision[:7]}, the commit at hand: "
+            "'sparkbeam nexmark ci' adds them."
+        )
+    return builds(found)[-1]
+
+
+def _last_release(runs: "Sequence[Run]", since: str | None) -> str | None:
+    """The build of ``--since``, or of the last tag.
+
+    Raises:
+        BadParameter: the history has no runs of what was asked for.
+    """
+    from sparkbeam.nexmark import provenance
+    from sparkbeam.nexmark.series import builds
+
+    name = since if since is not None else provenance.last_tag()
+    if name is None:
+        return None
+    commit = provenance.commit_of(name) or name
+    clean = [run for run in runs if run.revision and not run.revision.endswith(provenance.CHANGED)]
+    found = [run for run in clean if commit and (run.revision or "").startswith(commit)]
+    if found:
+        return builds(found)[-1]
+    if since is None:
+        return None
+    raise click.BadParameter(f"The history has no runs of {shown(since)}.", param_hint="--since")

@@ -1,0 +1,139 @@
+"""May the newest build of a history be released?
+
+It may not if, under the conditions under which it was measured, one of its queries
+
+- became slower, or gives another result than the build before,
+- has a wrong result, or fails though it ran on an earlier build,
+- was measured on an earlier build and is left out now, or
+- is worse than on the last release: it became slower since, or many small slowdowns
+  have made a large one, as ``sparkbeam nexmark compare`` sees it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from sparkbeam.nexmark.changes import ENOUGH_BEFORE, Change, changes, percent
+from sparkbeam.nexmark.compare import TOLERANCE, UNKNOWN_NOISE, Comparison, Verdict
+from sparkbeam.nexmark.record import Run
+from sparkbeam.nexmark.series import Conditions, Point, Series, builds, series
+
+_POOLED = 3
+"""So many builds from the last release on are compared with as many up to the newest."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What stands against a release.
+
+    Attributes:
+        series: of which query, and under which conditions.
+        text: what is wrong, such as ``q6 +38 % at 1d6d982``.
+    """
+
+    series: Series
+    text: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Of the newest build of a history.
+
+    Attributes:
+        build: which one that is.
+        judged: the series that it was measured in.
+        findings: what stands against it; none if it may be released.
+    """
+
+    build: str
+    judged: Sequence[Series]
+    findings: Sequence[Finding]
+
+
+def judged(runs: Sequence[Run], build: str, since: str | None = None) -> Judgement:
+    """Whether ``build`` is as good as the ones before it, and as ``since``, the last release.
+
+    Args:
+        runs: a history with runs of both.
+        build: which build, as :func:`~sparkbeam.nexmark.series.build` names it.
+        since: another one; None to compare with none in particular.
+    """
+    known = builds(runs)
+    past = known[: known.index(build) + 1]
+    found = [_until(one, past) for one in series(runs)]
+    measured = [one for one in found if one.at(build) is not None]
+    conditions = {_shared(one.conditions) for one in measured}
+    findings = [
+        Finding(one, text)
+        for one in found
+        if one.points and _shared(one.conditions) in conditions
+        for text in _against(one, build, since)
+    ]
+    return Judgement(build, measured, findings)
+
+
+def _until(one: Series, past: Sequence[str]) -> Series:
+    """The series as it was when the last of the builds had run."""
+    return replace(one, points=[point for point in one.points if point.build in past])
+
+
+def _shared(conditions: Conditions) -> Conditions:
+    """What the queries of one invocation have in common."""
+    return conditions._replace(query=0)
+
+
+def _against(one: Series, build: str, since: str | None) -> list[str]:
+    query = f"q{one.first.query}"
+    point = one.at(build)
+    if point is None:
+        return [f"{query} has not run at {build}, but at {one.points[-1].build}"]
+    found = changes(one)
+    here = [change for change in found if change.point is point]
+    texts = [str(change) for change in here if change.verdict.is_regression]
+    texts = texts or _standing(one, point)
+    release = one.at(since) if since else None
+    if texts or release is None or release is point:
+        return texts
+    return _slower(one, found, release) or _creeping(one, release, point)
+
+
+def _slower(one: Series, found: Sequence[Change], release: Point) -> list[str]:
+    """The last change of the runtime after a release, if it was a slowdown."""
+    since = [point.build for point in one.points[one.points.index(release) + 1 :]]
+    later = [change for change in found if change.growth is not None]
+    later = [change for change in later if change.point.build in since]
+    return [str(change) for change in later[-1:] if change.verdict is Verdict.SLOWER]
+
+
+def _standing(one: Series, point: Point) -> list[str]:
+    """What was wrong before already, and is no better now."""
+    if point.failure is not None and any(other.failure is None for other in one.points):
+        return [str(Change(one, point, Verdict.FAILS, reason=point.failure))]
+    if point.wrong is not None:
+        return [str(Change(one, point, Verdict.WRONG, reason=point.wrong))]
+    return []
+
+
+def _creeping(one: Series, release: Point, point: Point) -> list[str]:
+    """What became worse little by little since a release."""
+    comparison = Comparison(release.runs, point.runs)
+    verdict, what = comparison.verdict, comparison.explanation
+    if not verdict.is_regression or (verdict is Verdict.CHANGED and point.is_checked):
+        return []
+    if verdict is Verdict.SLOWER:
+        old, new = _ends(one, release, point)
+        growth = median(new) / median(old) - 1
+        enough = min(len(old), len(new)) >= ENOUGH_BEFORE
+        if growth <= (TOLERANCE if enough else UNKNOWN_NOISE):
+            return []
+        what = percent(growth)
+    return [f"q{one.conditions.query} {what} at {point.build} since {release.build}"]
+
+
+def _ends(one: Series, release: Point, point: Point) -> tuple[list[float], list[float]]:
+    """Times from a release on, and up to a build: of several builds, as each has few repeats."""
+    between = one.points[one.points.index(release) : one.points.index(point) + 1]
+    pooled = min(_POOLED, len(between) // 2)
+    ends = between[:pooled], between[-pooled:]
+    old, new = ([time for there in end for time in there.times] for end in ends)
+    return old, new

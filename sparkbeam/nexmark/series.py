@@ -1,0 +1,130 @@
+"""The history of one query under the same conditions, build by build."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import NamedTuple
+
+from sparkbeam.nexmark.provenance import CHANGED
+from sparkbeam.nexmark.record import PASSED, Run
+
+_HASH_CHARACTERS = 7
+_MINUTE = len("2026-01-02T03:04")
+
+
+class Conditions(NamedTuple):
+    """What has to be the same for runs of a query to be compared over time.
+
+    Attributes:
+        query, runner, mode, cores, machine: as a :class:`~sparkbeam.nexmark.record.Run` has them.
+        configuration: all settings, as JSON.
+    """
+
+    query: int
+    runner: str
+    mode: str
+    cores: int
+    machine: str | None
+    configuration: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """The runs of a series on one build of sparkbeam.
+
+    Attributes:
+        build: see :func:`build`.
+        runs: at least one.
+    """
+
+    build: str
+    runs: Sequence[Run]
+
+    @cached_property
+    def times(self) -> Sequence[float]:
+        """Seconds of all repeats; none if one of them failed."""
+        times = [run.seconds for run in self.runs if run.failure is None]
+        complete = [time for time in times if time is not None]
+        return complete if len(complete) == len(self.runs) else []
+
+    @property
+    def median(self) -> float | None:
+        """Seconds; None if a run failed."""
+        return median(self.times) if self.times else None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the first run failed that did; None if all ran."""
+        return next((run.failure for run in self.runs if run.failure is not None), None)
+
+    @property
+    def wrong(self) -> str | None:
+        """What a check found wrong; None if nothing, or if there was none."""
+        return next((run.checked for run in self.runs if run.checked not in (None, PASSED)), None)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a check has found all results right."""
+        return all(run.checked == PASSED for run in self.runs)
+
+    @property
+    def outcomes(self) -> set[tuple[int, str]]:
+        """Count and digest of the results of each run that ended."""
+        return {(run.results or 0, run.digest or "") for run in self.runs if run.failure is None}
+
+
+@dataclass(frozen=True)
+class Series:
+    """All runs of a query under the same conditions.
+
+    Attributes:
+        conditions: what they have in common.
+        points: one for each build, in the order in which builds first ran.
+    """
+
+    conditions: Conditions
+    points: Sequence[Point]
+
+    @property
+    def first(self) -> Run:
+        """A run that says which query it is."""
+        return self.points[0].runs[0]
+
+    def at(self, name: str) -> Point | None:
+        """The point of a build; None if it has none."""
+        return next((point for point in self.points if point.build == name), None)
+
+
+def build(run: Run) -> str:
+    """Which code ran: a short commit, or one invocation where the code is of no commit."""
+    if run.revision is not None and not run.revision.endswith(CHANGED):
+        return run.revision[:_HASH_CHARACTERS]
+    code = run.sparkbeam
+    if run.revision is not None:
+        code = run.revision[:_HASH_CHARACTERS] + CHANGED
+    return f"{code} {run.started[:_MINUTE].replace('T', ' ')}"
+
+
+def builds(runs: Iterable[Run]) -> list[str]:
+    """All builds in the order in which they first ran."""
+    return list(dict.fromkeys(build(run) for run in sorted(runs, key=lambda run: run.started)))
+
+
+def series(runs: Iterable[Run]) -> list[Series]:
+    """The series of a history, in order of query, then of conditions."""
+    found: dict[Conditions, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in sorted(runs, key=lambda run: run.started):
+        found[_conditions(run)][build(run)].append(run)
+    made = [
+        Series(conditions, [Point(name, group) for name, group in points.items()])
+        for conditions, points in found.items()
+    ]
+    return sorted(made, key=lambda one: (one.conditions.query, str(one.conditions)))
+
+
+def _conditions(run: Run) -> Conditions:
+    settings = json.dumps(run.configuration, sort_keys=True)
+    return Conditions(run.query, run.runner, run.mode, run.cores, run.machine, settings)
