@@ -20,12 +20,14 @@ if TYPE_CHECKING:
         UnsupportedTransform,
     )
     from sparkbeam.explain.explanation import Explanation
+    from sparkbeam.joins import IncrementalJoin
     from sparkbeam.metrics.sink import (
         MetricsSink,
         PushedMetrics,
         RunnerMetric,
         RunnerMetricKind,
     )
+    from sparkbeam.metrics.sparkstages import SparkStage
     from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
     from sparkbeam.options import SparkBeamOptions
     from sparkbeam.progress.model import (
@@ -44,6 +46,7 @@ _HOMES = {
     "CheckpointFailed": "sparkbeam.errors",
     "ConfigurationError": "sparkbeam.errors",
     "Explanation": "sparkbeam.explain.explanation",
+    "IncrementalJoin": "sparkbeam.joins",
     "MetricsSink": "sparkbeam.metrics.sink",
     "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
@@ -59,6 +62,7 @@ _HOMES = {
     "SparkRunner": "sparkbeam.runner",
     "StageProgress": "sparkbeam.progress.model",
     "StageState": "sparkbeam.progress.model",
+    "SparkStage": "sparkbeam.metrics.sparkstages",
     "StageSummary": "sparkbeam.metrics.summary",
     "StepSummary": "sparkbeam.metrics.summary",
     "StreamingProgress": "sparkbeam.progress.model",
@@ -71,6 +75,7 @@ __all__ = [
     "CheckpointFailed",
     "ConfigurationError",
     "Explanation",
+    "IncrementalJoin",
     "MetricsSink",
     "PipelineCancelled",
     "PipelineFailed",
@@ -84,6 +89,7 @@ __all__ = [
     "SparkBeamOptions",
     "SparkPipelineResult",
     "SparkRunner",
+    "SparkStage",
     "StageProgress",
     "StageState",
     "StageSummary",

@@ -4,11 +4,12 @@ Beam and PySpark are imported by the commands that need them, so that
 ``--help`` and ``--version`` answer at once.
 """
 
+import contextlib
 import functools
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,17 +47,20 @@ def main() -> None:
 main.add_command(nexmark)
 
 
-@main.command(
-    context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
-    short_help="Show how a Beam program would run on Spark.",
-)
-@click.option(
+_AS_MODULE = click.option(
     "-m",
     "is_module",
     is_flag=True,
     help="PROGRAM is the name of a module, as in 'python -m'.",
 )
+
+
+@main.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Show how a Beam program would run on Spark.",
+)
+@_AS_MODULE
 @click.option(
     "--save",
     "files",
@@ -93,18 +97,61 @@ def explain(
       sparkbeam explain --save plan.html my_pipeline.py --input books.txt
       sparkbeam explain -m my_package.my_pipeline --input books.txt
     """  # noqa: D301 - click reads the character.
-    for file in files:
-        _check_target(file)
-    explanations = _Program(program, is_module, arguments).explanations()
-    for file in files:
-        for number, explanation in enumerate(explanations, start=1):
-            # A program with several pipelines gives plan.svg, plan-2.svg, …
-            name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
-            try:
-                explanation.save(file.with_name(name))
-            except SparkBeamError as error:
-                raise usage_error(error) from error
-            click.echo(f"Saved {file.with_name(name)}", err=True)
+    from sparkbeam.explain.explanation import check_suffix
+
+    _check_targets(files, check_suffix)
+    _save(_Program(program, is_module, arguments).explanations(), files)
+
+
+@main.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Run a Beam program on Spark, and tell what its pipelines have done.",
+)
+@_AS_MODULE
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each pipeline.")
+@click.option(
+    "--save",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    type=File(dir_okay=False, writable=True, path_type=Path),
+    help="Also write the report to FILE: a picture of the stages with their figures (.svg), "
+    "picture and text (.html), the text alone (.txt) or JSON (.json). Repeatable.",
+)
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def report(
+    program: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    as_json: bool,
+    files: tuple[Path, ...],
+) -> None:
+    """Run the Beam program PROGRAM on Spark, and tell what its pipelines have done.
+
+    PROGRAM is a file such as my_pipeline.py or, after -m, a module. It starts
+    with the ARGUMENTS; each of its pipelines runs on Spark, whichever runner it
+    chooses. Of each the report tells, step by step, elements in and out, time,
+    bytes and what ran over columns, and of the stages of Spark what they
+    shuffled and spilled. The exit code is 1 if the program or a pipeline fails.
+
+    \b
+    Examples:
+      sparkbeam report my_pipeline.py --input books.txt
+      sparkbeam report --save report.html my_pipeline.py --input books.txt
+    """  # noqa: D301 - click reads the character.
+    import json
+
+    from sparkbeam.explain.report import check_suffix
+
+    _check_targets(files, check_suffix)
+    reports, ending = _Program(program, is_module, arguments).reports()
+    for each in reports:
+        click.echo(json.dumps(each.content()) if as_json else f"{each}\n")
+    _save(reports, files)
+    if ending is not None or any(each.problem for each in reports):
+        raise SystemExit(1)
 
 
 @main.command()
@@ -163,16 +210,59 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
         raise SystemExit(1)
 
 
-def _check_target(file: Path) -> None:
-    """Refuses what could not be written, before the program runs."""
-    from sparkbeam.explain.explanation import check_suffix
+@main.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="PORT",
+    help="Where the page is, on loopback. Default: any free port.",
+)
+@click.argument("location")
+def watch(location: str, port: int) -> None:
+    """Show the streaming pipeline with the checkpoint LOCATION on a live page.
+
+    The page shows what the checkpoint tells of a pipeline that any process runs: watermarks,
+    state and micro-batches. Its address is printed; it is there until Ctrl-C ends the command.
+    """
+    import threading
+
+    from sparkbeam.page import opening
+    from sparkbeam.page.watch import CheckpointView
 
     try:
-        check_suffix(file)
+        opening.check()
+        view = CheckpointView(location)
     except SparkBeamError as error:
-        raise click.BadParameter(str(error), param_hint="--save") from None
-    if not file.absolute().parent.is_dir():
-        raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint="--save")
+        raise usage_error(error) from error
+    click.echo(f"The live page is at {opening.server(port).add(view)}")
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+def _check_targets(files: Iterable[Path], check_suffix: Callable[[Path], None]) -> None:
+    """Refuses what could not be written, before the program runs."""
+    for file in files:
+        try:
+            check_suffix(file)
+        except SparkBeamError as error:
+            raise click.BadParameter(str(error), param_hint="--save") from None
+        if not file.absolute().parent.is_dir():
+            raise click.BadParameter(f"There is no folder '{file.parent}'.", param_hint="--save")
+
+
+def _save(pipelines: Iterable[Any], files: Iterable[Path]) -> None:
+    """Writes what is told of each pipeline to each file."""
+    listed = list(pipelines)
+    for file in files:
+        for number, pipeline in enumerate(listed, start=1):
+            # A program with several pipelines gives plan.svg, plan-2.svg, …
+            name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
+            try:
+                pipeline.save(file.with_name(name))
+            except SparkBeamError as error:
+                raise usage_error(error) from error
+            click.echo(f"Saved {file.with_name(name)}", err=True)
 
 
 @dataclass(frozen=True)
@@ -189,6 +279,52 @@ class _Program:
         Raises:
             ClickException: there is none; the message says why.
         """
+        self._check()
+        from sparkbeam.explain.explanation import collected
+
+        with collected() as explanations, _on_our_runner() as others:
+            ending = self._run()
+        self._tell_of(others)
+        if explanations and not isinstance(ending, SparkBeamError):
+            if ending is not None:
+                click.echo(
+                    f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
+                    "That is no wonder if it needs the results of a run.",
+                    err=True,
+                )
+            return explanations
+        raise self._failure(ending)
+
+    def reports(self) -> tuple[list[Any], BaseException | None]:
+        """Runs the program and its pipelines: what they have done, and what it ended with.
+
+        Raises:
+            ClickException: no pipeline has started; the message says why.
+        """
+        self._check()
+        from sparkbeam.explain.report import gathered
+
+        with gathered() as reports, _on_our_runner() as others:
+            ending = self._run()
+            found = [report() for report in reports]
+        self._tell_of(others)
+        if not found:
+            raise self._failure(ending, "report")
+        if ending is not None and not isinstance(ending, SparkBeamError | SystemExit):
+            click.echo(_users_traceback(ending), err=True, nl=False)
+        return found, ending
+
+    def _tell_of(self, others: Iterable[str]) -> None:
+        """Says that runners were not those that the program chooses."""
+        for name in dict.fromkeys(others):
+            click.echo(
+                f"Note: '{self.name}' chooses the runner {name} in its code. This is how the "
+                "pipeline runs with sparkbeam.SparkRunner in its place.",
+                err=True,
+            )
+
+    def _check(self) -> None:
+        """Refuses what is no program."""
         if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
             raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
         if not self.is_module and Path(self.name).is_dir() and not Path(self.name, _MAIN).exists():
@@ -200,25 +336,6 @@ class _Program:
             raise click.BadParameter(
                 f"{shown(self.name)} is no name of a module.", param_hint="PROGRAM"
             )
-        from sparkbeam.explain.explanation import collected
-
-        with collected() as explanations, _on_our_runner() as others:
-            ending = self._run()
-        for name in dict.fromkeys(others):
-            click.echo(
-                f"Note: '{self.name}' chooses the runner {name} in its code. This is how the "
-                "pipeline would run with sparkbeam.SparkRunner in its place.",
-                err=True,
-            )
-        if explanations and not isinstance(ending, SparkBeamError):
-            if ending is not None:
-                click.echo(
-                    f"Note: after the plan '{self.name}' ended with {_named(ending)}. "
-                    "That is no wonder if it needs the results of a run.",
-                    err=True,
-                )
-            return explanations
-        raise self._failure(ending)
 
     def _run(self) -> BaseException | None:
         """Runs the program; returns what it ended with, unless that is success."""
@@ -239,11 +356,13 @@ class _Program:
                 return error
             return None
 
-    def _failure(self, ending: BaseException | None) -> click.ClickException:
-        """Why the program gave no explanation."""
+    def _failure(
+        self, ending: BaseException | None, to_do: str = "explain"
+    ) -> click.ClickException:
+        """Why the program gave nothing to explain, or to report."""
         if ending is None:
             return click.ClickException(
-                f"'{self.name}' ended without running a pipeline, so there is nothing to explain. "
+                f"'{self.name}' ended without running a pipeline, so there is nothing to {to_do}. "
                 "Give it the arguments with which it runs one."
             )
         if isinstance(ending, SparkBeamError):

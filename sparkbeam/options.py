@@ -29,6 +29,7 @@ _MASTER = re.compile(rf"{_LOCAL}|local-cluster\[[0-9, ]+\]|yarn|[a-z][a-z0-9+.-]
 _CONNECT = re.compile(rf"{_LOCAL}|sc://\S+")
 _MOST_PARTITIONS = 1_000_000
 _MOST_SHARDS = 100_000
+_MOST_PORT = 65_535
 _MISSING = ""
 """Stands for the value of an option that has none."""
 
@@ -109,6 +110,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": "auto",
         "help": "Show progress while the pipeline runs. auto: in a notebook, and when standard "
         "error is a terminal.",
+    },
+    "--spark_page": {
+        "metavar": "PORT",
+        "help": "Show the pipeline on a live page while it runs, at an address on loopback that "
+        "is printed; without a number at any free port.",
     },
 }
 """What argparse is told of each option that takes a value."""
@@ -249,6 +255,21 @@ def _check_progress(options: SparkBeamOptions) -> None:
     arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
 
 
+def page_port(options: SparkBeamOptions) -> int | None:
+    """Where the live page is to be, 0 for any port; None where there is to be none.
+
+    Raises:
+        ConfigurationError: it is no port.
+    """
+    given = options.spark_page
+    if given is None or given is False:
+        return None
+    if given is True or given == _MISSING:
+        return 0
+    number = _number(given) if isinstance(given, str) else given
+    return arguments.whole_number("--spark_page", number, least=0, most=_MOST_PORT)
+
+
 def _check_aggregator(options: SparkBeamOptions) -> None:
     known = ("auto", *(aggregator.value for aggregator in SessionAggregator))
     arguments.one_of("--session_aggregator", options.session_aggregator, known)
@@ -281,6 +302,7 @@ _CHECKS = (
     _check_aggregator,
     _check_columns,
     _check_progress,
+    page_port,
     _check_explain,
     metrics_options.check,
 )

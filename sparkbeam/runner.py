@@ -1,6 +1,8 @@
 """The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, TypeOptions
@@ -17,11 +19,14 @@ from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import describe
+from sparkbeam.explain import report as reports
+from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.explain.batch import Rehearsal
 from sparkbeam.explain.explanation import Explanation, is_collecting, show
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
+from sparkbeam.page import opening as page
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
@@ -86,15 +91,29 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         session = self.session(options)
         for path in checked.spark_py_files or ():
             ship(session, path, module=True)
-        result = self._start(plan, session, checked)
+        result = self._start(
+            plan, session, checked, lambda: describe.outline(self._proto(pipeline), plan)
+        )
         if interactive.is_read_at_once(pipeline):
             result.wait_until_finish()
         return result
 
     def _start(
-        self, plan: Plan, session: Any, options: spark_options.SparkBeamOptions
+        self,
+        plan: Plan,
+        session: Any,
+        options: spark_options.SparkBeamOptions,
+        outline: Callable[[], str] = str,
     ) -> SparkPipelineResult:
-        return Run(plan, session, options, self._redaction(plan, options)).start()
+        redaction = self._redaction(plan, options)
+        port = spark_options.page_port(options)
+        if port is not None:
+            page.check()
+        run = Run(plan, session, options, redaction, partial(_explained, outline, plan))
+        if port is not None:
+            page.show(port, plan, run, redaction, options.query_name)
+        reports.note(partial(_report, plan, run))
+        return run.start()
 
     def session(self, options: PipelineOptions) -> Any:
         """The Spark session that a pipeline with these options runs on; it is made if need be.
@@ -132,6 +151,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             pipeline=describe.outline(self._proto(pipeline), plan),
             stages=describe.stages(plan),
             spark=self._redaction(plan, checked)(self._spark_plan(plan, checked)),
+            aggregations=aggregations(plan),
         )
 
     @staticmethod
@@ -151,8 +171,9 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             return f"There is none without a Spark session. {error}"
 
     def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
-        show(self.explain(pipeline, options))
-        result = SparkPipelineResult(cancel_work=lambda: None)
+        explanation = self.explain(pipeline, options)
+        show(explanation)
+        result = SparkPipelineResult(cancel_work=lambda: None, explain=lambda: explanation)
         result._finish(None)
         return result
 
@@ -199,6 +220,25 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ) from error
         rename(proto)
         return proto
+
+
+def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
+    """How a pipeline has run by now."""
+    plans = run.executed() or ["Spark does not tell what it has run."]
+    return Explanation(
+        _plan=plan,
+        pipeline=outline(),
+        stages=describe.stages(plan),
+        spark="\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]),
+        aggregations=aggregations(plan, run.result.summary()),
+    )
+
+
+def _report(plan: Plan, run: Run) -> reports.Report:
+    """What a run has done, once it has ended."""
+    with contextlib.suppress(Exception):  # The report says it.
+        run.result.wait_until_finish()
+    return reports.Report(plan, run.result.state, run.problem, run.result.summary())
 
 
 def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -19,13 +20,14 @@ from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.metrics.making import sinks_of
 from sparkbeam.metrics.pusher import MetricsPusher
 from sparkbeam.metrics.sink import PushedMetrics
-from sparkbeam.metrics.summary import run_summary
+from sparkbeam.metrics.sparkstages import SparkStages
+from sparkbeam.metrics.summary import RunSummary, run_summary
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress.monitor import Monitor
-from sparkbeam.progress.output import tell
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import TaskReport
@@ -39,9 +41,12 @@ class Run:
         session: the Spark session.
         options: of the pipeline.
         redaction: takes the secrets of the pipeline out of a text.
+        explain: gives the explanation of a run, for who asks its result.
 
     Attributes:
         result: what the user gets.
+        monitor: what is live about the run.
+        problem: what it has failed with; empty where it has not.
     """
 
     def __init__(
@@ -50,16 +55,20 @@ class Run:
         session: Any,
         options: spark_options.SparkBeamOptions,
         redaction: Redaction,
+        explain: Callable[["Run"], Any],
     ) -> None:
         # A sink that cannot be made is an error before anything has started.
         sinks = sinks_of(options)
         self._plan = plan
         self._session = session
         self._options = options
+        self._redaction = redaction
         self._cancellation = Cancellation(session)
         self._drain = threading.Event()
         self._reports = Reports(redaction=redaction)
-        self._monitor = Monitor(plan, session, options.spark_progress)
+        self.problem = ""
+        self.monitor = Monitor(plan, session, options.spark_progress)
+        self._spark = SparkStages(session)
         self._names = JobNames(session, redaction)
         self._pusher = MetricsPusher(
             sinks,
@@ -67,27 +76,23 @@ class Run:
             options.metrics_push_period,
             redaction,
         )
-        self._deaths = Deaths(self._monitor.died)
+        self._deaths = Deaths(self.monitor.died)
         self._shared: dict[str, Any] = {
-            "output": OutputSpec(spark_options.log_levels(options), self._monitor.relay),
+            "output": OutputSpec(spark_options.log_levels(options), self.monitor.relay),
             "environment": spark_options.environment(
                 options, shares_files=sessions.is_local(session)
             ),
             "reports": self._reports,
             "proceed": self._cancellation.check,
-            "reporter": self._monitor.reporter,
+            "reporter": self.monitor.reporter,
         }
         self.result = SparkPipelineResult(
             cancel_work=self._cancellation.interrupt,
-            metrics=self._monitor.metrics,
-            progress=self._monitor.snapshot,
-            summary=lambda: run_summary(
-                plan,
-                self._monitor.metrics.committed_by_stage(),
-                self._monitor.metrics.task_sizes(),
-                self._monitor.metrics.failures,
-            ),
-            interrupted=self._monitor.hide,
+            metrics=self.monitor.metrics,
+            progress=self.monitor.snapshot,
+            summary=lambda: self.summary(self.monitor.metrics.committed_by_stage()),
+            interrupted=self.monitor.hide,
+            explain=lambda: explain(self),
             drain_work=self._drain.set if plan.streaming else None,
         )
 
@@ -96,6 +101,27 @@ class Run:
         threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
         self._pusher.start()
         return self.result
+
+    def summary(self, infos: Mapping[str, Infos]) -> RunSummary:
+        """What the run has done.
+
+        Args:
+            infos: what is known of each stage, by its id.
+        """
+        places = self.monitor.places.by_stage()
+        spark = self._spark.get(id for ids in places.values() for id in ids)
+        return run_summary(
+            self._plan,
+            infos,
+            self.monitor.metrics.task_sizes(),
+            self.monitor.metrics.failures,
+            {stage: [spark[id] for id in ids if id in spark] for stage, ids in places.items()},
+        )
+
+    def executed(self) -> list[str]:
+        """Spark's plans of what has run, in streaming of the last micro-batch; none if unknown."""
+        ids = {id for found in self.monitor.places.by_stage().values() for id in found}
+        return [self._redaction(plan) for plan in self._spark.plans(ids)]
 
     def _work(self) -> None:
         reports: list[TaskReport] = []
@@ -106,21 +132,22 @@ class Run:
                 reports = self._streamed() if self._plan.streaming else self._in_batch()
             except Exception as raised:
                 error = explained(raised, self._reports, self._deaths)
-            self._monitor.close(reports if error is None else None)
+            self.monitor.close(reports if error is None else None)
             if error is None:
-                self._monitor.metrics.end(reports)
+                self.monitor.metrics.end(reports)
             _warn(reports)
         except Exception as raised:
             # A warning may be an error here; whoever waits for the run has to hear of it.
             error = error or raised
         finally:
+            self.problem = "" if error is None else str(error)
             self._pusher.close()
             self.result._finish(error)
 
     def _pushed(self) -> PushedMetrics | None:
         """The metrics of this moment, if there are any."""
         results = self.result.metrics()
-        runner = runner_metrics(self.result.progress(), self._monitor.metrics.failures)
+        runner = runner_metrics(self.result.progress(), self.monitor.metrics.failures)
         if not runner and not any(results.query().values()):
             return None
         return PushedMetrics(results, runner, time.time())
@@ -131,7 +158,7 @@ class Run:
 
         def run() -> list[bytes]:
             number = next(starts)
-            self._monitor.metrics.restart(number)
+            self.monitor.metrics.restart(number)
             return BatchExecution(
                 self._session,
                 self._plan,
@@ -144,12 +171,12 @@ class Run:
             ).run()
 
         reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
-        tell(reports)
+        self.monitor.tell(reports)
         return reports
 
     def _took(self, serialized: list[bytes]) -> None:
         """Takes in the reports of a Spark job in batch."""
-        self._monitor.metrics.take(map(TaskReport.parse, serialized))
+        self.monitor.metrics.take(map(TaskReport.parse, serialized))
 
     def _streamed(self) -> list[TaskReport]:
         # Batch runs on versions of PySpark that have not what a query needs.
@@ -165,7 +192,7 @@ class Run:
             drain=self._drain,
             name=self._options.query_name,
             committed=self._committed,
-            observed=self._monitor.observe,
+            observed=self.monitor.observe,
             **self._shared,
         )
         with closing(execution):
@@ -175,8 +202,8 @@ class Run:
     def _committed(self, number: int, serialized: list[bytes]) -> None:
         """Takes in the reports of a micro-batch."""
         found = [TaskReport.parse(report) for report in serialized]
-        tell(found)
-        self._monitor.metrics.take_micro_batch(number, found)
+        self.monitor.tell(found)
+        self.monitor.metrics.take_micro_batch(number, found)
 
 
 def _warn(reports: list[TaskReport]) -> None:

@@ -173,6 +173,8 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.driver.maxResultSize": "0",
             "spark.python.daemon.module": "sparkbeam.worker.daemon",
             "spark.python.worker.faulthandler.enabled": "true",
+            # A machine with more to do than it can takes longer to answer than Spark's 15 s.
+            "spark.python.authenticate.socketTimeout": "60s",
         }
     return defaults
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.pipeline import Pipeline
 
 from sparkbeam import SparkRunner
+from sparkbeam.errors import PipelineFailed
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming import clock
 from sparkbeam.streaming.sink import WORD
@@ -39,12 +40,39 @@ from sparkbeam.worker import finalizers
 
 CORES = 2
 
+T = TypeVar("T")
 Point = tuple[int, str]
 """A place in a query: the number of a micro-batch, and what of it has just been done."""
 
 
 class Crash(Exception):
     """What a query ends with where a test wants it to."""
+
+
+class Crashes:
+    """Lets a query crash at each point, or at one, the first time that it gets there.
+
+    Attributes:
+        points: where it has crashed.
+    """
+
+    def __init__(self, only: Point | None = None) -> None:
+        self._only = only
+        self.points: set[Point] = set()
+
+    def __call__(self, point: Point) -> None:
+        if point not in self.points and self._only in (None, point):
+            self.points.add(point)
+            raise Crash(f"At {point}.")
+
+    def until_it_ends(self, run: Callable[[], T]) -> T:
+        """Does something over and over until it crashes no more."""
+        while True:
+            before = len(self.points)
+            try:
+                return run()
+            except PipelineFailed:
+                assert len(self.points) > before
 
 
 @dataclass

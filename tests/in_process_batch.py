@@ -133,15 +133,21 @@ class BatchRunner(SparkRunner):
     def __init__(self, *, drain: bool = False) -> None:
         super().__init__(BatchSpark(), drain=drain)
 
-    def _start(self, plan: Plan, session: Any, options: SparkBeamOptions) -> SparkPipelineResult:
+    def _start(
+        self,
+        plan: Plan,
+        session: Any,
+        options: SparkBeamOptions,
+        outline: Callable[[], str] = str,
+    ) -> SparkPipelineResult:
         if plan.streaming:
-            return super()._start(plan, session, options)
+            return super()._start(plan, session, options, outline)
         functions = mock.Mock(col=Column)
         with (
             mock.patch("sparkbeam.batch.exchange.sf", functions),
             mock.patch("sparkbeam.batch.execution.sf", functions),
         ):
-            result = super()._start(plan, session, options)
+            result = super()._start(plan, session, options, outline)
             with suppress(Exception):
                 result.wait_until_finish()
         return result

@@ -17,7 +17,7 @@ from sparkbeam.cancellation import Cancellation
 from sparkbeam.plan.model import SideInput
 from sparkbeam.wire.sideinputs import SideInputData
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 150
 ENDLESS = 50_000
 
 

@@ -273,7 +273,7 @@ def error_of_program(*arguments: str, **environment: str) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=270,
         env={**os.environ, **environment},
         check=False,
     )

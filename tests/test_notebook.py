@@ -38,7 +38,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("notebook")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     client = nbclient.NotebookClient(
-        notebook, timeout=170, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, timeout=270, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
     Path(folder / "executed.ipynb").write_text(nbformat.writes(notebook))
@@ -89,7 +89,7 @@ def test_metrics_are_a_table(notebook: Any) -> None:
 def test_an_explanation_is_the_graph_with_the_texts_folded(notebook: Any) -> None:
     shown = html(notebook, EXPLANATION)
     assert "<svg" in shown
-    assert shown.count("<details>") == 3
+    assert shown.count("<details>") == 4
 
 
 def test_labels_do_not_name_cells(notebook: Any) -> None:

@@ -68,7 +68,7 @@ def written() -> list[tuple[list[str], list[str]]]:
     (readme,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[:1]
     program = PROGRAM.format(section=SECTION, readme=readme)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=170, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=270, check=False
     )
     assert done.returncode == 0, done.stderr
     parts = [stream.split(f"{SECTION}\n")[1:] for stream in (done.stdout, done.stderr)]

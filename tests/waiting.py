@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], seconds: float = 150) -> None:
     """Returns when a condition holds; fails if it takes longer."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -90,12 +90,7 @@ class StreamingExecution:
         committed: Callable[[int, list[bytes]], None] = lambda *_: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
     ) -> None:
-        if checkpoint is None and not sessions.on_one_machine(session):
-            raise ConfigurationError(
-                "A streaming pipeline on a cluster needs --checkpoint_location: "
-                "a folder on storage that the driver and all executors share."
-            )
-        sessions.check_streaming(session)
+        _check(session, checkpoint)
         count = shards or sessions.cores(session)
         self._session = session
         self._topology = topology(plan)
@@ -304,7 +299,14 @@ class StreamingExecution:
         for source in spark_sources(self._topology.plan):
             sessions.fix_partitions(self._session, len(self._shards))
             rows = rows.unionAll(
-                source_rows(self._session, source, first, len(self._shards), self._checkpoint)
+                source_rows(
+                    self._session,
+                    source,
+                    first,
+                    len(self._shards),
+                    self._checkpoint,
+                    self._files,
+                )
             )
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
@@ -378,6 +380,16 @@ def _committed_tick(query: Any) -> int | None:
 def _is_idle(query: Any) -> bool:
     """Whether the query has looked for data and found none."""
     return query.status["message"] == "Waiting for data to arrive"
+
+
+def _check(session: Any, checkpoint: str | None) -> None:
+    """Raises a ConfigurationError where streaming pipelines cannot run."""
+    if checkpoint is None and not sessions.on_one_machine(session):
+        raise ConfigurationError(
+            "A streaming pipeline on a cluster needs --checkpoint_location: "
+            "a folder on storage that the driver and all executors share."
+        )
+    sessions.check_streaming(session)
 
 
 def _shards(session: Any, count: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from sparkbeam.errors import CheckpointFailed
 
 _FOLDER = "sparkbeam"
 _ID = "id"
+_EPOCH = "epoch"
 
 OTHER_CHECKPOINT = (
     "Put the one of a backup in its place, or start with another --checkpoint_location."
@@ -63,6 +65,21 @@ def checkpoint_id(files: Files) -> str:
         # It becomes a part of the names of files.
         raise damaged(files.path(_ID))
     return text
+
+
+def next_epoch(files: Files) -> int:
+    """A number for a run over a checkpoint that is higher than those of all runs before.
+
+    It is the time in milliseconds, so that runs over different checkpoints are in order too; where
+    the clock has gone back, or is that of another machine, one more than the last.
+    """
+    found = files.read(_EPOCH)
+    last = b"0" if found is None else found
+    if not re.fullmatch(rb"[0-9]{1,18}", last):
+        raise damaged(files.path(_EPOCH), "Remove it when no older run is left, and start again.")
+    epoch = max(time.time_ns() // 10**6, int(last) + 1)
+    files.write(_EPOCH, b"%d" % epoch)
+    return epoch
 
 
 def not_written(path: str, error: OSError) -> CheckpointFailed:

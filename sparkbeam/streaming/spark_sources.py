@@ -5,14 +5,18 @@ the sink, and by the feedback to the next tick.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkbeam.connectors import frames
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.progress.listener import reachable_host
+from sparkbeam.session import cores
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import files
+from sparkbeam.streaming.files import Files, files, next_epoch
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
@@ -42,7 +46,7 @@ class TickTime:
 
 
 def source_rows(
-    session: Any, source: Source, first: LayerTask, partitions: int, checkpoint: str
+    session: Any, source: Source, first: LayerTask, partitions: int, checkpoint: str, kept: Files
 ) -> Any:
     """What the first layer makes of the rows of a source.
 
@@ -52,9 +56,25 @@ def source_rows(
         first: the task of the layer.
         partitions: of a source that does not know itself how many it has.
         checkpoint: of the query.
+        kept: the files under it.
     """
     spec = ReadSpec.unpack(source.payload)
+    if spec.is_own:
+        spec = replace(spec, options=(*spec.options, *_of_run(session, kept)))
     ((_, tag),) = source.outputs
     time = TickTime(checkpoint) if spec.timestamp_column is None else None
     layer = RowsLayer(first, source.label, spec, tag, time)
     return frames.timed(session, spec, source.label, partitions).mapInArrow(layer, DDL)
+
+
+def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
+    """The options of a source of this package that are known when its query starts."""
+    # Not every PySpark has what the data source is made of.
+    from sparkbeam.eventhubs.options import EPOCH, PLACES, REPORT_HOST
+
+    yield EPOCH, str(next_epoch(kept))
+    yield PLACES, str(cores(session))
+    with suppress(Exception):  # It can do without.
+        host = reachable_host(session)
+        if host is not None:
+            yield REPORT_HOST, host

@@ -8,15 +8,16 @@ Nothing falls back: a Beam that lacks one of them cannot be imported with this v
 import contextlib
 import functools
 import inspect
+import operator
 import random
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from apache_beam.coders import coder_impl
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import core, sideinputs, trigger
+from apache_beam.transforms import combiners, core, sideinputs, trigger
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
@@ -61,8 +62,71 @@ _COMBINES_OF_FUNCTIONS = frozenset(
     for has_side_inputs in (True, False)
 )
 
+
+class CombineTuple(NamedTuple):
+    """What a CombineFn over tuples consists of.
+
+    Attributes:
+        combine_fns: one for each part of a result.
+        is_of_one: each of them gets the value itself, and not a part of it.
+    """
+
+    combine_fns: list[core.CombineFn]
+    is_of_one: bool
+
+
+def parts_of_tuple(combine_fn: Any) -> CombineTuple | None:
+    """What one of Beam's CombineFns over tuples consists of; None for any other."""
+    if type(combine_fn) not in (combiners.TupleCombineFn, combiners.SingleInputTupleCombineFn):
+        return None
+    is_of_one = type(combine_fn) is combiners.SingleInputTupleCombineFn
+    return CombineTuple(combine_fn._combiners, is_of_one)
+
+
+def top_of_one(combine_fn: Any) -> Literal["largest", "smallest"] | None:
+    """Which value a CombineFn picks that gives the top one of plain values; None for any other."""
+    if type(combine_fn) not in _TOPS or combine_fn._n != 1 or combine_fn._key is not None:
+        return None
+    return "largest" if combine_fn._compare is operator.lt else "smallest"
+
+
+_TOPS = frozenset([combiners.TopCombineFn, combiners.Largest, combiners.Smallest])
+
 KeyWithNone: type[core.DoFn] = core._KeyWithNone
 """The DoFn with which each global combine begins: it makes pairs with None as key."""
+
+
+class Aggregation(NamedTuple):
+    """The functions that ``GroupBy(...).aggregate_field(...)`` was given.
+
+    Attributes:
+        key_type: the NamedTuple class of the keys.
+        keys: give the fields of a key.
+        values: give the values to combine, which stand in a list.
+    """
+
+    key_type: type
+    keys: tuple[Callable[[Any], Any], ...]
+    values: tuple[Callable[[Any], Any], ...]
+
+
+def aggregation_of(function: Any) -> Aggregation | None:
+    """What the function consists of with which an aggregating GroupBy begins; None for another."""
+    if getattr(function, "__code__", None) != _CODE_OF_AGGREGATION:
+        return None
+    both = inspect.getclosurevars(function).nonlocals
+    key = inspect.getclosurevars(both["key_func"]).nonlocals
+    names = inspect.getclosurevars(key["key_type"]).nonlocals["field_names"]
+    values = inspect.getclosurevars(both["value_func"]).nonlocals["value_exprs"]
+    key_type = core._dynamic_named_tuple("Key", names)
+    return Aggregation(key_type, tuple(key["key_exprs"]), tuple(values))
+
+
+(_CODE_OF_AGGREGATION,) = (
+    code
+    for code in core._GroupAndAggregate.expand.__code__.co_consts
+    if getattr(code, "co_freevars", ()) == ("key_func", "value_func")
+)
 
 
 def handles_batches(fn: core.DoFn) -> bool:

@@ -87,6 +87,9 @@ NOISE = re.compile(
 STREAMING_FROM = (4, 2)
 """The first PySpark on which streaming pipelines run; those in batch run on older ones."""
 
+_CLASSIC_SHIPS_FROM = (4, 0)
+"""The first PySpark whose classic sessions send files; 3.5 has the method, which fails."""
+
 
 def version() -> tuple[int, ...]:
     """That of PySpark, as far as minor versions."""
@@ -136,6 +139,9 @@ def murmur3(number: int) -> int:
     return mixed - (mixed >> 31 << 32)
 
 
+_EXECUTIONS = 200
+"""So many of the last queries are asked for the stages that they have had."""
+
 _WORD = 0xFFFFFFFF
 
 
@@ -161,6 +167,56 @@ def is_own_server() -> bool:
     return "SPARK_LOCAL_REMOTE" in os.environ
 
 
+def stage_data(session: Any, id: int) -> dict[str, Any]:
+    """What a classic session knows of the last attempt at a stage, as :class:`.SparkStage` has it.
+
+    Raises:
+        Exception: of whatever type, where it has forgotten the stage, or has been stopped.
+    """
+    context = session.sparkContext
+    store = context._jsc.sc().statusStore()
+    data = store.lastStageAttempt(id)
+    found = {
+        "tasks": data.numTasks(),
+        "failed_tasks": data.numFailedTasks(),
+        "read_bytes": data.shuffleReadBytes(),
+        "written_bytes": data.shuffleWriteBytes(),
+        "spilled_memory_bytes": data.memoryBytesSpilled(),
+        "spilled_disk_bytes": data.diskBytesSpilled(),
+        "is_done": data.status().toString() == "COMPLETE",
+    }
+    if found["read_bytes"]:
+        quantiles = context._gateway.new_array(context._gateway.jvm.double, 2)
+        quantiles[0], quantiles[1] = 0.5, 1.0
+        summary = store.taskSummary(id, data.attemptId(), quantiles)
+        if summary.isDefined():
+            reads = summary.get().shuffleReadMetrics().readBytes()
+            found["median_bytes"], found["largest_bytes"] = int(reads.apply(0)), int(reads.apply(1))
+    return found
+
+
+def executed_plans(session: Any, stages: frozenset[int]) -> list[str]:
+    """Spark's plans of the queries that have had some of these stages, as its UI shows them.
+
+    An adaptive plan is there in its last form, with the first one below it.
+
+    Raises:
+        Exception: of whatever type, where the session has been stopped.
+    """
+    store = session._jsparkSession.sharedState().statusStore()
+    first = max(0, store.executionsCount() - _EXECUTIONS)
+    executions = store.executionsList(first, _EXECUTIONS)
+    found = [executions.apply(number) for number in range(executions.size())]
+    asked = set()
+    for execution in found:
+        ids = execution.stages().mkString(",")
+        if stages & {int(id) for id in ids.split(",") if id}:
+            # The plan of a micro-batch is that of the query around the one that has the stages.
+            asked |= {execution.executionId(), execution.rootExecutionId()}
+    wanted = [execution for execution in found if execution.executionId() in asked]
+    return [str(execution.physicalPlanDescription()).strip() for execution in wanted]
+
+
 def is_connect(thing: Any) -> bool:
     """Whether a session or a DataFrame is one of a Spark Connect server."""
     return type(thing).__module__.startswith("pyspark.sql.connect.")
@@ -179,7 +235,7 @@ def ship(session: Any, path: str, *, module: bool = False) -> None:
         path: of the file.
         module: the workers may import what is in it.
     """
-    if hasattr(session, "addArtifacts"):
+    if is_connect(session) or version() >= _CLASSIC_SHIPS_FROM:
         session.addArtifacts(path, **{"pyfile" if module else "file": True})
     elif module:
         session.sparkContext.addPyFile(path)

@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 START = Path(pyspark.__file__).parent / "sbin" / "start-connect-server.sh"
-WAIT_SECONDS = 60
+WAIT_SECONDS = 150
 TEXT = "the king and the fool and the storm\n" * 100
 
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from sparkbeam.upstream.spark import ship
+
 
 @pytest.fixture(scope="session")
 def spark(spark: Any) -> Any:
     """The session of all tests, with the shared module shipped."""
-    spark.addArtifacts(str(Path(__file__).with_name("streams.py")), pyfile=True)
+    ship(spark, str(Path(__file__).with_name("streams.py")), module=True)
     return spark

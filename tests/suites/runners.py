@@ -1,5 +1,6 @@
 """The runner that is the default of Beam's suites."""
 
+from collections.abc import Callable
 from typing import Any
 
 from in_process import Spark
@@ -13,5 +14,11 @@ from sparkbeam.result import SparkPipelineResult
 class BatchOnSpark(SparkRunner):
     """Runs batch pipelines on Spark. Streaming ones, which take seconds there, run in process."""
 
-    def _start(self, plan: Plan, session: Any, options: SparkBeamOptions) -> SparkPipelineResult:
-        return super()._start(plan, Spark() if plan.streaming else session, options)
+    def _start(
+        self,
+        plan: Plan,
+        session: Any,
+        options: SparkBeamOptions,
+        outline: Callable[[], str] = str,
+    ) -> SparkPipelineResult:
+        return super()._start(plan, Spark() if plan.streaming else session, options, outline)
