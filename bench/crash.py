@@ -55,7 +55,7 @@ def killed(program: str, kills: int, chance: random.Random, arguments: argparse.
     plan = [(chance.choice(KINDS), chance.uniform(*_KILLS_EVERY)) for _ in range(kills)]
     with Cluster(workers=2) as cluster, tempfile.TemporaryDirectory() as folder:
         killing = Killing(
-            program,
+            PROGRAMS[program],
             Path(folder),
             cluster.options(),
             events=arguments.events,

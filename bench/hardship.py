@@ -24,7 +24,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "drivers"))
 
-from killing import DISK, MEMORY, STALL, Killing
+from killing import DISK, MEMORY, PROGRAMS, STALL, Killing
 from standalone import Cluster
 
 _DISK = "size=64m"
@@ -113,7 +113,7 @@ def endured(hardship: Hardship, arguments: argparse.Namespace) -> tuple[bool, li
         )
         began = time.monotonic()
         killing = Killing(
-            "chained",
+            PROGRAMS["chained"],
             folder,
             [*cluster.options(), *hardship.options, *log],
             events=arguments.events,

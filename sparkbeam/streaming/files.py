@@ -16,6 +16,7 @@ from sparkbeam.errors import CheckpointFailed
 _FOLDER = "sparkbeam"
 _ID = "id"
 _EPOCH = "epoch"
+_PLACES = "places"
 
 OTHER_CHECKPOINT = (
     "Put the one of a backup in its place, or start with another --checkpoint_location."
@@ -80,6 +81,21 @@ def next_epoch(files: Files) -> int:
     epoch = max(time.time_ns() // 10**6, int(last) + 1)
     files.write(_EPOCH, b"%d" % epoch)
     return epoch
+
+
+def kept_places(files: Files, places: int) -> int:
+    """How many tasks ran at once when a query was first started over a checkpoint.
+
+    In which order a source hands out its partitions may depend on it: a micro-batch that runs again
+    has the same tasks as before, however large the cluster is by now.
+    """
+    found = files.read(_PLACES)
+    if found is None:
+        files.write(_PLACES, b"%d" % places)
+        return places
+    if not re.fullmatch(rb"[1-9][0-9]{0,8}", found):
+        raise damaged(files.path(_PLACES))
+    return int(found)
 
 
 def not_written(path: str, error: OSError) -> CheckpointFailed:

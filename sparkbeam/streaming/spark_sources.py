@@ -16,7 +16,7 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.progress.listener import reachable_host
 from sparkbeam.session import cores
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import Files, files, next_epoch
+from sparkbeam.streaming.files import Files, files, kept_places, next_epoch
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
@@ -73,7 +73,7 @@ def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
     from sparkbeam.eventhubs.options import EPOCH, PLACES, REPORT_HOST
 
     yield EPOCH, str(next_epoch(kept))
-    yield PLACES, str(cores(session))
+    yield PLACES, str(kept_places(kept, cores(session)))
     with suppress(Exception):  # It can do without.
         host = reachable_host(session)
         if host is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import chained
@@ -75,7 +76,7 @@ class Killing:
     """A program of the folder ``drivers`` on a cluster; a context manager that ends it.
 
     Args:
-        program: one of :data:`PROGRAMS`.
+        program: one of :data:`PROGRAMS`, or another module as these are.
         folder: where its checkpoint, its output and its log are.
         options: of the pipeline, such as the master.
         events: how many events it has.
@@ -88,7 +89,7 @@ class Killing:
 
     def __init__(
         self,
-        program: str,
+        program: ModuleType,
         folder: Path,
         options: Sequence[str],
         *,
@@ -96,7 +97,7 @@ class Killing:
         rate: float,
         seconds: float,
     ) -> None:
-        self._program = PROGRAMS[program]
+        self._program: Any = program
         self._folder = folder
         self.output = folder / "output"
         self._events = events

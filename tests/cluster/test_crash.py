@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from killing import DRIVER, EXECUTOR, WORKER, Killing
+from killing import DRIVER, EXECUTOR, PROGRAMS, WORKER, Killing
 from standalone import Cluster
 from watching import Watching
 
@@ -18,7 +18,7 @@ def test_output_is_exact_after_kills_of_all_kinds(cluster: Cluster, tmp_path: Pa
     kills = [(WORKER, 0.3), (EXECUTOR, 0.7), (DRIVER, 0.5)]
     with (
         Killing(
-            "chained", tmp_path, cluster.options(), events=1600, rate=400, seconds=560
+            PROGRAMS["chained"], tmp_path, cluster.options(), events=1600, rate=400, seconds=560
         ) as program,
         Watching(program.output) as reader,
     ):

@@ -17,7 +17,7 @@ from sparkbeam.eventhubs.admission import admitted
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.source import EventHubsReader, EventHubsStreamReader, HubRange
-from sparkbeam.streaming.files import LocalFiles, next_epoch
+from sparkbeam.streaming.files import LocalFiles, kept_places, next_epoch
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
@@ -150,6 +150,17 @@ def test_the_epoch_of_a_checkpoint_is_a_number(tmp_path: Path) -> None:
     checkpoint.write("epoch", b"soon")
     with pytest.raises(CheckpointFailed, match="epoch is damaged"):
         next_epoch(checkpoint)
+
+
+def test_tasks_of_a_checkpoint_stay_as_they_are_on_a_cluster_of_another_size(
+    tmp_path: Path,
+) -> None:
+    """A sink tells a repeat by the number of its task."""
+    checkpoint = LocalFiles(str(tmp_path))
+    assert [kept_places(checkpoint, now) for now in (2, 8, 1)] == [2, 2, 2]
+    checkpoint.write("places", b"many")
+    with pytest.raises(CheckpointFailed, match="places is damaged"):
+        kept_places(checkpoint, 2)
 
 
 def test_a_micro_batch_is_limited_and_shared_by_backlog(
