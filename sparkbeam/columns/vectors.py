@@ -253,4 +253,4 @@ def empty_column(shape: Shape) -> pa.Array:
     return pa.array([], arrow_type_of(shape))
 
 
-_NO_FIELDS = pa.array([], pa.struct([]))
+_NO_FIELDS = pa.nulls(0, pa.struct([]))
