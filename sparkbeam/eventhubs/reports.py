@@ -6,14 +6,13 @@ micro-batch reads is in Spark's log all the same, and is not planned twice.
 """
 
 import contextlib
-import hmac
-import json
 import math
 import secrets
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
+from sparkbeam.datagrams import Mailbox, opened
 from sparkbeam.eventhubs.slowness import Read
 
 LOOPBACK = "127.0.0.1"
@@ -22,27 +21,12 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True)
-class ReportTo:
-    """Where tasks report.
-
-    Attributes:
-        host, port: those of the planner.
-        token: what tells its tasks from all others.
-    """
-
-    host: str
-    port: int
-    token: str = field(repr=False)
+class ReportTo(Mailbox):
+    """Where tasks report."""
 
     def send(self, read: Read) -> None:
         """Sends a report, or loses it."""
-        message = json.dumps({"token": self.token, **asdict(read)}).encode()
-        with (
-            contextlib.suppress(OSError),
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
-        ):
-            sender.setblocking(False)
-            sender.sendto(message, (self.host, self.port))
+        self.post(asdict(read))
 
 
 class Reports:
@@ -76,12 +60,9 @@ class Reports:
                     yield self._parsed(datagram)
 
     def _parsed(self, datagram: bytes) -> Read:
-        found = json.loads(datagram)
-        token = str(found["token"]).encode()
-        read = Read(found["number"], found["partition"], found["events"], found["seconds"])
+        read = Read(**opened(datagram, self.to.token))
         if not (
-            hmac.compare_digest(token, self.to.token.encode())
-            and type(read.number) is type(read.events) is int
+            type(read.number) is type(read.events) is int
             and type(read.partition) is str
             and type(read.seconds) is float
             and math.isfinite(read.seconds)

@@ -14,6 +14,9 @@ from sparkbeam.eventhubs.settings import Connection
 SENT = "sparkbeam-sent"
 """The property that tells who has sent an event: run, micro-batch, task and number, by ``/``."""
 
+BATCH_BYTES = 1 << 20
+"""What a hub takes at once, in all tiers but the basic one."""
+
 _EVENTS = 500
 _ALL_BYTES = 8 << 20
 _OVERHEAD = 100
@@ -39,7 +42,7 @@ class Sending:
     properties: Callable[[Any], Mapping[str, Any]] | None = None
     partition_key: Callable[[Any], str | None] | None = None
     partition: Callable[[Any], int] | None = None
-    batch_bytes: int = 512 << 10
+    batch_bytes: int = BATCH_BYTES
     timeout: float = 300
 
 

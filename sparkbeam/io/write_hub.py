@@ -11,7 +11,7 @@ from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.writing import HubWriter, Sending
+from sparkbeam.eventhubs.writing import BATCH_BYTES, HubWriter, Sending
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
 
@@ -40,8 +40,8 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
             key are in one partition, in their order.
         partition_id: the number of the partition of all events, or a function that gives that of
             an element. Without a key and this, batches go from one partition to the next.
-        max_batch_bytes: of how many bytes of events a batch is made. A hub takes 1 MiB at once,
-            256 KiB in the basic tier; what is more is sent in several.
+        max_batch_bytes: of how many bytes of events a batch is made; None for 1 MiB, which a hub
+            takes at once. Where it takes less, as in the basic tier, a batch is sent in several.
         operation_timeout: seconds for which a batch is tried again before the pipeline fails.
         client: ``sdk`` for that of Azure.
         endpoint: ``amqp``, or ``kafka`` for Spark's sink of Kafka, which has not all of this.
@@ -63,7 +63,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         properties: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] | None = None,
         partition_key: str | Callable[[Any], str | None] | None = None,
         partition_id: int | Callable[[Any], int] | None = None,
-        max_batch_bytes: int = 512 << 10,
+        max_batch_bytes: int | None = None,
         operation_timeout: float = 300,
         client: str = "sdk",
         endpoint: str = AMQP,
@@ -83,9 +83,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
             _properties(properties),
             _key(partition_key),
             _partition(partition_id),
-            arguments.whole_number(
-                "max_batch_bytes", max_batch_bytes, least=_LEAST_BYTES, most=_MOST_BYTES
-            ),
+            _bytes(max_batch_bytes),
             arguments.duration("operation_timeout", operation_timeout, "seconds", most=_LONGEST),
         )
 
@@ -112,6 +110,12 @@ class _Always:
 
     def __call__(self, element: Any) -> Any:
         return self._value
+
+
+def _bytes(given: int | None) -> int:
+    if given is None:
+        return BATCH_BYTES
+    return arguments.whole_number("max_batch_bytes", given, least=_LEAST_BYTES, most=_MOST_BYTES)
 
 
 def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:

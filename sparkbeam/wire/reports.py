@@ -7,10 +7,7 @@ Datagrams are sent when they can be and lost when they cannot: they feed the
 progress display, live metrics and the attempted values of tasks that failed.
 """
 
-import contextlib
-import hmac
 import json
-import socket
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
@@ -20,6 +17,7 @@ from typing import NamedTuple
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
+from sparkbeam.datagrams import Mailbox, opened
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.output import Line, Written
 
@@ -32,7 +30,6 @@ DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
 REFUSED_BLOCKS = "refused_blocks: "
 """How the counters of a step begin whose function was called for each element all the same."""
 
-_MAX_DATAGRAM = 60_000
 _MOST_UNPACKED = 64 << 20
 
 
@@ -166,20 +163,14 @@ class Signal:
     number: int = 0
     spark_stage: int = -1
 
-    def datagram(self, token: str) -> bytes:
-        """The signal with the proof that it belongs to a run."""
-        return json.dumps({"token": token, **asdict(self)}).encode()
-
     @classmethod
     def parse(cls, datagram: bytes, token: str) -> "Signal":
-        """The inverse of :meth:`datagram`.
+        """The signal that a :class:`Reporter` with a token has sent.
 
         Raises:
             Exception: of whatever type, where the datagram is none of this run's.
         """
-        content = json.loads(datagram)
-        if not hmac.compare_digest(str(content.pop("token")).encode(), token.encode()):
-            raise ValueError("wrong token")
+        content = opened(datagram, token)
         counts = Counts._make(map(int, content.pop("counts")))
         signal = cls(SignalKind(content.pop("kind")), counts=counts, **content)
         if not (
@@ -196,26 +187,10 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Reporter:
-    """Where to send live reports.
-
-    Attributes:
-        host, port: the driver's.
-        token: proves that a report belongs to this run.
-    """
-
-    host: str
-    port: int
-    token: str = field(repr=False)
+class Reporter(Mailbox):
+    """Where to send live reports."""
 
     def send(self, signal: Signal) -> None:
         """Sends a signal, or loses it; never waits."""
-        message = signal.datagram(self.token)
-        if len(message) > _MAX_DATAGRAM:
-            message = replace(signal, report="").datagram(self.token)
-        with (
-            contextlib.suppress(OSError),
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
-        ):
-            sender.setblocking(False)
-            sender.sendto(message, (self.host, self.port))
+        if not self.post(asdict(signal)):
+            self.post(asdict(replace(signal, report="")))

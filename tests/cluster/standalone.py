@@ -35,14 +35,22 @@ class Cluster:
         workers: how many workers to start.
         memory_mb: what each worker offers to its executors.
         env: further environment variables of the daemons, which the executors inherit.
+        apart: the Python processes of each worker have a folder for temporary files of their own,
+            as those of different machines.
     """
 
     def __init__(
-        self, workers: int = 2, *, memory_mb: int = 1024, env: Mapping[str, str] | None = None
+        self,
+        workers: int = 2,
+        *,
+        memory_mb: int = 1024,
+        env: Mapping[str, str] | None = None,
+        apart: bool = False,
     ) -> None:
         self._count = workers
         self._memory_mb = memory_mb
         self._env = {**os.environ, **_ENVIRONMENT, **(env or {})}
+        self._apart = apart
         self._folder = tempfile.TemporaryDirectory(
             prefix="sparkbeam-cluster-", ignore_cleanup_errors=True
         )
@@ -147,12 +155,16 @@ class Cluster:
 
     def _start(self, name: str, host: str, daemon: str, *arguments: str) -> subprocess.Popen[bytes]:
         folder = Path(self._folder.name)
+        env = {**self._env, "SPARK_LOCAL_IP": host}
+        if self._apart:
+            env["TMPDIR"] = str(folder / host)
+            (folder / host).mkdir(exist_ok=True)
         spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
         with (folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
                 [str(spark_class), daemon, *arguments],
                 cwd=folder,
-                env={**self._env, "SPARK_LOCAL_IP": host},
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,12 +1,13 @@
 """From the workers' datagrams to figures."""
 
-import json
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 import pytest
 from apache_beam.metrics import monitoring_infos
 
+from sparkbeam.datagrams import sealed
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.progress.listener import Listener
 from sparkbeam.progress.model import StageProgress, StageState
@@ -109,9 +110,7 @@ def test_a_wrong_token_is_ignored(tracker: ProgressTracker, listener: Listener) 
 
 def signal_with(**changes: object) -> Callable[[str], bytes]:
     def datagram(token: str) -> bytes:
-        return json.dumps(
-            {**json.loads(Signal(STARTED, "s0", 0).datagram(token)), **changes}
-        ).encode()
+        return sealed({**asdict(Signal(STARTED, "s0", 0)), **changes}, token)
 
     return datagram
 
