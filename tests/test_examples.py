@@ -1,5 +1,6 @@
-"""The example, and one of Beam's own, from the command line to their output."""
+"""The examples, and one of Beam's own, from the command line to their output."""
 
+import json
 import re
 import runpy
 import sys
@@ -92,6 +93,32 @@ def test_the_busiest_bursts_are_printed(
             f"{burst['mean_delay']:+.1f}",
             "min",
         ] in printed
+
+
+def test_failures_count_in_the_windows_after_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    output = tmp_path / "health"
+    monkeypatch.setattr(sys, "argv", ["health_monitoring.py", f"--output={output}"])
+    runpy.run_path(str(EXAMPLES / "health_monitoring.py"), run_name="__main__")
+
+    expected: defaultdict[tuple[str, datetime], Counter[str]] = defaultdict(Counter)
+    for line in (EXAMPLES / "data" / "health-sample.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        at = datetime.fromisoformat(event["at"])
+        first = at.replace(minute=at.minute // 10 * 10, second=0)
+        for number in range(4 if event["kind"] == "FAILURE" else 1):
+            window = first + timedelta(minutes=10 * number)
+            expected[event["machine"], window][event["kind"]] += 1
+    written = Path(f"{output}-00000-of-00001.jsonl").read_text().splitlines()
+    assert len(written) == len(expected)
+    for line in written:
+        found = json.loads(line)
+        kinds = expected[found["machine"], datetime.fromisoformat(found["start"])]
+        assert (found["healthy"], found["failures"]) == (kinds["HEALTHY"], kinds["FAILURE"])
+        end = datetime.fromisoformat(found["end"])
+        assert end - datetime.fromisoformat(found["start"]) == timedelta(minutes=10)
+    assert output.with_suffix(".svg").read_text().count("press-1") > 0
 
 
 def test_beams_wordcount_counts_a_licence(tmp_path: Path) -> None:

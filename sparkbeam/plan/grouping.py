@@ -47,6 +47,11 @@ def decide(
     return Grouping(evaluator, reason, True, *_aggregator(combines(), sessions))
 
 
+def stamp_of(windowing: Windowing) -> str | None:
+    """Which of its elements' timestamps a group has, in words; None for the end of its window."""
+    return _STAMPS.get(windowing.timestamp_combiner)
+
+
 def _aggregator(
     combine_fn: CombineFn, asked: SessionAggregator | None
 ) -> tuple[SessionAggregator, str]:
@@ -68,8 +73,8 @@ def _in_batch(windowing: Windowing) -> tuple[Evaluator, str]:
         return Evaluator.SESSIONS, fire_once
     if window_fn.is_merging():
         return Evaluator.MERGING, f"{_windows(windowing)} merge and fire once"
-    if windowing.timestamp_combiner in _STAMPS:
-        stamp = _STAMPS[windowing.timestamp_combiner]
+    stamp = stamp_of(windowing)
+    if stamp is not None:
         return Evaluator.STAMPED, f"{fire_once}, with the {stamp} timestamp"
     is_global = isinstance(window_fn, GlobalWindows)
     return Evaluator.GLOBAL if is_global else Evaluator.WINDOWED, fire_once

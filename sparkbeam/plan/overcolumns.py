@@ -14,18 +14,20 @@ from apache_beam.portability.api import (
     schema_pb2,
 )
 from apache_beam.runners import pipeline_context
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows, Sessions
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape, arrow_type_of
 from sparkbeam.plan.functions import function_of, over_columns
+from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.windows.forms import form_of
 
 _WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
-_GLOBAL = common_urns.global_windows.urn
 _SCALARS = {
     schema_pb2.BYTE: int,
     schema_pb2.INT16: int,
@@ -130,6 +132,11 @@ class _Walk:
         payload = proto_utils.parse_Bytes(
             transform.spec.payload, beam_runner_api_pb2.CombinePayload
         )
+        (output,) = transform.outputs.values()
+        windowing = self._windowing(output)
+        stamp = stamp_of(windowing)
+        if stamp is not None and type(windowing.windowfn) is not Sessions:
+            return Refused(f"its results have the {stamp} timestamp of their elements")
         form = form_of(beam.CombineFn.from_runner_api(payload.combine_fn, self._context))
         if form is None:
             return Refused("its CombineFn has no vectorised form")
@@ -141,5 +148,9 @@ class _Walk:
         return None
 
     def _is_global(self, pcollection: str) -> bool:
+        return type(self._windowing(pcollection).windowfn) is GlobalWindows
+
+    def _windowing(self, pcollection: str) -> Windowing:
         strategy_id = self._descriptor.pcollections[pcollection].windowing_strategy_id
-        return bool(self._descriptor.windowing_strategies[strategy_id].window_fn.urn == _GLOBAL)
+        windowing: Windowing = self._context.windowing_strategies.get_by_id(strategy_id)
+        return windowing

@@ -7,7 +7,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn, TupleCombineFn
-from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from apache_beam.transforms.window import (
+    FixedWindows,
+    Sessions,
+    TimestampCombiner,
+    TimestampedValue,
+)
 from pyspark.sql import types as st
 
 from sparkbeam import SparkRunner
@@ -17,6 +22,7 @@ from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.overcolumns import column_steps
 
+LATEST = TimestampCombiner.OUTPUT_AT_LATEST
 SCHEMA = st.StructType(
     [
         st.StructField("id", st.LongType(), False),
@@ -108,6 +114,15 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
                 | "x" >> beam.CombinePerKey(TupleCombineFn(sum, max))
             ),
             "its values are not for (sum, max) over columns",
+        ),
+        (
+            lambda rows: (
+                rows
+                | beam.WindowInto(FixedWindows(3), timestamp_combiner=LATEST)
+                | "y" >> beam.Map(lambda row: (row.name, row.id))
+                | "x" >> beam.CombinePerKey(sum)
+            ),
+            "its results have the latest timestamp of their elements",
         ),
     ],
 )
