@@ -1,14 +1,18 @@
 """Pipelines over event hubs in a session of their own; what they leave behind is looked through."""
 
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
+from pyspark.sql import SparkSession
 
-from sparkbeam import PipelineFailed
+from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.io.eventhubs import (
     EventHubsEvent,
     EventPosition,
@@ -34,11 +38,32 @@ def rewind(checkpoint: Path) -> None:
                 path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
+def keep(result: Any, name: str, folder: Path) -> None:
+    """Saves what a pipeline shows of itself, and Spark of it: pages, explanations, figures."""
+    web = SparkSession.builder.getOrCreate().sparkContext.uiWebUrl
+    with urlopen(f"{web}/api/v1/applications") as answer:
+        (application,) = json.load(answer)
+    spark = f"{web}/api/v1/applications/{application['id']}"
+    pages = {
+        "page": result.page,
+        "state": f"{result.page}state.json",
+        "environment": f"{spark}/environment",
+        "sql": f"{spark}/sql?details=true&planDescription=true",
+        "jobs": f"{spark}/jobs",
+        "SQL": f"{web}/SQL/execution/?id=0",
+        "Environment": f"{web}/environment/",
+    }
+    for kind, address in pages.items():
+        with urlopen(address) as answer:
+            (folder / f"{name}-{kind}.shown").write_bytes(answer.read())
+    (folder / f"{name}-told.shown").write_text(f"{result.explain()}\n{result.summary()}")
+
+
 def _body(event: EventHubsEvent) -> bytes:
     return event.body
 
 
-def copy(hub: str, options: PipelineOptions) -> None:
+def copy(hub: str, options: PipelineOptions) -> Any:
     """What is in one hub goes to another, and so do the numbers of its windows."""
     pipeline = beam.Pipeline(options=options)
     events = pipeline | ReadFromEventHubs(
@@ -53,7 +78,10 @@ def copy(hub: str, options: PipelineOptions) -> None:
         | beam.Map(lambda pair: f"{pair[0]}={pair[1]}")
         | "Counts" >> WriteToEventHubs(hub, "counts", client="slim")
     )
-    pipeline.run().wait_until_finish()
+    print(SparkRunner().explain(pipeline))
+    result = pipeline.run()
+    result.wait_until_finish()
+    return result
 
 
 def main(folder: Path) -> None:
@@ -62,20 +90,27 @@ def main(folder: Path) -> None:
     base = [
         "--runner=sparkbeam.SparkRunner",
         "--spark_master=local[2]",
+        "--spark_page",
+        "--spark_conf=spark.sql.shuffle.partitions=1",
+        "--spark_conf=spark.ui.enabled=true",
+        "--spark_conf=spark.ui.port=0",
         "--spark_conf=spark.eventLog.enabled=true",
         f"--spark_conf=spark.eventLog.dir=file://{folder}/events",
         "--spark_conf=spark.eventLog.compress=false",
         f"--spark_conf=spark.sql.warehouse.dir={folder}/warehouse",
     ]
-    stream = [*base, "--streaming", "--trigger=available-now", "--shards=2"]
+    stream = [*base, "--streaming", "--trigger=available-now", "--shards=1"]
     options = PipelineOptions([*stream, f"--checkpoint_location={checkpoint}"])
-    copy(hub, options)
+    keep(copy(hub, options), "stream", folder)
     rewind(checkpoint)
     copy(hub, options)  # The last micro-batch again.
 
-    with beam.Pipeline(options=PipelineOptions(base)) as pipeline:
-        found = pipeline | ReadFromEventHubs(hub, "out", drop_repeats=True, client="slim")
-        _ = found | beam.Map(_body) | WriteToEventHubs(hub, "once", client="slim")
+    pipeline = beam.Pipeline(options=PipelineOptions(base))
+    found = pipeline | ReadFromEventHubs(hub, "out", drop_repeats=True, client="slim")
+    _ = found | beam.Map(_body) | WriteToEventHubs(hub, "once", client="slim")
+    result = pipeline.run()
+    result.wait_until_finish()
+    keep(result, "batch", folder)
 
     wrong = hub.replace(os.environ["KEY"], os.environ["WRONG_KEY"])
     try:

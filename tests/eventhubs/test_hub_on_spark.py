@@ -53,6 +53,11 @@ def test_streams_and_batches_are_whole_and_leave_no_secret(tmp_path: Path) -> No
     assert output.count("FAILED") == 1, output
     left = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert any("events/" in name for name in left), "there is an event log"
+    shown = {Path(name).name for name in left if name.endswith(".shown")}
+    assert {"stream-page.shown", "batch-environment.shown"} <= shown, "and there are pages"
+    told = left[str(tmp_path / "batch-told.shown")].decode()
+    assert "Bodies" in output, "the plan is explained"
+    assert "ReadFromEventHubs" in told
     left["the output"] = output.encode()
     for key in (KEY, WRONG_KEY):
         for form in (key, quote(key, safe=""), b64encode(key.encode()).decode().rstrip("=")):
