@@ -38,7 +38,7 @@ def rewind(checkpoint: Path) -> None:
                 path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def keep(result: Any, name: str, folder: Path) -> None:
+def keep(pipeline: beam.Pipeline, result: Any, name: str, folder: Path) -> None:
     """Saves what a pipeline shows of itself, and Spark of it: pages, explanations, figures."""
     web = SparkSession.builder.getOrCreate().sparkContext.uiWebUrl
     with urlopen(f"{web}/api/v1/applications") as answer:
@@ -56,14 +56,15 @@ def keep(result: Any, name: str, folder: Path) -> None:
     for kind, address in pages.items():
         with urlopen(address) as answer:
             (folder / f"{name}-{kind}.shown").write_bytes(answer.read())
-    (folder / f"{name}-told.shown").write_text(f"{result.explain()}\n{result.summary()}")
+    told = f"{result.explain()}\n{result.summary()}\n{SparkRunner().explain(pipeline)}"
+    (folder / f"{name}-told.shown").write_text(told)
 
 
 def _body(event: EventHubsEvent) -> bytes:
     return event.body
 
 
-def copy(hub: str, options: PipelineOptions) -> Any:
+def copy(hub: str, options: PipelineOptions) -> tuple[beam.Pipeline, Any]:
     """What is in one hub goes to another, and so do the numbers of its windows."""
     pipeline = beam.Pipeline(options=options)
     events = pipeline | ReadFromEventHubs(
@@ -78,10 +79,9 @@ def copy(hub: str, options: PipelineOptions) -> Any:
         | beam.Map(lambda pair: f"{pair[0]}={pair[1]}")
         | "Counts" >> WriteToEventHubs(hub, "counts", client="slim")
     )
-    print(SparkRunner().explain(pipeline))
     result = pipeline.run()
     result.wait_until_finish()
-    return result
+    return pipeline, result
 
 
 def main(folder: Path) -> None:
@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
     ]
     stream = [*base, "--streaming", "--trigger=available-now", "--shards=1"]
     options = PipelineOptions([*stream, f"--checkpoint_location={checkpoint}"])
-    keep(copy(hub, options), "stream", folder)
+    keep(*copy(hub, options), "stream", folder)
     rewind(checkpoint)
     copy(hub, options)  # The last micro-batch again.
 
@@ -110,7 +110,7 @@ def main(folder: Path) -> None:
     _ = found | beam.Map(_body) | WriteToEventHubs(hub, "once", client="slim")
     result = pipeline.run()
     result.wait_until_finish()
-    keep(result, "batch", folder)
+    keep(pipeline, result, "batch", folder)
 
     wrong = hub.replace(os.environ["KEY"], os.environ["WRONG_KEY"])
     try:

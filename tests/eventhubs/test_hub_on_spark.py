@@ -55,9 +55,9 @@ def test_streams_and_batches_are_whole_and_leave_no_secret(tmp_path: Path) -> No
     assert any("events/" in name for name in left), "there is an event log"
     shown = {Path(name).name for name in left if name.endswith(".shown")}
     assert {"stream-page.shown", "batch-environment.shown"} <= shown, "and there are pages"
-    told = left[str(tmp_path / "batch-told.shown")].decode()
-    assert "Bodies" in output, "the plan is explained"
-    assert "ReadFromEventHubs" in told
+    for name in ("stream", "batch"):
+        told = left[str(tmp_path / f"{name}-told.shown")].decode()
+        assert told.count("ReadFromEventHubs") > 1, "and explanations of a run, and before one"
     left["the output"] = output.encode()
     for key in (KEY, WRONG_KEY):
         for form in (key, quote(key, safe=""), b64encode(key.encode()).decode().rstrip("=")):
