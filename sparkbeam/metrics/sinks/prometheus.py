@@ -1,14 +1,21 @@
 """Offers metrics to a Prometheus server that scrapes them, or pushes them to a push gateway."""
 
+import socket
+import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+from wsgiref.simple_server import WSGIRequestHandler
 
 from apache_beam.options.pipeline_options import PipelineOptions
-from prometheus_client import CollectorRegistry, push_to_gateway, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, push_to_gateway
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import basic_auth_handler, default_handler
+from prometheus_client.exposition import (
+    ThreadingWSGIServer,
+    basic_auth_handler,
+    default_handler,
+)
 from prometheus_client.registry import Collector
 
 from sparkbeam.metrics.options import address
@@ -18,6 +25,9 @@ from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.redaction import Redaction, shown_url
 
 _SECONDS = 5.0
+_CLOSE_SECONDS = 0.02
+"""The end of a pipeline waits for that of the endpoint, which asks this often for it."""
+
 _LABELS = ("namespace", "name", "step", "result")
 _JOB = "sparkbeam"
 
@@ -50,8 +60,7 @@ class PrometheusSink(MetricsSink):
         if self._gateway is not None:
             self._push(self._gateway)
         elif self._server is None:
-            host, port = self._address
-            self._server, _ = start_http_server(port, host, self._registry)
+            self._server = _serving(*self._address, self._registry)
 
     def close(self) -> None:
         """Ends the endpoint; a gateway keeps what it has."""
@@ -71,6 +80,30 @@ class PrometheusSink(MetricsSink):
         except (OSError, ValueError) as error:
             reason = Redaction([("address", gateway)])(str(error))
             raise ConnectionError(f"{shown_url(gateway)}: {reason}") from None
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: who scrapes is no news."""
+
+
+def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
+    """An endpoint that answers, from threads of its own.
+
+    Raises:
+        OSError: the address is taken.
+    """
+    family, *_, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    kind = type("_Server", (ThreadingWSGIServer,), {"address_family": family})
+    server = kind(found[:2], _Quiet)
+    server.set_app(make_wsgi_app(registry))
+    threading.Thread(
+        target=server.serve_forever,
+        args=(_CLOSE_SECONDS,),
+        name="sparkbeam-prometheus",
+        daemon=True,
+    ).start()
+    return server
 
 
 class _Latest(Collector):
