@@ -9,8 +9,8 @@ before it fill, of the last five since the runtime last changed. It *changed* if
 - it differs from the band's median by more than 10 %, or by more than 50 % where
   the build has fewer than three repeats or the band fewer than nine.
 
-Of 34,000 builds with three repeats and normal noise of 5 % none changed by chance;
-of a growth by 30 % 96 of 100 were found.
+Of 34,680 builds with three repeats and normal noise of 5 % two changed by chance;
+of 1,000 growths by 30 % 967 were found (``bench/changes.py``).
 """
 
 from collections.abc import Sequence
