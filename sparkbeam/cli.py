@@ -47,6 +47,13 @@ def main() -> None:
 main.add_command(nexmark)
 
 
+# What the commands over a Beam program share.
+_OVER_PROGRAM: dict[str, Any] = {
+    "context_settings": {"allow_interspersed_args": False},
+    "options_metavar": "[OPTIONS]",
+}
+_PROGRAM = click.argument("program")
+_ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 _AS_MODULE = click.option(
     "-m",
     "is_module",
@@ -55,23 +62,25 @@ _AS_MODULE = click.option(
 )
 
 
-@main.command(
-    context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
-    short_help="Show how a Beam program would run on Spark.",
-)
+def _save_to_files(help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--save",
+        "files",
+        metavar="FILE",
+        multiple=True,
+        type=File(dir_okay=False, writable=True, path_type=Path),
+        help=help,
+    )
+
+
+@main.command(short_help="Show how a Beam program would run on Spark.", **_OVER_PROGRAM)
 @_AS_MODULE
-@click.option(
-    "--save",
-    "files",
-    metavar="FILE",
-    multiple=True,
-    type=File(dir_okay=False, writable=True, path_type=Path),
-    help="Also write the explanation to FILE: a picture of the stages (.svg), picture and "
-    "text (.html) or the text alone (.txt). Repeatable.",
+@_save_to_files(
+    "Also write the explanation to FILE: a picture of the stages (.svg), picture and "
+    "text (.html) or the text alone (.txt). Repeatable."
 )
-@click.argument("program")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@_PROGRAM
+@_ARGUMENTS
 def explain(
     program: str, arguments: tuple[str, ...], is_module: bool, files: tuple[Path, ...]
 ) -> None:
@@ -104,23 +113,17 @@ def explain(
 
 
 @main.command(
-    context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
     short_help="Run a Beam program on Spark, and tell what its pipelines have done.",
+    **_OVER_PROGRAM,
 )
 @_AS_MODULE
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each pipeline.")
-@click.option(
-    "--save",
-    "files",
-    metavar="FILE",
-    multiple=True,
-    type=File(dir_okay=False, writable=True, path_type=Path),
-    help="Also write the report to FILE: a picture of the stages with their figures (.svg), "
-    "picture and text (.html), the text alone (.txt) or JSON (.json). Repeatable.",
+@_save_to_files(
+    "Also write the report to FILE: a picture of the stages with their figures (.svg), "
+    "picture and text (.html), the text alone (.txt) or JSON (.json). Repeatable."
 )
-@click.argument("program")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@_PROGRAM
+@_ARGUMENTS
 def report(
     program: str,
     arguments: tuple[str, ...],

@@ -26,7 +26,6 @@ from sparkbeam.explain.explanation import Explanation, is_collecting, show
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
-from sparkbeam.page import opening as page
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.optimize import TEST_STREAM
@@ -108,6 +107,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         redaction = self._redaction(plan, options)
         port = spark_options.page_port(options)
         if port is not None:
+            from sparkbeam.page import opening as page
+
             page.check()
         run = Run(plan, session, options, redaction, partial(_explained, outline, plan))
         if port is not None:

@@ -18,7 +18,6 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from in_process import CORES, Spark
 
 from sparkbeam import SparkRunner
-from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.wire.rows import SCHEMA
@@ -133,21 +132,15 @@ class BatchRunner(SparkRunner):
     def __init__(self, *, drain: bool = False) -> None:
         super().__init__(BatchSpark(), drain=drain)
 
-    def _start(
-        self,
-        plan: Plan,
-        session: Any,
-        options: SparkBeamOptions,
-        outline: Callable[[], str] = str,
-    ) -> SparkPipelineResult:
+    def _start(self, plan: Plan, *rest: Any, **named: Any) -> SparkPipelineResult:
         if plan.streaming:
-            return super()._start(plan, session, options, outline)
+            return super()._start(plan, *rest, **named)
         functions = mock.Mock(col=Column)
         with (
             mock.patch("sparkbeam.batch.exchange.sf", functions),
             mock.patch("sparkbeam.batch.execution.sf", functions),
         ):
-            result = super()._start(plan, session, options, outline)
+            result = super()._start(plan, *rest, **named)
             with suppress(Exception):
                 result.wait_until_finish()
         return result

@@ -1,12 +1,10 @@
 """The runner that is the default of Beam's suites."""
 
-from collections.abc import Callable
 from typing import Any
 
 from in_process import Spark
 
 from sparkbeam import SparkRunner
-from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.result import SparkPipelineResult
 
@@ -14,11 +12,5 @@ from sparkbeam.result import SparkPipelineResult
 class BatchOnSpark(SparkRunner):
     """Runs batch pipelines on Spark. Streaming ones, which take seconds there, run in process."""
 
-    def _start(
-        self,
-        plan: Plan,
-        session: Any,
-        options: SparkBeamOptions,
-        outline: Callable[[], str] = str,
-    ) -> SparkPipelineResult:
-        return super()._start(plan, Spark() if plan.streaming else session, options, outline)
+    def _start(self, plan: Plan, session: Any, *rest: Any, **named: Any) -> SparkPipelineResult:
+        return super()._start(plan, Spark() if plan.streaming else session, *rest, **named)
