@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         StageState,
         StreamingProgress,
         StreamingStageProgress,
+        WatermarkHolder,
     )
     from sparkbeam.result import SparkPipelineResult
     from sparkbeam.runner import SparkRunner
@@ -67,6 +68,7 @@ _HOMES = {
     "StepSummary": "sparkbeam.metrics.summary",
     "StreamingProgress": "sparkbeam.progress.model",
     "StreamingStageProgress": "sparkbeam.progress.model",
+    "WatermarkHolder": "sparkbeam.progress.model",
     "UnsupportedTransform": "sparkbeam.errors",
 }
 
@@ -97,6 +99,7 @@ __all__ = [
     "StreamingProgress",
     "StreamingStageProgress",
     "UnsupportedTransform",
+    "WatermarkHolder",
     "__version__",
 ]
 

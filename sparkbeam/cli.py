@@ -225,8 +225,9 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
 def watch(location: str, port: int) -> None:
     """Show the streaming pipeline with the checkpoint LOCATION on a live page.
 
-    The page shows what the checkpoint tells of a pipeline that any process runs: watermarks,
-    state and micro-batches. Its address is printed; it is there until Ctrl-C ends the command.
+    The page shows a pipeline that any process runs: what its checkpoint tells of watermarks, state
+    and micro-batches, and what its program leaves there of steps, warnings and errors. It says
+    when that has gone. Its address is printed; it is there until Ctrl-C ends the command.
     """
     import threading
 
@@ -238,8 +239,8 @@ def watch(location: str, port: int) -> None:
         view = CheckpointView(location)
     except SparkBeamError as error:
         raise usage_error(error) from error
-    click.echo(f"The live page is at {opening.server(port).add(view)}")
     with contextlib.suppress(KeyboardInterrupt):
+        click.echo(f"The live page is at {opening.server(port).add(view)}")
         threading.Event().wait()
 
 

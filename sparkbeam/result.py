@@ -206,19 +206,21 @@ class SparkPipelineResult(PipelineResult):
         """Called once by the runner when the run has ended."""
         with self._lock:
             self._error = error
-            if error is None:
-                drained = self._state == PipelineState.DRAINING
-                self._state = PipelineState.DRAINED if drained else PipelineState.DONE
-            elif self._state == PipelineState.CANCELLING:
-                self._state = PipelineState.CANCELLED
-            else:
-                self._state = PipelineState.FAILED
+            self._state = self._state_after(error)
             self._ended.set()
         if self._state == PipelineState.FAILED:
             # Only the text: what a run has held is not to stay until the program ends.
             self._leaving.change(partial(_logger.error, _FAILED_ALONE, str(error)))
         else:
             self._leaving.cancel()
+
+    def _state_after(self, error: BaseException | None) -> str:
+        """The state that a run ends in now."""
+        if error is None:
+            drained = self._state == PipelineState.DRAINING
+            return str(PipelineState.DRAINED if drained else PipelineState.DONE)
+        cancelled = self._state == PipelineState.CANCELLING
+        return str(PipelineState.CANCELLED if cancelled else PipelineState.FAILED)
 
     def _repr_html_(self) -> str:
         problem = f"<pre>{escape(str(self._error))}</pre>" if self._error is not None else ""

@@ -33,7 +33,7 @@ from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.running import Run
+from sparkbeam.running import Companion, Run
 from sparkbeam.upstream.spark import STREAMING_FROM, ship, version
 
 
@@ -113,6 +113,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         run = Run(plan, session, options, redaction, partial(_explained, outline, plan))
         if port is not None:
             page.show(port, plan, run, redaction, options.query_name)
+        if plan.streaming and options.checkpoint_location:
+            run.companions.append(_beacon(plan, run, redaction, session, options))
         reports.note(partial(_report, plan, run))
         return run.start()
 
@@ -221,6 +223,28 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ) from error
         rename(proto)
         return proto
+
+
+def _beacon(
+    plan: Plan,
+    run: Run,
+    redaction: Redaction,
+    session: Any,
+    options: spark_options.SparkBeamOptions,
+) -> Companion:
+    """Shows that a stream runs, to who has its checkpoint alone."""
+    from sparkbeam.page.beacon import Beacon
+    from sparkbeam.page.live import program
+    from sparkbeam.streaming.files import absolute, files_of
+
+    checkpoint = absolute(options.checkpoint_location)
+    return Beacon(
+        plan,
+        run,
+        redaction,
+        lambda: files_of(session, checkpoint),
+        options.query_name or program(),
+    )
 
 
 def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
@@ -33,6 +33,16 @@ from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import TaskReport
 
 
+class Companion(Protocol):
+    """What goes beside a run of a stream over a checkpoint that stays."""
+
+    def begin(self) -> None:
+        """The checkpoint is the run's; called again where it starts again."""
+
+    def end(self, state: str) -> None:
+        """The run ends in a state; called before anybody is told, whether it has begun or not."""
+
+
 class Run:
     """A run of a plan.
 
@@ -47,6 +57,7 @@ class Run:
         result: what the user gets.
         monitor: what is live about the run.
         problem: what it has failed with; empty where it has not.
+        companions: of the run; added before it starts.
     """
 
     def __init__(
@@ -67,6 +78,7 @@ class Run:
         self._drain = threading.Event()
         self._reports = Reports(redaction=redaction)
         self.problem = ""
+        self.companions: list[Companion] = []
         self.monitor = Monitor(plan, session, options.spark_progress)
         self._spark = SparkStages(session)
         self._names = JobNames(session, redaction)
@@ -142,6 +154,8 @@ class Run:
         finally:
             self.problem = "" if error is None else str(error)
             self._pusher.close()
+            for companion in self.companions:
+                companion.end(self.result._state_after(error))
             self.result._finish(error)
 
     def _pushed(self) -> PushedMetrics | None:
@@ -193,11 +207,16 @@ class Run:
             name=self._options.query_name,
             committed=self._committed,
             observed=self.monitor.observe,
+            begun=self._begun,
             **self._shared,
         )
         with closing(execution):
             last = recovering(execution.run, self._reports, execution.micro_batches)
         return [TaskReport.parse(report) for report in last]
+
+    def _begun(self) -> None:
+        for companion in self.companions:
+            companion.begin()
 
     def _committed(self, number: int, serialized: list[bytes]) -> None:
         """Takes in the reports of a micro-batch."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from string import Template
 from xml.etree import ElementTree as ET
 
-from sparkbeam.explain import describe, drawing
-from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
+from sparkbeam.explain import drawing
+from sparkbeam.explain.sketch import SIDE, Box, Sketch, Way, sketch
+from sparkbeam.plan.model import Exchange, Plan
 
 _BOX_WIDTH = 264.0
 _MARGIN = 24.0
@@ -25,32 +26,11 @@ _ENTRY_HEIGHT = 36.0
 _PILL_HEIGHT = 20.0
 _PILL_CHARACTER = 6.1
 _INDENT = 2 * "\N{NO-BREAK SPACE}"
-_SIDE = "side"
-
-_PILLS = {
-    Exchange.IMPULSE: "impulse",
-    Exchange.FORWARD: "same task",
-    Exchange.REBALANCE: "rebalance",
-    Exchange.BY_KEY: "shuffle by key",
-}
-
-_PILL_DETAILS: dict[Layout | Evaluator, str] = {
-    Evaluator.SESSIONS: ", sessions",
-    Evaluator.MERGING: ", merging",
-    Evaluator.PANES: ", triggers",
-    Evaluator.STORED_SESSIONS: ", sessions",
-    Evaluator.DRIVEN_WINDOWS: ", triggers",
-    Evaluator.DRIVEN_SESSIONS: ", sessions",
-    Evaluator.DRIVEN_MERGING: ", merging",
-    Layout.KEYED: ", state",
-    Layout.TIME_SORTED: ", by time",
-}
-
 _LEGEND = {
     Exchange.FORWARD.value: "same Spark task, no shuffle",
     Exchange.REBALANCE.value: "rebalance: spread evenly",
     Exchange.BY_KEY.value: "shuffle by key",
-    _SIDE: "side input, ready before the stage starts",
+    SIDE: "side input, ready before the stage starts",
 }
 
 _LIGHT = {
@@ -63,7 +43,7 @@ _LIGHT = {
     Exchange.FORWARD.value: "#59636e",
     Exchange.REBALANCE.value: "#0860ca",
     Exchange.BY_KEY.value: "#b34700",
-    _SIDE: "#7b3fc4",
+    SIDE: "#7b3fc4",
 }
 
 _DARK = {
@@ -76,7 +56,7 @@ _DARK = {
     Exchange.FORWARD.value: "#9aa4b1",
     Exchange.REBALANCE.value: "#6cb0ff",
     Exchange.BY_KEY.value: "#ffa265",
-    _SIDE: "#c9a0ff",
+    SIDE: "#c9a0ff",
 }
 
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif'
@@ -86,7 +66,7 @@ _SHAPES = f"""
 .sparkbeam-plan .id {{ font-weight: 700; }}
 .sparkbeam-plan .soft {{ font-size: 12px; }}
 .sparkbeam-plan .edge {{ fill: none; stroke-width: 1.6px; }}
-.sparkbeam-plan .edge.{_SIDE}, .sparkbeam-plan .pill.{_SIDE} {{ stroke-dasharray: 6 4; }}
+.sparkbeam-plan .edge.{SIDE}, .sparkbeam-plan .pill.{SIDE} {{ stroke-dasharray: 6 4; }}
 .sparkbeam-plan .pill-text {{ font-size: 11px; font-weight: 600; text-anchor: middle; }}
 """
 
@@ -115,21 +95,25 @@ def svg(plan: Plan, figures: Mapping[str, Sequence[str]] | None = None) -> str:
         figures: lines below the labels of a stage, by its id; a script finds them by the class
             ``figure``, in a group that has the id as ``data-stage``.
     """
-    drawing, _ = _drawing(plan, figures or {})
+    return drawn(sketch(plan), figures)
+
+
+def drawn(graph: Sketch, figures: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The same of a sketch."""
+    drawing, _ = _drawing(graph, figures or {})
     return ET.tostring(drawing, encoding="unicode")
 
 
-def _drawing(plan: Plan, figures: Mapping[str, Sequence[str]]) -> tuple[ET.Element, float]:
+def _drawing(graph: Sketch, figures: Mapping[str, Sequence[str]]) -> tuple[ET.Element, float]:
     """The SVG element, and the pixels from its left to the middle of the first stage."""
-    more = {stage.id: figures.get(stage.id, ()) for stage in plan.stages}
-    labels = {stage.id: _lines(stage.labels) for stage in plan.stages}
-    entries = {stage.id: _entries(stage) for stage in plan.stages}
+    more = {box.id: figures.get(box.id, ()) for box in graph.boxes}
+    labels = {box.id: _lines(box.labels) for box in graph.boxes}
+    entries = {box.id: _entries(box.ways) for box in graph.boxes}
     lines: dict[drawing.Line, str] = {}
-    for edge in describe.edges(plan):
-        kind = _SIDE if edge.side_inputs else edge.reader.exchange.value
-        entry = next(entry for entry in entries[edge.reader.id] if entry.kind == kind)
+    for arrow in graph.arrows:
+        entry = next(entry for entry in entries[arrow.reader] if entry.kind == arrow.kind)
         offset = entry.middle - _BOX_WIDTH / 2
-        lines[drawing.Line(edge.producer.id, edge.reader.id, kind, offset)] = kind
+        lines[drawing.Line(arrow.producer, arrow.reader, arrow.kind, offset)] = arrow.kind
     arrangement = drawing.arrange(
         [drawing.Box(id, _BOX_WIDTH, _height(text, more[id])) for id, text in labels.items()],
         list(lines),
@@ -148,32 +132,28 @@ def _drawing(plan: Plan, figures: Mapping[str, Sequence[str]]) -> tuple[ET.Eleme
             "viewBox": f"0 0 {_number(width)} {_number(height)}",
         },
     )
-    title = f"{len(plan.stages)} stages and how rows travel between them"
+    title = f"{len(graph.boxes)} stages and how rows travel between them"
     ET.SubElement(root, "title").text = title
     ET.SubElement(root, "style").text = _style()
     _element(root, "rect", "page", width="100%", height="100%")
     shift = _MARGIN + (width - 2 * _MARGIN - arrangement.width) / 2
-    graph = ET.SubElement(root, "g", {"transform": f"translate({_number(shift)} {_MARGIN:g})"})
-    _draw_edges(graph, lines, arrangement)
-    for stage in plan.stages:
-        x, y = arrangement.corners[stage.id]
-        group = ET.SubElement(graph, "g", {"transform": f"translate({_number(x)} {_number(y)})"})
-        _stage(group, plan, stage, labels[stage.id], entries[stage.id], more[stage.id])
+    inner = ET.SubElement(root, "g", {"transform": f"translate({_number(shift)} {_MARGIN:g})"})
+    _draw_edges(inner, lines, arrangement)
+    for box in graph.boxes:
+        x, y = arrangement.corners[box.id]
+        group = ET.SubElement(inner, "g", {"transform": f"translate({_number(x)} {_number(y)})"})
+        _box(group, box, labels[box.id], entries[box.id], more[box.id])
     _draw_legend(root, legend, height - _MARGIN)
     first, _ = min(arrangement.corners.values(), key=lambda corner: corner[1], default=(0.0, 0.0))
     return root, shift + first + _BOX_WIDTH / 2
 
 
-def _entries(stage: Stage) -> list[_Entry]:
+def _entries(ways: Sequence[Way]) -> list[_Entry]:
     """The ways into a stage, left to right."""
-    text = _PILLS[stage.exchange]
-    if stage.exchange is Exchange.BY_KEY:
-        how = stage.grouping.evaluator if stage.grouping is not None else stage.layout
-        text += _PILL_DETAILS.get(how, "")
-    main = _Entry(stage.exchange.value, text, _BOX_WIDTH / 2)
-    if not stage.side_inputs:
-        return [main]
-    side = _Entry(_SIDE, "side input", 0.0)
+    entries = [_Entry(way.kind, way.text, _BOX_WIDTH / 2) for way in ways]
+    if len(entries) == 1:
+        return entries
+    main, side = entries
     return [
         _Entry(main.kind, main.text, 8 + main.width / 2),
         _Entry(side.kind, side.text, _BOX_WIDTH - 8 - side.width / 2),
@@ -184,18 +164,14 @@ def _height(lines: Sequence[str], figures: Sequence[str] = ()) -> float:
     return _ENTRY_HEIGHT + _HEAD_HEIGHT + (len(lines) + len(figures)) * _LINE_HEIGHT + 8
 
 
-def _stage(
+def _box(
     group: ET.Element,
-    plan: Plan,
-    stage: Stage,
+    box: Box,
     lines: list[str],
     entries: list[_Entry],
     figures: Sequence[str],
 ) -> None:
-    tip = f"{stage.id}: {', '.join(stage.labels)}"
-    if stage.grouping is not None:
-        tip += f"\ngroup {describe.grouping(stage.grouping)}"
-    ET.SubElement(group, "title").text = _legal(tip)
+    ET.SubElement(group, "title").text = _legal(box.tip)
     for entry in entries:
         _draw_entry(group, entry)
     _element(
@@ -208,17 +184,16 @@ def _stage(
         rx=6,
     )
     baseline = _ENTRY_HEIGHT + 20
-    _element(group, "text", "id", x=12, y=baseline).text = stage.id
-    times = plan.reads(stage)
-    if times > 1:
+    _element(group, "text", "id", x=12, y=baseline).text = _legal(box.id)
+    if box.note:
         note = _element(group, "text", "soft", x=_BOX_WIDTH - 12, y=baseline)
         note.set("text-anchor", "end")
-        note.text = f"persisted, read {times} times"
+        note.text = _legal(box.note)
     for number, line in enumerate(lines):
         y = _ENTRY_HEIGHT + _HEAD_HEIGHT + (number + 0.7) * _LINE_HEIGHT
         _element(group, "text", "label", x=12, y=y).text = line
     if figures:
-        group.set("data-stage", stage.id)
+        group.set("data-stage", _legal(box.id))
     for number, figure in enumerate(figures):
         y = _height(lines) + (number + 0.5) * _LINE_HEIGHT
         _element(group, "text", "soft figure", x=12, y=y).text = _legal(figure)
@@ -303,7 +278,7 @@ def _colours(scheme: Mapping[str, str]) -> str:
         ".soft": f"fill: {scheme['soft']}",
         ".pill": f"fill: {scheme['page']}",
     }
-    for kind in (*(exchange.value for exchange in Exchange), _SIDE):
+    for kind in (*(exchange.value for exchange in Exchange), SIDE):
         rules[f".edge.{kind}"] = rules[f".pill.{kind}"] = f"stroke: {scheme[kind]}"
         rules[f".head.{kind}"] = rules[f".pill-text.{kind}"] = f"fill: {scheme[kind]}"
     return "".join(f".sparkbeam-plan {what} {{ {how}; }}\n" for what, how in rules.items())
@@ -361,7 +336,7 @@ def page(
         sections: preformatted texts by heading.
         figures: as of :func:`svg`.
     """
-    drawing, start = _drawing(plan, figures or {})
+    drawing, start = _drawing(sketch(plan), figures or {})
     return _PAGE.substitute(
         {
             **_LIGHT,

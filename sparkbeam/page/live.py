@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from apache_beam.runners.runner import PipelineState
 from sparkbeam.arguments import shortened
 from sparkbeam.explain import picture
 from sparkbeam.metrics.summary import RunSummary
+from sparkbeam.page.beacon import redacted
 from sparkbeam.page.view import (
     BOX_LINES,
     Fact,
@@ -60,14 +60,10 @@ class RunView:
         self._clock = clock
         self._started = clock()
         self._ended: float | None = None
-        self.title = self._redaction(shortened(name or _program(), _LONGEST_TITLE))
-        shown = replace(
-            plan,
-            stages=tuple(
-                replace(stage, labels=tuple(map(redaction, stage.labels))) for stage in plan.stages
-            ),
+        self.title = self._redaction(shortened(name or program(), _LONGEST_TITLE))
+        self.graph = picture.svg(
+            redacted(plan, redaction), {stage.id: ("",) * BOX_LINES for stage in plan.stages}
         )
-        self.graph = picture.svg(shown, {stage.id: ("",) * BOX_LINES for stage in plan.stages})
 
     @property
     def over(self) -> bool:
@@ -119,5 +115,6 @@ class RunView:
         return self._run.summary(self._monitor.metrics.known_by_stage())
 
 
-def _program() -> str:
+def program() -> str:
+    """What a pipeline is called that has no name."""
     return Path(sys.argv[0] if sys.argv else "").name or "Beam pipeline"

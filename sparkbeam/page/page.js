@@ -77,6 +77,31 @@ function showStages(stages) {
   }));
 }
 
+function span(seconds) {
+  return seconds < 60 ? `${seconds.toFixed(1)} s`
+    : `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
+}
+
+function showSpans(stages) {
+  const begun = stages.filter((stage) => stage.since !== null);
+  byId("spans").hidden = begun.length === 0;
+  const end = Math.max(...begun.map((stage) => stage.since + stage.seconds), 0.001);
+  byId("bars").replaceChildren(...begun.map((stage) => {
+    const svg = drawing("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none" });
+    svg.append(drawing("rect", {
+      x: (stage.since / end) * 1000, width: Math.max(2, (stage.seconds / end) * 1000),
+      y: 0, height: 10,
+    }));
+    const when = `from ${span(stage.since)} for ${span(stage.seconds)}`;
+    const name = element("span", stage.name);
+    name.className = "name";
+    const bar = element("div", "", name, svg, element("span", when));
+    bar.className = "bar";
+    bar.dataset.state = stage.state;
+    return bar;
+  }));
+}
+
 function chart(title, unit, points) {
   const known = points.filter(([, value]) => value !== null);
   const most = Math.max(...known.map(([, value]) => value), 0);
@@ -139,6 +164,7 @@ function show(page) {
   byId("error").textContent = page.error;
   showGraph(page.stages);
   showStages(page.stages);
+  showSpans(page.stages);
   remember(page.history);
   showHistory();
   showNotes(page.notes);
@@ -158,7 +184,11 @@ async function look() {
     const answer = await fetch(`state.json?since=${since}`, { signal: ended.signal });
     if (answer.status === 404) seen = "This page is not kept any more.";
     else if (!answer.ok) seen = "The page cannot show the pipeline now.";
-    else show(await answer.json());
+    else {
+      const page = await answer.json();
+      show(page);
+      seen = page.gone;
+    }
   } catch (error) {
     seen = document.body.dataset.over === "true"
       ? "The program has ended."

@@ -17,6 +17,9 @@ from sparkbeam.progress.model import (
 Fact = tuple[str, str]
 """A label and a figure, in words."""
 
+Note = tuple[str, str, int, float]
+"""What a step has logged or warned of: its label, the text, how often, when last."""
+
 BOX_LINES = 3
 """So many lines of figures a box of the graph has."""
 
@@ -34,6 +37,8 @@ class StageView:
         done, tasks: how many tasks have succeeded, and have started.
         steps: the steps with what they have taken in and put out, their time, and bytes and
             columns where that is known.
+        since, seconds: in batch when it has begun, from the start of the pipeline, and how long it
+            has run; None before.
     """
 
     id: str
@@ -44,6 +49,8 @@ class StageView:
     done: int = 0
     tasks: int = 0
     steps: tuple[tuple[str, ...], ...] = ()
+    since: float | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,16 +62,18 @@ class PageContent:
         over: it has come to its end.
         facts: the figures of the whole pipeline.
         stages: in an order in which they can run.
-        notes: what steps have logged and warned of: step, text, how often, when.
+        notes: what steps have logged and warned of.
         error: what the pipeline has failed with.
+        gone: why nothing of this may be true any more; empty where it is.
     """
 
     state: str
     over: bool
     facts: tuple[Fact, ...]
     stages: tuple[StageView, ...]
-    notes: tuple[tuple[str, str, int, float], ...] = ()
+    notes: tuple[Note, ...] = ()
     error: str = ""
+    gone: str = ""
 
     def content(self, redaction: Callable[[str], str]) -> dict[str, Any]:
         """All of it as what JSON can say, without secrets."""
@@ -121,6 +130,8 @@ def batch_stage(id: str, progress: StageProgress, summary: StageSummary) -> Stag
             f"{tasks} tasks" if tasks else "",
             ", ".join(filter(None, figures)),
         ),
+        since=progress.since,
+        seconds=None if progress.since is None else progress.seconds,
         done=progress.tasks_done,
         tasks=progress.tasks_started,
         steps=tuple(cells(step) for step in summary.steps),
@@ -145,9 +156,11 @@ def streaming_stages(
             ("watermark", mark),
             ("of its input", words.moment(stage.input_watermark, today)),
             ("holds it", words.delay(stage).removeprefix("held ")),
+            ("the oldest", words.holder(stage, today)),
+            ("busy tasks", words.busy(stage)),
             ("state", words.state(stage)),
             ("dropped", words.late(stage)),
-            ("time in steps", "" if summary is None else _in_steps(summary)),
+            *(() if summary is None else of_steps(summary)),
         )
         yield StageView(
             id=id,
@@ -173,6 +186,13 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
         yield "behind", words.duration(progress.lag_seconds)
     if progress.dropped_late:
         yield "late elements dropped", f"{progress.dropped_late:,}"
+
+
+def of_steps(summary: StageSummary) -> Iterator[Fact]:
+    """The figures of a stage of a stream that its steps give."""
+    spent = _in_steps(summary)
+    if spent:
+        yield "time in steps", spent
 
 
 def _held(stage: StreamingStageProgress) -> float:

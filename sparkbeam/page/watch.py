@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.page.view import Fact, PageContent, streaming_stages
+from sparkbeam.explain import picture
+from sparkbeam.page.beacon import Sign, graph_of, last_sign
+from sparkbeam.page.view import BOX_LINES, Fact, PageContent, StageView, streaming_stages
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.progress import words
 from sparkbeam.progress.history import History, Moment
@@ -29,18 +32,23 @@ class CheckpointView:
         CheckpointFailed: a file of it is damaged.
     """
 
-    graph = ""
-
     def __init__(self, location: str, clock: Callable[[], float] = time.time) -> None:
         self._location = absolute(location)
         self._clock = clock
         self._history = History()
         self._known = 0
-        self._feedback = FeedbackFiles(files(self._location))
+        self._files = files(self._location)
+        self._feedback = FeedbackFiles(self._files)
         self._health: Health | None = None
         self._redaction = Redaction([("address", location)])
         self.title = shown_url(self._location)
         self.content()
+        graph = graph_of(self._files)
+        self.graph = (
+            ""
+            if graph is None
+            else picture.drawn(graph, {box.id: ("",) * BOX_LINES for box in graph.boxes})
+        )
 
     @property
     def over(self) -> bool:
@@ -56,14 +64,19 @@ class CheckpointView:
             return lost.content(self._redaction)
         self._health = found.health
         self._remember(found.micro_batch)
-        steps = found.steps
+        now = self._clock()
+        sign = last_sign(self._files)
+        if sign is not None and _is_older(sign, found, now):
+            sign = None
+        silent = None if sign is None else sign.gone(now)
         page = PageContent(
-            state=f"{found.health}{', draining' * found.draining}",
+            state=_state(found, sign),
             over=self.over,
-            facts=tuple(_facts(found)),
-            stages=tuple(
-                streaming_stages((step.name for step in steps), steps, [None] * len(steps))
-            ),
+            facts=tuple(_facts(found, sign, now)),
+            stages=tuple(_stages(found, sign)),
+            notes=() if sign is None else sign.notes,
+            error="" if sign is None else sign.error,
+            gone="" if silent is None else _GONE.format(words.duration(silent)),
         )
         return page.content(self._redaction)
 
@@ -79,7 +92,41 @@ class CheckpointView:
         self._known = last
 
 
-def _facts(found: Status) -> Iterator[Fact]:
+_GONE = (
+    "The pipeline has gone: its program has given no sign of life for {}. "
+    "What it has committed is here."
+)
+
+
+def _is_older(sign: Sign, found: Status, now: float) -> bool:
+    """Whether a sign is that of a run before, of which the last micro-batch is not."""
+    return found.since is not None and now - found.since > sign.written + 2 * sign.period
+
+
+def _state(found: Status, sign: Sign | None) -> str:
+    """How the pipeline does; how its last run has ended, where it has and left something to do."""
+    if sign is not None and sign.over and found.health is not Health.FINISHED:
+        return sign.state
+    return f"{found.health}{', draining' * found.draining}"
+
+
+def _stages(found: Status, sign: Sign | None) -> Iterator[StageView]:
+    steps = found.steps
+    for view in streaming_stages(found.stages, steps, [None] * len(steps)):
+        yield (
+            view
+            if sign is None
+            else replace(
+                view,
+                facts=(*view.facts, *sign.facts.get(view.id, ())),
+                steps=sign.steps.get(view.id, ()),
+            )
+        )
+
+
+def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
+    if sign is not None:
+        yield "pipeline", sign.title
     yield "micro-batch", f"{found.micro_batch:,}"
     if found.since is not None:
         yield "committed", f"{words.duration(found.since)} ago"
@@ -93,3 +140,5 @@ def _facts(found: Status) -> Iterator[Fact]:
     dropped = sum(step.dropped_late for step in found.steps)
     if dropped:
         yield "late elements dropped", f"{dropped:,}"
+    if sign is not None and not sign.over:
+        yield "last sign of its program", f"{words.duration(max(0.0, now - sign.written))} ago"

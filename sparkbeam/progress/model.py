@@ -43,6 +43,8 @@ class StageProgress:
             of them. A stage that reads files takes in a few ranges, and this
             tells how much it has read.
         seconds: from the start of its first task to the last sign of life.
+        since: from the start of the pipeline to that of the stage's first task, in seconds; None
+            before.
     """
 
     name: str
@@ -53,6 +55,7 @@ class StageProgress:
     elements: int = 0
     busiest: int = 0
     seconds: float = 0.0
+    since: float | None = None
 
     @property
     def per_second(self) -> float:
@@ -82,6 +85,22 @@ class PipelineProgress:
 
 
 @dataclass(frozen=True)
+class WatermarkHolder:
+    """What a stage keeps that holds its output watermark, the oldest of all.
+
+    Attributes:
+        key: whose it is: its ``repr``, shortened.
+        what: ``timer``, ``window``, or ``state`` where it is neither.
+        until: when it lets go, in event time or, of a timer in processing time, by the clock; None
+            where that is not known.
+    """
+
+    key: str
+    what: str
+    until: Timestamp | None
+
+
+@dataclass(frozen=True)
 class StreamingStageProgress:
     """One stage of a streaming pipeline, at the end of a micro-batch.
 
@@ -96,6 +115,9 @@ class StreamingStageProgress:
         state_bytes: how many bytes all its state takes, with side inputs and what waits for them.
         dropped_late: elements that were dropped, as their window was past the watermark and the
             allowed lateness.
+        tasks_busy: in how many tasks of the last micro-batch the stage had elements.
+        busiest_task: how many elements were in its busiest PCollection, in the task with the most.
+        holder: which key holds the output watermark, where one does and is known.
     """
 
     name: str
@@ -107,6 +129,9 @@ class StreamingStageProgress:
     keys: int = 0
     state_bytes: int = 0
     dropped_late: int = 0
+    tasks_busy: int = 0
+    busiest_task: int = 0
+    holder: WatermarkHolder | None = None
 
     @property
     def hold(self) -> Timestamp | None:

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterable
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.model import Plan
-from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.progress.model import (
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+    WatermarkHolder,
+)
 from sparkbeam.progress.summary import MicroBatch, StageSummary
+from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.times import MIN_MICROS
 
@@ -97,7 +103,15 @@ def stage_progress(name: str, recent: list[StageSummary], seconds: float) -> Str
         keys=last.keys,
         state_bytes=last.state_bytes,
         dropped_late=last.dropped_late,
+        tasks_busy=last.busy[0],
+        busiest_task=last.busy[1],
+        holder=None if last.holder is None else _holder(last.holder),
     )
+
+
+def _holder(holder: Holder) -> WatermarkHolder:
+    until = None if holder.until is None else Timestamp(micros=holder.until)
+    return WatermarkHolder(holder.key, holder.what, until)
 
 
 def _span(first: MicroBatch, last: MicroBatch) -> int:

@@ -14,7 +14,7 @@ from apache_beam.metrics import monitoring_infos
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
-from sparkbeam.wire.messages import StageStatus, Status, Tick
+from sparkbeam.wire.messages import Holder, StageStatus, Status, Tick
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 
@@ -30,6 +30,9 @@ class StageSummary:
         input_watermark, output_watermark: the least of all shards.
         keys: of how many keys it has state.
         state_bytes: how much state it has.
+        busy: in how many tasks it had something to do in the micro-batch; in which it had most, so
+            many elements.
+        holder: what of its keys holds the output watermark; None where nothing does.
     """
 
     new: Counts = field(default_factory=Counts)
@@ -39,6 +42,8 @@ class StageSummary:
     output_watermark: int = MIN_MICROS
     keys: int = 0
     state_bytes: int = 0
+    busy: tuple[int, int] = (0, 0)
+    holder: Holder | None = None
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,21 @@ class MicroBatch:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "MicroBatch":
         """The inverse of :meth:`content`."""
-        stages = {
-            id: StageSummary(
-                **{**stage, "new": Counts(*stage["new"]), "total": Counts(*stage["total"])}
-            )
-            for id, stage in content["stages"].items()
-        }
+        stages = {id: _stage_of(stage) for id, stage in content["stages"].items()}
         return cls(**{**content, "stages": stages})
+
+
+def _stage_of(content: Mapping[str, Any]) -> StageSummary:
+    holder = content.get("holder")
+    return StageSummary(
+        **{
+            **content,
+            "new": Counts(*content["new"]),
+            "total": Counts(*content["total"]),
+            "busy": tuple(content.get("busy", (0, 0))),
+            "holder": None if holder is None else Holder(**holder),
+        }
+    )
 
 
 def summary(
@@ -87,6 +100,7 @@ def summary(
     new: Mapping[str, TaskReport],
     total: Mapping[str, TaskReport],
     *,
+    busy: Mapping[str, tuple[int, int]],
     since: int,
     now: int,
 ) -> MicroBatch:
@@ -98,6 +112,7 @@ def summary(
         statuses: of each shard of each layer but the first.
         new: a report for each stage that had something to do, by its id.
         total: the same over all micro-batches so far.
+        busy: see :class:`StageSummary`, by the id of the stage.
         since: a time at which the micro-batch had not begun; in microseconds.
         now: when it has ended.
     """
@@ -116,6 +131,8 @@ def summary(
             output_watermark=min(status.output_watermark for status in found),
             keys=sum(status.keys for status in found),
             state_bytes=sum(status.state_bytes for status in found),
+            busy=busy.get(stage.id, (0, 0)),
+            holder=min(found, key=lambda status: status.output_watermark).holder,
         )
     return MicroBatch(
         number=tick.number,

@@ -26,6 +26,7 @@ class ProgressTracker:
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._begun = clock()
         self._lock = threading.Lock()
         self._stages = {stage.id: _Stage(stage.name) for stage in plan.stages}
         self._readers = _readers(plan)
@@ -68,7 +69,7 @@ class ProgressTracker:
             now = self._clock()
             return PipelineProgress(
                 tuple(
-                    stage.progress(states[stage_id], now)
+                    stage.progress(states[stage_id], self._begun, now)
                     for stage_id, stage in self._stages.items()
                 )
             )
@@ -125,7 +126,7 @@ class _Stage:
     def settle(self, reports: list[TaskReport]) -> None:
         self.settled = (len(reports), _sum(report.counts for report in reports))
 
-    def progress(self, state: StageState, now: float) -> StageProgress:
+    def progress(self, state: StageState, start: float, now: float) -> StageProgress:
         done = sum(task.done for task in self.tasks.values())
         started = len(self.tasks)
         counts = _sum(task.counts for task in self.tasks.values())
@@ -142,6 +143,7 @@ class _Stage:
             elements=counts.elements,
             busiest=counts.busiest,
             seconds=0.0 if self.begun is None else until - self.begun,
+            since=None if self.begun is None else self.begun - start,
         )
 
 

@@ -95,6 +95,21 @@ def delay(stage: StreamingStageProgress) -> str:
     return f"held {duration((stage.input_watermark - stage.hold).micros / 1e6)}"
 
 
+def holder(stage: StreamingStageProgress, today: date) -> str:
+    """Whose timer, window or state holds the watermark, and until when."""
+    found = stage.holder
+    if found is None or not delay(stage):
+        return ""
+    until = "" if found.until is None else f" until {moment(found.until, today)}"
+    return f"{found.what} of {found.key}{until}"
+
+
+def busy(stage: StreamingStageProgress) -> str:
+    """The tasks of the last micro-batch with elements; of several the one with the most."""
+    most = f", {stage.busiest_task:,} elements at most" if stage.tasks_busy > 1 else ""
+    return f"{stage.tasks_busy:,}{most}" if stage.tasks_busy else ""
+
+
 def state(stage: StreamingStageProgress) -> str:
     """Keys and bytes."""
     keys = "1 key" if stage.keys == 1 else f"{stage.keys:,} keys"

@@ -52,6 +52,17 @@ class Committed:
         return json.dumps([report.serialize().decode() for report in self.by_stage.values()])
 
 
+def busiest(reports: Iterable[TaskReport]) -> dict[str, tuple[int, int]]:
+    """In how many tasks each stage has taken elements in, and how many at most, by its id."""
+    found: dict[str, tuple[int, int]] = {}
+    for report in reports:
+        tasks, most = found.get(report.stage, (0, 0))
+        elements = report.counts.busiest
+        if elements:
+            found[report.stage] = (tasks + 1, max(most, elements))
+    return found
+
+
 def stored_reports(stored: str) -> list[bytes]:
     """The reports, a stage each, in what :meth:`Committed.store` gave; empty for nothing."""
     return [report.encode() for report in json.loads(stored or "[]")]

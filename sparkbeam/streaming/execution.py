@@ -24,7 +24,15 @@ from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import Files, ServerFiles, absolute, checkpoint_id, damaged, files
+from sparkbeam.streaming.files import (
+    Files,
+    ServerFiles,
+    absolute,
+    checkpoint_id,
+    damaged,
+    files,
+    files_of,
+)
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
@@ -66,6 +74,7 @@ class StreamingExecution:
         committed: called with the number of a micro-batch's tick and all reports so far, when it
             has been committed.
         observed: called with the figures of each micro-batch that has been committed.
+        begun: called when the checkpoint turns out to be one of the plan.
 
     Raises:
         ConfigurationError: there is no checkpoint location where one is needed.
@@ -89,6 +98,7 @@ class StreamingExecution:
         name: str | None = None,
         committed: Callable[[int, list[bytes]], None] = lambda *_: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         _check(session, checkpoint)
         count = shards or sessions.cores(session)
@@ -98,11 +108,7 @@ class StreamingExecution:
         self._folder = RunFolder("checkpoint") if checkpoint is None else None
         self._checkpoint = absolute(checkpoint) if checkpoint else self._private_folder()
         self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS
-        self._files: Files = (
-            ServerFiles(self._session, self._checkpoint)
-            if sessions.is_remote(session)
-            else files(self._checkpoint)
-        )
+        self._files = files_of(session, self._checkpoint)
         self._feedback = FeedbackFiles(self._files)
         self._shards = _shards(self._session, count)
         self._trigger = trigger
@@ -116,6 +122,7 @@ class StreamingExecution:
         self._drain = drain or threading.Event()
         self._tell = committed
         self._observe = observed
+        self._begin = begun
         self._stopping = False
         self._number: int | None = None
         self._reports: list[bytes] = []
@@ -127,6 +134,7 @@ class StreamingExecution:
             The metrics reports of all tasks.
         """
         self._check_checkpoint()
+        self._begin()
         self._stopping = False
         sink = self._sink()
         writer = (

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sparkbeam import session as sessions
 from sparkbeam.errors import CheckpointFailed
 
 _FOLDER = "sparkbeam"
@@ -53,6 +54,11 @@ def files(checkpoint: str) -> Files:
     if "://" in checkpoint and not checkpoint.startswith("file://"):
         return RemoteFiles(checkpoint)
     return LocalFiles(re.sub("^file:/*", "/", checkpoint))
+
+
+def files_of(session: Any, checkpoint: str) -> Files:
+    """The same, as the driver of a session reaches them."""
+    return ServerFiles(session, checkpoint) if sessions.is_remote(session) else files(checkpoint)
 
 
 def checkpoint_id(files: Files) -> str:

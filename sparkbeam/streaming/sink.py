@@ -8,7 +8,7 @@ from sparkbeam.plan.layers import Topology
 from sparkbeam.progress.summary import summary
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
-from sparkbeam.streaming.committed import Committed, stored_reports
+from sparkbeam.streaming.committed import Committed, busiest, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.spark_sinks import SparkSinks
@@ -22,6 +22,7 @@ from sparkbeam.wire.messages import (
     Finalizers,
     load,
 )
+from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.times import MAX_MICROS, now_micros
 
 WORD = "IF(tag < 0, value, NULL) AS value"
@@ -125,7 +126,8 @@ class QuerySink:
             self._callbacks = Callbacks(before.finalizers if before else ())
         self._number = tick.number
         self._callbacks.after(said.finalizers)
-        new = Committed.of(said.reports)
+        reports = [TaskReport.parse(report) for report in said.reports]
+        new = Committed().plus(reports)
         self._committed = self._committed.told().plus(new.by_stage.values())
         figures = summary(
             self._topology,
@@ -133,6 +135,7 @@ class QuerySink:
             said.statuses,
             new.by_stage,
             self._committed.by_stage,
+            busy=busiest(reports),
             since=self._since,
             now=now_micros(),
         )

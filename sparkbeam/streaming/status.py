@@ -58,6 +58,7 @@ class Status:
         pending: how long a micro-batch has been under way; None where none is.
         overdue: how long ago the clock had something to do; None where it has not.
         steps: those that run fused, as of the last micro-batch.
+        stages: the ids of these in the plan.
     """
 
     health: Health
@@ -69,6 +70,7 @@ class Status:
     pending: float | None = None
     overdue: float | None = None
     steps: tuple[StreamingStageProgress, ...] = ()
+    stages: tuple[str, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -199,6 +201,7 @@ def _judged(
         pending=pending,
         overdue=overdue,
         steps=() if batch is None else _steps(batch),
+        stages=() if batch is None else tuple(batch.stages),
     )
 
 
@@ -247,6 +250,13 @@ def _step(step: StreamingStageProgress) -> dict[str, Any]:
         "keys": step.keys,
         "state_bytes": step.state_bytes,
         "dropped_late": step.dropped_late,
+        "holder": None
+        if step.holder is None
+        else {
+            "key": step.holder.key,
+            "what": step.holder.what,
+            "until": _moment(step.holder.until),
+        },
     }
 
 

@@ -126,6 +126,21 @@ class Watermarks:
 
 
 @dataclass(frozen=True)
+class Holder:
+    """What a stage keeps that holds its watermark.
+
+    Attributes:
+        key: whose it is, in words.
+        what: ``timer``, ``window``, or ``state`` where it is neither.
+        until: when it lets go, in microseconds; None where that is not known.
+    """
+
+    key: str
+    what: str
+    until: int | None = None
+
+
+@dataclass(frozen=True)
 class StageStatus:
     """Where a stage is in a shard, at the end of a micro-batch; times are in microseconds.
 
@@ -134,6 +149,7 @@ class StageStatus:
         due: when processing time lets it go on; None where nothing waits for that.
         keys: of how many keys it has state.
         state_bytes: how much state it has: of keys, side inputs, and elements that wait for them.
+        holder: what of its keys holds its watermark, the oldest of all; None where nothing does.
     """
 
     input_watermark: int
@@ -141,6 +157,7 @@ class StageStatus:
     due: int | None = None
     keys: int = 0
     state_bytes: int = 0
+    holder: Holder | None = None
 
 
 @dataclass(frozen=True)
@@ -191,7 +208,8 @@ def unpack(value: bytes) -> list[Row]:
 
 
 _CONTENTS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Round, Tick, Watermarks, StageStatus, Status, Seen, Finalizers)
+    kind.__name__: kind
+    for kind in (Round, Tick, Watermarks, Holder, StageStatus, Status, Seen, Finalizers)
 }
 
 

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -17,6 +18,7 @@ from waiting import until
 from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.page.server import PageServer
 from sparkbeam.page.view import PageContent, StageView
+from sparkbeam.page.watch import CheckpointView
 from sparkbeam.progress.history import Moment
 
 HOSTILE = "<img src=x onerror=document.title='owned'>"
@@ -136,9 +138,25 @@ def test_it_says_when_the_program_has_gone(browser: Any, over: bool, words: str)
     assert "1,234" in text(browser, "stages")
 
 
+def test_a_batch_shows_its_stages_over_time(browser: Any, spark: Any) -> None:
+    p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(["--spark_page"]))
+    _ = p | beam.Create(range(100)) | beam.Reshuffle() | HOSTILE >> beam.Map(str)
+    result: Any = p.run()
+    result.wait_until_finish(1000 * _PATIENCE)
+    for width in (WIDE, PHONE):
+        opened(browser, result.page, width)
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#bars .bar[data-state='done']")) == 2
+        assert HOSTILE in text(browser, "bars")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.timeout(600)
-def test_a_stream_moves_shows_what_is_held_and_its_end(browser: Any, spark: Any) -> None:
+def test_a_stream_moves_shows_what_is_held_and_its_end(
+    browser: Any, server: PageServer, spark: Any, tmp_path: Path
+) -> None:
+    checkpoint = f"--checkpoint_location={tmp_path / 'checkpoint'}"
     options = ["--streaming", "--spark_page", "--query_name=numbers a minute", "--shards=1"]
+    options.append(checkpoint)
     p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(options))
     (
         p
@@ -156,14 +174,21 @@ def test_a_stream_moves_shows_what_is_held_and_its_end(browser: Any, spark: Any)
         until(lambda: "holds it" in text(browser, "stages"), seconds=_PATIENCE)
         (holding,) = browser.find_elements(By.CSS_SELECTOR, ".stage[data-state='holding']")
         assert "3 keys" in holding.text
+        assert "the oldest window of " in holding.text.replace("\n", " ")
         assert browser.find_elements(By.CSS_SELECTOR, "#graph [data-state='holding'] .figure")
         before = text(browser, "facts")
         until(lambda: text(browser, "facts") != before, seconds=_PATIENCE)
         assert browser.title == "numbers a minute"
+        opened(browser, server.add(CheckpointView(str(tmp_path / "checkpoint"))))
+        until(lambda: "numbers a minute" in text(browser, "facts"), seconds=_PATIENCE)
+        assert browser.find_elements(By.CSS_SELECTOR, "#graph [data-state='holding'] .figure")
+        assert "steps" in text(browser, "stages")
     finally:
         result.drain()
         result.wait_until_finish(1000 * _PATIENCE)
-    until(lambda: text(browser, "state") == "DRAINED")
+    until(lambda: text(browser, "state") == "finished")
+    opened(browser, result.page)
+    assert text(browser, "state") == "DRAINED"
     assert text(browser, "gone") == ""
     opened(browser, result.page, PHONE)
     assert text(browser, "state") == "DRAINED"

@@ -56,6 +56,7 @@ def test_a_batch_shows_tasks_elements_and_steps(capsys: pytest.CaptureFixture[st
     assert facts(first)["tasks"] == "2/2"
     assert facts(first)["elements"] == "3"
     assert [cells[:3] for cells in second["steps"]] == [["Sum", "2", "2"]]
+    assert 0 <= first["since"] <= second["since"]
     assert capsys.readouterr().err == f"sparkbeam: the live page is at {result.page}\n"
 
 
@@ -122,12 +123,18 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
     )
     pipeline.run().wait_until_finish()
     held = [
-        (facts(stage)["holds it"], stage["box"][1], facts(stage)["state"].partition(",")[0])
+        (
+            facts(stage)["holds it"],
+            stage["box"][1],
+            facts(stage)["state"].partition(",")[0],
+            facts(stage)["the oldest"],
+        )
         for page in seen
         for stage in page["stages"]
         if stage["state"] == "holding"
     ]
-    assert ("4.0 s", "watermark 1970-01-01 00:00:01, held 4.0 s", "1 key") in held
+    oldest = "window of 1 until 1970-01-01 00:00:10"
+    assert ("4.0 s", "watermark 1970-01-01 00:00:01, held 4.0 s", "1 key", oldest) in held
     assert [page["over"] for page in seen] == [False] * len(seen)
     assert len(seen[-1]["history"]) >= 1
 

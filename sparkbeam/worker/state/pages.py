@@ -12,7 +12,7 @@ from sparkbeam.wire import plaindata
 from sparkbeam.worker.state.directory import HOLD, Directory, address, hash_key
 from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
 from sparkbeam.worker.state.page import COLUMNS, Page, content_of, delta_name, pages_for
-from sparkbeam.worker.state.records import Record
+from sparkbeam.worker.state.records import Hold, Record, holds
 from sparkbeam.worker.state.store import ByteMap
 
 _ROOT = b"root"
@@ -21,6 +21,7 @@ _GROUP = 64
 _STEP = 256
 _STEPS = 16
 _FIRST_LOOK = 1000
+_LOOKED_AT_BYTES = 64 << 10
 
 
 class ShardState:
@@ -165,6 +166,20 @@ class KeyedState:
         """The oldest hold of the watermark, in microseconds; None if there is none."""
         self._refresh()
         return self.directory.minimum(HOLD)
+
+    def oldest_hold(self) -> Hold | None:
+        """What holds the watermark, whose key is in a page that is not very large."""
+        limit = self.hold()
+        number = None if limit is None else next(self.directory.until(HOLD, limit), None)
+        if number is None or self.directory.page_size(number) > _LOOKED_AT_BYTES:
+            return None
+        self._load([number])
+        found = (
+            hold
+            for key, record in self._pages[number].records.items()
+            for hold in holds(key, record)
+        )
+        return min(found, default=None, key=lambda hold: (hold.micros, hold.key))
 
     def settle(self) -> Any:
         """Brings pages to their size before they are written; what to keep of this object."""

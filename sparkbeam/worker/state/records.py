@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sparkbeam.worker.state.bags import BAG, Bag, drop_bag
 from sparkbeam.worker.state.entries import Overflow
@@ -13,6 +13,23 @@ EVENT_TIME, PROCESSING_TIME = 0, 1
 
 Timer = tuple[int, int, int | None, Any]
 """When it fires, its domain, the hold it has on the watermark, payload. Times in microseconds."""
+
+
+class Hold(NamedTuple):
+    """What keeps the watermark back.
+
+    Attributes:
+        micros: from passing this time.
+        key: whose it is, encoded.
+        is_timer: a timer does, and not what waits for one.
+        until: when the timer fires that lets go, in microseconds; None where there is none.
+    """
+
+    micros: int
+    key: bytes
+    is_timer: bool
+    until: int | None
+
 
 _OTHER_BYTES = 64
 _TIMER_BYTES = 48
@@ -220,3 +237,16 @@ def schedule(content: Any) -> tuple[dict[bytes, Timer], dict[bytes, int]] | None
     if type(content) is Record:
         return content._timers, content._holds
     return content[1:3] if type(content) is tuple else None
+
+
+def holds(key: bytes, content: Any) -> Iterator[Hold]:
+    """What of a record, or of the content of one, keeps the watermark back."""
+    timers, held = schedule(content) or ({}, {})
+    for fire, _, hold, _ in timers.values():
+        if hold is not None:
+            yield Hold(hold, key, True, fire)
+    first = min(
+        (fire for fire, domain, *_ in timers.values() if domain == EVENT_TIME), default=None
+    )
+    for cell, micros in held.items():
+        yield Hold(micros, key, False, timers[cell][0] if cell in timers else first)

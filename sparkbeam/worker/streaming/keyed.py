@@ -1,5 +1,6 @@
 """Stages that read a shuffle by key: groupings, user state and timers."""
 
+import re
 from collections.abc import Iterator
 
 from apache_beam.internal import pickler
@@ -7,7 +8,9 @@ from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.transforms.core import CombineFn
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.arguments import shown
 from sparkbeam.plan.model import Layout
+from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, joined
@@ -21,12 +24,16 @@ from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.streaming.stages import StageRun
 
 _ROWS_PER_BUNDLE = 4000
+_SHOWN_BYTES = 10_000
+_SHOWN_CHARACTERS = 60
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
 class KeyedRun(StageRun):
     """A stage that keeps records of keys in the shard's state, with timers and holds."""
 
     _keyed: KeyedState
+    _waiting = "state"
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
@@ -39,9 +46,30 @@ class KeyedRun(StageRun):
     def _due(self) -> int | None:
         return self._keyed.next_due(PROCESSING_TIME)
 
+    def _holder(self) -> Holder | None:
+        found = self._keyed.oldest_hold()
+        if found is None or found.micros > self.moment.output_watermark:
+            return None
+        what = "timer" if found.is_timer else self._waiting
+        return Holder(self._shown_key(found.key), what, found.until)
+
+    def _shown_key(self, encoded: bytes) -> str:
+        if len(encoded) > _SHOWN_BYTES:
+            return f"a key of {len(encoded):,} bytes"
+        source = self._processor.source
+        coder = (source.grouped_coder or source.windowed_coder).wrapped_value_coder.key_coder()
+        try:
+            key = shown(coder.get_impl().decode_nested(encoded), _SHOWN_CHARACTERS)
+        except Exception:  # It is only for people to look at.
+            key = shown(encoded, _SHOWN_CHARACTERS)
+        # Another attempt has it elsewhere.
+        return _ADDRESS.sub("", key)
+
 
 class GroupingRun(KeyedRun):
     """A stage that reads a GroupByKey."""
+
+    _waiting = "window"
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)

@@ -14,7 +14,7 @@ from apache_beam.runners import common
 
 from sparkbeam import depth
 from sparkbeam.plan.model import Stage
-from sparkbeam.wire.messages import StageStatus
+from sparkbeam.wire.messages import Holder, StageStatus
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Reporter
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
@@ -163,7 +163,19 @@ class StageRun(ABC):
         if self._gate is not None:
             size += self._gate.size
         moment = self.moment
-        return StageStatus(moment.input_watermark, moment.output_watermark, self._due(), keys, size)
+        holds = moment.output_watermark < moment.input_watermark
+        return StageStatus(
+            moment.input_watermark,
+            moment.output_watermark,
+            self._due(),
+            keys,
+            size,
+            self._holder() if holds else None,
+        )
+
+    def _holder(self) -> Holder | None:
+        """What of its keys holds the watermark, which is held."""
+        return None
 
     def _due(self) -> int | None:
         """When the clock lets the stage go on."""

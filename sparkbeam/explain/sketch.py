@@ -1,0 +1,158 @@
+"""The graph of a plan's stages as plain data: what a picture of it is drawn from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparkbeam.explain import describe
+from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
+
+SIDE = "side"
+"""The kind of a way by which a side input comes."""
+
+_KINDS = frozenset([SIDE, *(exchange.value for exchange in Exchange)])
+
+_TEXTS = {
+    Exchange.IMPULSE: "impulse",
+    Exchange.FORWARD: "same task",
+    Exchange.REBALANCE: "rebalance",
+    Exchange.BY_KEY: "shuffle by key",
+}
+
+_DETAILS: dict[Layout | Evaluator, str] = {
+    Evaluator.SESSIONS: ", sessions",
+    Evaluator.MERGING: ", merging",
+    Evaluator.PANES: ", triggers",
+    Evaluator.STORED_SESSIONS: ", sessions",
+    Evaluator.DRIVEN_WINDOWS: ", triggers",
+    Evaluator.DRIVEN_SESSIONS: ", sessions",
+    Evaluator.DRIVEN_MERGING: ", merging",
+    Layout.KEYED: ", state",
+    Layout.TIME_SORTED: ", by time",
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way in which rows come to a stage.
+
+    Attributes:
+        kind: the value of an :class:`.Exchange`, or ``SIDE``.
+        text: what it is called.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """A stage.
+
+    Attributes:
+        id: of the stage.
+        labels: of its transforms.
+        ways: that of its main input, then that of its side inputs if it has any.
+        tip: what there is more to say.
+        note: a remark beside the id.
+    """
+
+    id: str
+    labels: tuple[str, ...]
+    ways: tuple[Way, ...]
+    tip: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Rows of a stage that another one reads, by a way of this kind; both by their ids."""
+
+    producer: str
+    reader: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The graph; a stage stands behind all that it reads."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+
+    def content(self) -> dict[str, Any]:
+        """All of it as what JSON can say."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, content: Any) -> "Sketch":
+        """The inverse of :meth:`content`, of whatever somebody has written.
+
+        Raises:
+            ValueError: it is no graph.
+        """
+        try:
+            boxes = tuple(map(_box_of, content["boxes"]))
+            arrows = tuple(Arrow(**_texts(arrow)) for arrow in content["arrows"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("This is no graph of stages.") from error
+        places = {box.id: number for number, box in enumerate(boxes)}
+        ways = {(box.id, way.kind) for box in boxes for way in box.ways}
+        if len(places) != len(boxes) or not all(
+            (arrow.reader, arrow.kind) in ways
+            and places.get(arrow.producer, len(boxes)) < places[arrow.reader]
+            for arrow in arrows
+        ):
+            raise ValueError("The stages of a graph do not fit each other.")
+        return cls(boxes, arrows)
+
+
+def sketch(plan: Plan) -> Sketch:
+    """The graph of a plan."""
+    arrows = (
+        Arrow(
+            edge.producer.id,
+            edge.reader.id,
+            SIDE if edge.side_inputs else edge.reader.exchange.value,
+        )
+        for edge in describe.edges(plan)
+    )
+    return Sketch(tuple(_boxes(plan)), tuple(arrows))
+
+
+def _boxes(plan: Plan) -> Iterator[Box]:
+    for stage in plan.stages:
+        tip = f"{stage.id}: {', '.join(stage.labels)}"
+        if stage.grouping is not None:
+            tip += f"\ngroup {describe.grouping(stage.grouping)}"
+        times = plan.reads(stage)
+        note = f"persisted, read {times} times" if times > 1 else ""
+        yield Box(stage.id, stage.labels, tuple(_ways(stage)), tip, note)
+
+
+def _ways(stage: Stage) -> Iterator[Way]:
+    text = _TEXTS[stage.exchange]
+    if stage.exchange is Exchange.BY_KEY:
+        how = stage.grouping.evaluator if stage.grouping is not None else stage.layout
+        text += _DETAILS.get(how, "")
+    yield Way(stage.exchange.value, text)
+    if stage.side_inputs:
+        yield Way(SIDE, "side input")
+
+
+def _box_of(content: Mapping[str, Any]) -> Box:
+    ways = tuple(Way(**_texts(way)) for way in content["ways"])
+    if not 1 <= len(ways) <= 2 or not all(way.kind in _KINDS for way in ways):
+        raise ValueError("A stage of a graph has no way in.")
+    rest = _texts({name: content[name] for name in ("id", "tip", "note")})
+    return Box(labels=tuple(map(_text, content["labels"])), ways=ways, **rest)
+
+
+def _texts(content: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(value) for name, value in content.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("This is no text.")
+    return value

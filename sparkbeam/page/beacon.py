@@ -1,0 +1,217 @@
+"""What a driver leaves beside its checkpoint, for who watches the pipeline from elsewhere.
+
+That is the graph of its stages, once, and a sign of life about every ten seconds with what the
+checkpoint does not tell: the steps, what they have logged and warned of, how the run ended. Each is
+a file of its own, replaced as a whole, without the secrets of the pipeline's options.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from sparkbeam.arguments import shortened
+from sparkbeam.explain.sketch import Sketch, sketch
+from sparkbeam.metrics.summary import cells, run_summary
+from sparkbeam.page.view import Fact, Note, of_steps
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.running import Run
+from sparkbeam.streaming.files import Files
+
+_logger = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 10.0
+_PATIENCE = 3
+_LAST_SECONDS = 1.0
+_LONGEST_ERROR = 10_000
+_LONGEST_TITLE = 100
+_GRAPH, _SIGN = "graph.json", "driver.json"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A sign of life of a driver, as it stands in a file.
+
+    Attributes:
+        written: when, in seconds since the epoch.
+        period: after so many seconds the next one was to follow.
+        state: that of the run.
+        over: the run has ended.
+        title: what the pipeline is called.
+        steps: by the ids of the stages, as in :class:`.StageView`.
+        facts: of the stages, beside what the checkpoint tells, by their ids.
+        notes: what steps have logged and warned of, the last first.
+        error: what the run has failed with.
+    """
+
+    written: float
+    period: float
+    state: str
+    over: bool
+    title: str
+    steps: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    facts: Mapping[str, tuple[Fact, ...]] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    error: str = ""
+
+    def gone(self, now: float) -> float | None:
+        """For how many seconds there has been no sign, where that is too long; else None."""
+        silent = now - self.written
+        return silent if not self.over and silent > _PATIENCE * self.period else None
+
+    def content(self) -> dict[str, Any]:
+        """All of it as what JSON can say."""
+        return dict(vars(self))
+
+    @classmethod
+    def of(cls, content: Any) -> Self:
+        """The inverse of :meth:`content`, of whatever somebody has written.
+
+        Raises:
+            Exception: of whatever type, if it is no sign.
+        """
+        facts = {
+            str(id): tuple((str(label), str(text)) for label, text in some)
+            for id, some in content["facts"].items()
+        }
+        steps = {
+            str(id): tuple(tuple(map(str, row)) for row in rows)
+            for id, rows in content["steps"].items()
+        }
+        notes = tuple(
+            (str(step), str(text), int(times), float(last))
+            for step, text, times, last in content["notes"]
+        )
+        state, title, error = (str(content[name]) for name in ("state", "title", "error"))
+        written, period = float(content["written"]), float(content["period"])
+        over = bool(content["over"])
+        return cls(written, period, state, over, title, steps, facts, notes, error)
+
+
+class Beacon:
+    """Gives signs of life of a run, from a thread of its own.
+
+    Args:
+        plan: what runs.
+        run: the run of it.
+        redaction: takes secrets out of all that is written.
+        files: gives those under the checkpoint; called in the thread.
+        title: what the pipeline is called.
+        period: from one sign to the next, in seconds.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: Run,
+        redaction: Redaction,
+        files: Callable[[], Files],
+        title: str,
+        period: float = PERIOD_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan = plan
+        self._run = run
+        self._redaction = redaction
+        self._files = files
+        self._title = redaction(shortened(title, _LONGEST_TITLE))
+        self._period = period
+        self._clock = clock
+        self._end: str | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
+
+    def begin(self) -> None:
+        """The checkpoint is the run's: from now on there are signs."""
+        with suppress(RuntimeError):  # A run that starts again has it already.
+            self._thread.start()
+
+    def end(self, state: str) -> None:
+        """The run ends in a state; gives a last sign, for which it waits a second at most."""
+        self._end = state
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(_LAST_SECONDS)
+
+    def _work(self) -> None:
+        told = False
+        files: Files | None = None
+        while True:
+            over = self._ended.is_set()
+            try:
+                if files is None:
+                    found = self._files()
+                    found.write(_GRAPH, _dumped(self._graph().content()))
+                    files = found
+                files.write(_SIGN, _dumped(self._sign(over=over).content()))
+            except Exception as error:
+                if not told:
+                    told = True
+                    _logger.warning(
+                        "What 'sparkbeam watch' shows of the pipeline cannot be written to its "
+                        "checkpoint, and is tried again; the pipeline goes on. %s: %s",
+                        type(error).__name__,
+                        self._redaction(shortened(" ".join(str(error).split()), 300)),
+                    )
+            if over:
+                return
+            self._ended.wait(self._period)
+
+    def _graph(self) -> Sketch:
+        return sketch(redacted(self._plan, self._redaction))
+
+    def _sign(self, *, over: bool) -> Sign:
+        monitor, redaction = self._run.monitor, self._redaction
+        summary = run_summary(self._plan, monitor.metrics.committed_by_stage(), {}, 0)
+        stages = [*zip((stage.id for stage in self._plan.stages), summary.stages, strict=True)]
+        return Sign(
+            written=self._clock(),
+            period=self._period,
+            state=(self._end or "") if over else self._run.result.state,
+            over=over,
+            title=self._title,
+            steps={
+                id: tuple(tuple(map(redaction, cells(step))) for step in stage.steps)
+                for id, stage in stages
+            },
+            facts={id: tuple(of_steps(stage)) for id, stage in stages},
+            notes=tuple(
+                (redaction(note.step), redaction(note.text), note.times, note.last)
+                for note in monitor.notes.recent()
+            ),
+            error=redaction(shortened(self._run.problem, _LONGEST_ERROR)),
+        )
+
+
+def redacted(plan: Plan, redaction: Callable[[str], str]) -> Plan:
+    """A plan with labels that may be shown."""
+    return replace(
+        plan,
+        stages=tuple(
+            replace(stage, labels=tuple(map(redaction, stage.labels))) for stage in plan.stages
+        ),
+    )
+
+
+def last_sign(files: Files) -> Sign | None:
+    """The last sign of a driver; None where there is none that can be read."""
+    with suppress(Exception):  # Anybody may have written anything.
+        return Sign.of(json.loads(files.read(_SIGN) or b""))
+    return None
+
+
+def graph_of(files: Files) -> Sketch | None:
+    """The graph that a driver has left; None where there is none that can be read."""
+    with suppress(Exception):
+        return Sketch.of(json.loads(files.read(_GRAPH) or b""))
+    return None
+
+
+def _dumped(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content).encode()
