@@ -17,6 +17,9 @@ from sparkbeam.wire.reports import Signal, SignalKind, TaskReport
 _Key = tuple[int, str, int]
 """A task: the number of its run or micro-batch, its stage, its partition."""
 
+_AT_ONCE = 32
+"""So many tasks of a stage are added up together, and again when one of them has news."""
+
 
 class LiveMetrics:
     """What the tasks of a run have counted; may be used from any thread."""
@@ -195,6 +198,7 @@ class _Attempts:
 
     def __init__(self) -> None:
         self._open: dict[_Key, dict[str, _Attempt]] = defaultdict(dict)
+        self._sums: dict[_Key, Infos] = {}
         self._settled: dict[_Key, str | None] = {}
         self._until = 0
         self._lost: Infos = []
@@ -212,7 +216,9 @@ class _Attempts:
                 return
         attempt = self._open[key].setdefault(signal.attempt, _Attempt(signal.kind))
         attempt.kind = signal.kind
-        attempt.report = signal.report or attempt.report
+        if signal.report:
+            attempt.report = signal.report
+            self._sums.pop(_group(key), None)
 
     def settle(self, key: _Key) -> None:
         """Forgets the attempt at a task whose output was taken, as far as can be told."""
@@ -224,6 +230,9 @@ class _Attempts:
         self._settled[key] = taken
         if taken is not None:
             del attempts[taken]
+        if not attempts:
+            del self._open[key]
+        self._sums.pop(_group(key), None)
 
     def settle_until(self, number: int) -> None:
         """The same for all tasks of micro-batches, of which none will run again.
@@ -234,7 +243,8 @@ class _Attempts:
             if key not in self._settled:
                 self.settle(key)
             if key[0] < number:
-                self.lose(_infos(self._open.pop(key).values()))
+                self.lose(_infos(self._open.pop(key, {}).values()))
+                self._sums.pop(_group(key), None)
         self._settled = {key: id for key, id in self._settled.items() if key[0] == number}
         self._until = number
 
@@ -252,8 +262,24 @@ class _Attempts:
                 yield stage, _infos(live[-1:])
 
     def infos(self) -> Infos:
-        attempts = (attempt for of_task in self._open.values() for attempt in of_task.values())
-        return [*self._lost, *_infos(attempts)]
+        self._add_up()
+        return [*self._lost, *(info for sums in self._sums.values() for info in sums)]
+
+    def _add_up(self) -> None:
+        """Adds up what has changed since the last time."""
+        changed: dict[_Key, list[_Attempt]] = defaultdict(list)
+        for key, of_task in self._open.items():
+            group = _group(key)
+            if group not in self._sums:
+                changed[group] += of_task.values()
+        for group, attempts in changed.items():
+            self._sums[group] = consolidate(_infos(attempts))
+
+
+def _group(key: _Key) -> _Key:
+    """The task and those beside it, by the number of the first one."""
+    number, stage, partition = key
+    return number, stage, partition - partition % _AT_ONCE
 
 
 def _infos(attempts: Iterable[_Attempt]) -> Infos:

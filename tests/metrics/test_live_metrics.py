@@ -1,5 +1,6 @@
 """Metrics while a pipeline runs: what is committed is true, what is attempted is all that ran."""
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -215,3 +216,25 @@ def test_a_stream_whose_tasks_run_twice_commits_once() -> None:
     result: Any = p.run()
     result.wait_until_finish()
     assert counter(result) == (50, 100)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_added_up_in_parts_is_the_sum_of_all_attempts(live: LiveMetrics, seed: int) -> None:
+    chance = random.Random(seed)
+    latest: dict[tuple[int, str], int] = {}
+    taken: set[int] = set()
+    for _ in range(300):
+        partition, attempt = chance.randrange(100), chance.choice("ab")
+        if chance.random() < 0.1 and partition not in taken:
+            taken.add(partition)
+            live.take([report(7, partition)])
+            for found in ("b", "a"):
+                if (partition, found) in latest:
+                    del latest[partition, found]  # The last one that has not failed.
+                    break
+        elif partition not in taken and (attempt == "a" or (partition, "a") in latest):
+            count = chance.randrange(10)
+            live.note(signal(RUNNING, count, partition, attempt))
+            latest[partition, attempt] = count
+        if chance.random() < 0.2:
+            assert total(live.uncommitted()) == sum(latest.values())
