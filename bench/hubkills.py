@@ -276,13 +276,22 @@ class Run:
                 return
             self._driver = self._started()
 
+    def reads(self) -> tuple[int, int]:
+        """How many there were in the first micro-batch, and after it."""
+        found = [path.name for path in self._files()]
+        first = sum(name.startswith("0-") for name in found)
+        return first, len(found) - first
+
+    def _files(self) -> list[Path]:
+        found = (self._folder / "rows").iterdir()
+        return [path for path in found if path.name.replace("-", "").isdecimal()]
+
     def differences(self) -> tuple[Counter[str], Counter[str]]:
         """How often events are in the files, and in the other hub without repeats, less once."""
         wanted = Counter(str(number) for number in range(self._sent))
         rows: Counter[str] = Counter()
-        for path in (self._folder / "rows").iterdir():
-            if path.name.replace("-", "").isdecimal():
-                rows.update(json.loads(path.read_text()))
+        for path in self._files():
+            rows.update(json.loads(path.read_text()))
         hub = Counter(self._without_repeats())
         for found in (rows, hub):
             found.subtract(wanted)
@@ -347,6 +356,7 @@ def main() -> None:
             run.go_on(chance.uniform(0.05, 1))
         run.finish()
         batches = len(list((Path(folder) / "commits").iterdir()))
+        reads = run.reads()
         counts = server.counts()
         workers = len(list((Path(folder) / "workers").iterdir())) + run.done["worker"]
         rows, hub = run.differences()
@@ -354,6 +364,11 @@ def main() -> None:
     print(
         f"{batches} micro-batches, {run.drivers} drivers, {workers} workers, "
         f"{counts.connections} connections, {counts.receivers} receivers"
+    )
+    opened = counts.receivers - reads[0]
+    print(
+        f"{reads[1]} reads after the first micro-batch, which had {reads[0]}: {opened} opened a "
+        f"receiver, {1 - opened / max(1, reads[1]):.3%} went on with one"
     )
     wrong = False
     for name, found in (("files", rows), ("hub", hub)):
