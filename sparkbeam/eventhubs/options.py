@@ -18,6 +18,10 @@ EPOCH = "epoch"
 
 REPORT_HOST = "reportHost"
 """The option with the address at which executors reach the driver."""
+
+REPORT_BIND = "reportBindAddress"
+"""The option with the address of the driver's machine at which that is."""
+
 PLACES = "places"
 """The option with the number of tasks that run at once."""
 
@@ -49,6 +53,7 @@ _KNOWN = (
     "timestampProperty",
     "slowPartitionThreshold",
     REPORT_HOST,
+    REPORT_BIND,
     "placement",
     PLACES,
 )
@@ -77,6 +82,7 @@ class SourceOptions:
         timestamp_property: the property with the event time; None for none.
         slow: which partitions get less as they are slow; None for none.
         report_host: at which tasks reach the driver.
+        report_bind: where the driver listens for them; None for there.
         placement: ``balanced`` or ``hash``.
         places: how many tasks run at once; None for partitions in the order of their numbers.
     """
@@ -99,6 +105,7 @@ class SourceOptions:
     timestamp_property: str | None = None
     slow: SlowPartitions | None = None
     report_host: str = LOOPBACK
+    report_bind: str | None = None
     placement: str = BALANCED
     places: int | None = None
 
@@ -136,6 +143,7 @@ class SourceOptions:
             given.get("timestampproperty"),
             _slow(given),
             given.get(REPORT_HOST.lower(), LOOPBACK),
+            given.get(REPORT_BIND.lower()),
             arguments.one_of("placement", given.get("placement", BALANCED), PLACEMENTS),
             _number(given, PLACES, 1) if PLACES in given else None,
         )

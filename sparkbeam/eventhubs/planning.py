@@ -5,10 +5,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.admission import PER_PARTITION, admitted
-from sparkbeam.eventhubs.client import Bounds, BrokenOffError, Client, EventHubsError, Place
+from sparkbeam.eventhubs.client import (
+    Bounds,
+    BrokenOffError,
+    Client,
+    EventHubsError,
+    Place,
+    StolenError,
+)
 from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.pool import POOL, Reading
 from sparkbeam.eventhubs.positions import EventPosition
+from sparkbeam.eventhubs.reading import EXCLUDED_SECONDS, excluded
 
 _TRIES = 5
 _FIND_SECONDS = 10.0
@@ -23,11 +31,14 @@ class Planner:
 
     Args:
         options: of the source.
+        epoch: of receivers that find a position; None for none.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, epoch: int | None = None) -> None:
         self._options = options
+        self._epoch = epoch
         self._partitions: list[str] = []
+        self._known: dict[str, Bounds] = {}
         self._looked = 0.0
         self._planned: float | None = None
 
@@ -55,7 +66,8 @@ class Planner:
         if not self._partitions or (discover is not None and now - self._looked >= discover):
             self._partitions = client.partitions()
             self._looked = now
-        return client.bounds(self._partitions)
+        self._known = client.bounds(self._partitions)
+        return self._known
 
     def _tried(self, ask: Callable[[Client], dict[str, Bounds]]) -> dict[str, Bounds]:
         for left in reversed(range(_TRIES)):
@@ -100,16 +112,32 @@ class Planner:
 
     def _found(self, partition: str, place: Place, bounds: Bounds) -> int:
         """The sequence number of the first event at a place; the end if there is none."""
-        options = self._options
-        reading = Reading(options.connection, options.group, partition, None, 1)
-        for _ in range(_TRIES):
+        reading = self.reading(partition, prefetch=1)
+        tries, until = 0, time.monotonic() + EXCLUDED_SECONDS
+        while tries < _TRIES:
             try:
                 found = POOL.read(reading, place, bounds.end, _FIND_SECONDS)
             except BrokenOffError as error:
+                if isinstance(error, StolenError) and self._epoch is None:
+                    if time.monotonic() > until:
+                        raise excluded(partition, self._options.group, error) from None
+                else:
+                    tries += 1
                 time.sleep(error.wait)
                 continue
             return found.numbers[0] if found.numbers else bounds.end
         raise EventHubsError(f"Partition {partition} does not tell where a position is in it.")
+
+    def reading(self, partition: str, prefetch: int | None = None) -> Reading:
+        """What the tasks of a partition read, and as whom."""
+        options = self._options
+        ahead = options.prefetch if prefetch is None else prefetch
+        return Reading(options.connection, options.group, partition, self._epoch, ahead)
+
+    def end_receivers(self) -> None:
+        """Ends those that are kept on this machine, as no task will want them."""
+        for partition in self._partitions:
+            POOL.end(self.reading(partition))
 
     def up_to(
         self, start: Numbers, limit: int | None, factors: Mapping[str, float] | None = None
@@ -138,6 +166,21 @@ class Planner:
         for partition in bounds.keys() - start.keys():
             end[partition] = bounds[partition].first
         return end
+
+    def finished(self, start: Numbers, end: Numbers) -> Numbers:
+        """The partitions of which a micro-batch reads nothing, as nothing was left of them.
+
+        Args:
+            start: of the micro-batch.
+            end: of the micro-batch, as :meth:`up_to` has told last.
+        """
+        return {
+            partition: at
+            for partition, at in end.items()
+            if start.get(partition) == at
+            and (found := self._known.get(partition)) is not None
+            and found.end <= max(at, found.first)
+        }
 
     def limit(self) -> int | None:
         """How many events a micro-batch takes where Spark sets no limit of its own."""

@@ -10,12 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkbeam.eventhubs.client import Client, Events, Place, Receiver
+from sparkbeam.eventhubs.client import Client, EventHubsError, Events, Place, Receiver
 from sparkbeam.eventhubs.neighbours import Neighbours, default_folder, name_of
 from sparkbeam.eventhubs.settings import Connection
 
-_IDLE_SECONDS = 300
+_CLIENT_SECONDS = 300
+_RECEIVER_SECONDS = 60
+"""For as long as a receiver with an epoch is there, it keeps others out of its consumer group."""
+_LOOK_SECONDS = 10.0
+
 _PATIENCE = 0.25
+_NOWHERE = -1
 
 
 def opened(connection: Connection) -> Client:
@@ -54,19 +59,36 @@ class Reading:
 
 @dataclass
 class _Kept:
-    """A client, which one thread uses at a time, and its receivers."""
+    """A client, which one thread uses at a time, and its receivers.
+
+    Attributes:
+        used: when the client was used last.
+        receivers: each with when it was.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     client: Client | None = None
     used: float = 0.0
-    receivers: dict[Reading, Receiver] = field(default_factory=dict)
+    receivers: dict[Reading, tuple[Receiver, float]] = field(default_factory=dict)
 
-    def close(self) -> None:
-        for receiver in self.receivers.values():
-            with contextlib.suppress(Exception):
-                receiver.close()
-        self.receivers.clear()
-        if self.client is not None:
+    def keep(self, reading: Reading, receiver: Receiver) -> None:
+        """Keeps a receiver for the next reading."""
+        self.receivers[reading] = receiver, time.monotonic()
+
+    def take(self, reading: Reading) -> Receiver | None:
+        """The receiver that is kept, which then is not any more."""
+        receiver, _ = self.receivers.pop(reading, (None, 0))
+        return receiver
+
+    def close_idle(self, now: float) -> None:
+        """Ends what has not been used for so long that nobody needs it."""
+        is_idle = now - self.used > _CLIENT_SECONDS
+        for reading, (receiver, read) in list(self.receivers.items()):
+            if is_idle or now - read > _RECEIVER_SECONDS:
+                del self.receivers[reading]
+                with contextlib.suppress(Exception):
+                    receiver.close()
+        if is_idle and self.client is not None:
             with contextlib.suppress(Exception):
                 self.client.close()
             self.client = None
@@ -91,6 +113,8 @@ class Pool:
         self._kept: dict[Connection, _Kept] = {}
         self._names: dict[str, Reading] = {}
         self._neighbours = Neighbours(self._lend, self._folder)
+        self._looking: threading.Event | None = None
+        self._asked = 0.0
         self.reused = 0
         self.borrowed = 0
         self.made = 0
@@ -139,14 +163,14 @@ class Pool:
             receiver = self._receiver(kept, reading, position)
             found = _read(receiver, end, seconds)
             if isinstance(position, int):
-                kept.receivers[reading] = receiver
+                kept.keep(reading, receiver)
             else:
                 receiver.close()
         return found
 
     def _receiver(self, kept: _Kept, reading: Reading, position: int | Place) -> Receiver:
         """Takes the one that is kept if it is at the position, or opens one."""
-        receiver = kept.receivers.pop(reading, None)
+        receiver = kept.take(reading)
         if receiver is not None and receiver.position == position:
             self.reused += 1
             return receiver
@@ -171,14 +195,14 @@ class Pool:
             return None
         try:
             kept.used = time.monotonic()
-            receiver = kept.receivers.pop(reading, None)
+            receiver = kept.take(reading)
             if receiver is None:
                 return None
             if receiver.position != position:
                 receiver.close()
                 return None
             found = _read(receiver, end, seconds)
-            kept.receivers[reading] = receiver
+            kept.keep(reading, receiver)
         finally:
             kept.lock.release()
         return found
@@ -187,9 +211,15 @@ class Pool:
         """Ends the receiver of a reading that is kept."""
         kept = self._of(reading.connection)
         with kept.lock:
-            receiver = kept.receivers.pop(reading, None)
+            receiver = kept.take(reading)
             if receiver is not None:
                 receiver.close()
+
+    def end(self, reading: Reading) -> None:
+        """Ends the receiver of a reading in whatever process of this machine has it."""
+        self.forget(reading)
+        with contextlib.suppress(EventHubsError):
+            self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, 0)
 
     @contextmanager
     def _borrowed(self, connection: Connection) -> Iterator[_Kept]:
@@ -207,28 +237,53 @@ class Pool:
             if self._process != os.getpid():  # What a parent has opened is the parent's.
                 self._kept, self._names, self._process = {}, {}, os.getpid()
                 self._neighbours = Neighbours(self._lend, self._folder)
-            self._close_since(time.monotonic() - _IDLE_SECONDS)
+                self._looking = None
+            self._asked = time.monotonic()
+            if self._looking is None:
+                self._looking = threading.Event()
+                threading.Thread(
+                    target=self._look,
+                    args=(self._looking,),
+                    name="sparkbeam-idle-receivers",
+                    daemon=True,
+                ).start()
             return self._kept.setdefault(connection, _Kept())
 
-    def _close_since(self, last: float) -> None:
-        """Ends what is not in use, and has not been since then."""
-        for kept in self._kept.values():
-            if kept.used < last and kept.lock.acquire(blocking=False):
+    def _look(self, over: threading.Event) -> None:
+        """Ends what is idle, in a thread of its own, until nothing has been there for a while."""
+        while not over.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            self._close_idle(now)
+            with self._lock:
+                is_open = any(kept.client is not None for kept in self._kept.values())
+                if not is_open and now - self._asked > _CLIENT_SECONDS:
+                    self._looking = None
+                    return
+
+    def _close_idle(self, now: float) -> None:
+        """Ends what is not in use, and has not been for long."""
+        with self._lock:
+            found = list(self._kept.values())
+        for kept in found:
+            if kept.lock.acquire(blocking=False):
                 try:
-                    kept.close()
+                    kept.close_idle(now)
                 finally:
                     kept.lock.release()
 
     def close(self) -> None:
         """Ends all that is not in use."""
         self._neighbours.close()
+        self._close_idle(math.inf)
         with self._lock:
-            self._close_since(math.inf)
+            if self._looking is not None:
+                self._looking.set()
+                self._looking = None
             self._neighbours = Neighbours(self._lend, self._folder)
 
 
 def _is_at(kept: _Kept, reading: Reading, position: int) -> bool:
-    receiver = kept.receivers.get(reading)
+    receiver, _ = kept.receivers.get(reading, (None, 0))
     return receiver is not None and receiver.position == position
 
 

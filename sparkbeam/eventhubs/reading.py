@@ -12,6 +12,8 @@ from sparkbeam.eventhubs.pool import POOL, Pool, Reading
 _LOGGER = logging.getLogger(__name__)
 _SLICE = 5.0
 _THEFTS = 3
+EXCLUDED_SECONDS = 90
+"""For longer than the receivers of a query are kept that has ended."""
 _FEW = 5000
 """Of more events it is a small part of the time to open a receiver."""
 
@@ -35,6 +37,16 @@ class Range:
     start: int
     end: int
     epoch: int | None = None
+
+
+def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
+    """What to tell who has no epoch where somebody else has one."""
+    return EventHubsError(
+        f"Partition {partition} cannot be read: a streaming query reads in the consumer group "
+        f"'{group}', and lets nobody read beside it. Read in another consumer group "
+        "(consumer_group=, consumerGroup), or give that query exclusive=False (exclusive). "
+        f"({error})"
+    )
 
 
 class RangeReader:
@@ -108,20 +120,41 @@ class RangeReader:
             EventHubsError: it has been tried for long enough.
         """
         if isinstance(error, StolenError):
-            self._thefts += 1
-            if self._thefts > _THEFTS:
-                raise EventHubsError(
-                    f"{self._what()}: another receiver of the consumer group "
-                    f"'{self._options.group}' takes it over again and again, such as one of "
-                    "another query. Give each query a consumer group of its own; if this is an "
-                    f"old run of one that has been started anew, it is meant to end. ({error})"
-                ) from None
+            self._be_robbed(error, since)
         if monotonic() - since + error.wait > self._options.operation_timeout:
             raise EventHubsError(
                 f"{self._what()}: given up after {self._options.operation_timeout:g} s "
                 f"(operation_timeout). {error}"
             ) from None
         sleep(error.wait)
+
+    def _be_robbed(self, error: StolenError, since: float) -> None:
+        """Puts up with another receiver for a while.
+
+        Raises:
+            EventHubsError: it has lasted for too long.
+        """
+        self._thefts += 1
+        group = self._options.group
+        if self._range.epoch is not None:
+            if self._thefts > _THEFTS:
+                raise EventHubsError(
+                    f"{self._what()}: another receiver of the consumer group '{group}' takes it "
+                    "over again and again, such as one of another query. Give each query a "
+                    "consumer group of its own; if this is an old run of one that has been "
+                    f"started anew, it is meant to end. ({error})"
+                ) from None
+            return
+        if monotonic() - since > EXCLUDED_SECONDS:
+            raise excluded(self._range.partition, group, error) from None
+        if self._thefts == 1:
+            _LOGGER.warning(
+                "Partition %s waits for up to %d s: a streaming query reads in the consumer "
+                "group '%s' and lets nobody read beside it, or has just ended.",
+                self._range.partition,
+                EXCLUDED_SECONDS,
+                group,
+            )
 
     def _look_for_loss(self) -> None:
         """Finds out whether no event comes because all have expired."""

@@ -34,16 +34,17 @@ class Reports:
 
     Args:
         host: at which tasks reach this process.
+        bind: the address to listen at; None for that.
 
     Raises:
         OSError: it cannot be listened at.
     """
 
-    def __init__(self, host: str = LOOPBACK) -> None:
+    def __init__(self, host: str = LOOPBACK, bind: str | None = None) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setblocking(False)
-            self._socket.bind((host, 0))
+            self._socket.bind((bind or host, 0))
         except OSError:
             self._socket.close()
             raise

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +37,9 @@ _LOGGER = logging.getLogger(__name__)
 Offset = dict[str, dict[str, int]]
 """By event hub and partition the sequence number of the next event, as Kafka's offsets are."""
 
+NoteEnds = Callable[[Numbers], None]
+"""Takes note of the partitions of which nothing is read in a micro-batch as nothing is left."""
+
 
 class EventHubsSource(DataSource):
     """The data source ``eventhubs``, for ``spark.read`` and ``spark.readStream``.
@@ -68,7 +71,11 @@ class EventHubsSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = _with_all_columns(self, schema)
-        return EventHubsStreamReader(options, schema)
+        return EventHubsStreamReader(options, schema, self._note_ends())
+
+    def _note_ends(self) -> NoteEnds | None:
+        """Who is told at the planning of each micro-batch; None for nobody."""
+        return None
 
 
 def _with_all_columns(source: EventHubsSource, schema: StructType) -> SourceOptions:
@@ -130,12 +137,16 @@ class EventHubsReader(_Reads, DataSourceReader):
 class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches, on the driver."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, note_ends: NoteEnds | None = None
+    ) -> None:
         super().__init__(options, schema)
-        self._planner = Planner(options)
+        self._note_ends = note_ends
+        self._ends: Numbers | None = None
+        self._epoch = _epoch(options)
+        self._planner = Planner(options, self._epoch)
         self._hub = ""
         self._targets: Numbers | None = None
-        self._epoch = _epoch(options)
         self._factors = None if options.slow is None else Factors(options.slow)
         self._reports: Reports | None = None
         self._number = 0
@@ -161,7 +172,15 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
                 for partition, at in end.items()
                 if partition in begin or partition in self._targets
             }
+            if end == begin:  # The run is over, and its epoch keeps others out.
+                self._planner.end_receivers()
+        self._note(self._planner.finished(begin, end))
         return {self._name(): end}
+
+    def _note(self, ends: Numbers) -> None:
+        if self._note_ends is not None and ends != self._ends:
+            self._note_ends(ends)
+            self._ends = ends
 
     def _numbers(self, offset: Any) -> Numbers:
         """Those of an offset, which Spark has kept.
@@ -194,7 +213,7 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         """Where tasks tell how long they take; listens there from the first micro-batch on."""
         if self._factors is not None and self._reports is None:
             try:
-                self._reports = Reports(self._options.report_host)
+                self._reports = Reports(self._options.report_host, self._options.report_bind)
             except OSError as error:
                 _LOGGER.warning("slow_partitions= does nothing, as no task can report: %s", error)
                 self._factors = None

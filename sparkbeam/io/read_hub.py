@@ -26,6 +26,7 @@ from sparkbeam.plan.sparkio import ReadSpec
 
 _MOST = 2**31 - 1
 _LONGEST = 1e6
+_KAFKA_IDLE = 60
 _AMQP_ONLY = (
     "starting_positions",
     "ending_positions",
@@ -80,8 +81,9 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
             since 1970, or a text as in ISO 8601. Events without it have that of their enqueuing.
         watermark_delay: how far events may be behind the newest one of their partition, in
             seconds.
-        idle_timeout: after how many seconds without events a partition no longer holds the
-            watermark back; None for never.
+        idle_timeout: a partition of which nothing is left to read holds the watermark back for
+            so many seconds more; 0 for not at all, None for ever. Over Kafka, where nobody tells
+            what is left, 0 is 60 seconds without events.
         drop_repeats: leaves out what a task of :class:`WriteToEventHubs` has sent again. It takes a
             shuffle, and a record of state for each task that sends to a partition.
         client: ``sdk`` for that of Azure.
@@ -116,7 +118,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         discover_partitions: float | None = 300,
         timestamp: str = "enqueued",
         watermark_delay: float = 0,
-        idle_timeout: float | None = 60,
+        idle_timeout: float | None = 0,
         drop_repeats: bool = False,
         client: str = "sdk",
         endpoint: str = AMQP,
@@ -135,13 +137,15 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
             | _times(receiver_timeout, operation_timeout, discover_partitions)
             | _how(consumer_group, placement, exclusive, fail_on_data_loss, timestamp)
         )
-        self._read: _Read = _ReadHub(options, watermark_delay, idle_timeout)
+        self._read: _Read = _ReadHub(options, watermark_delay, _idle(idle_timeout))
         if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
             refuse(ReadFromEventHubs, locals(), _AMQP_ONLY)
             read = partial(kafka.reading, connection, consumer_group)
             read = partial(read, starting_position, ending_position, max_events_per_trigger)
             read = partial(read, fail_on_data_loss=fail_on_data_loss)
-            self._read = ReadOverKafka(read, watermark_delay, idle_timeout)
+            self._read = ReadOverKafka(
+                read, watermark_delay, _KAFKA_IDLE if idle_timeout == 0 else idle_timeout
+            )
 
     def default_label(self) -> str:
         return "ReadFromEventHubs"
@@ -159,7 +163,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
 class _ReadHub(ReadFromSpark):
     """Reads with the data source of this package."""
 
-    def __init__(self, options: dict[str, Any], delay: float, idle: float | None) -> None:
+    def __init__(self, options: dict[str, Any], delay: float, idle: int | None) -> None:
         by_property = options["timestampProperty"] is not None
         super().__init__(
             "eventhubs",
@@ -169,8 +173,8 @@ class _ReadHub(ReadFromSpark):
             delay,
             EventHubsEvent._fields,
             partition_column=["event_hub", "partition"],
-            idle_timeout=idle,
         )
+        self._idle = idle
 
     def _tells_partitions(self) -> bool:
         return True
@@ -283,6 +287,13 @@ def _count(name: str, given: int | None, least: int) -> str | None:
     if given is None:
         return None
     return str(arguments.whole_number(name, given, least=least, most=_MOST))
+
+
+def _idle(given: float | None) -> int | None:
+    """In microseconds."""
+    if given is None:
+        return None
+    return round(arguments.duration("idle_timeout", given, "seconds", most=_LONGEST) * 1_000_000)
 
 
 def _seconds(name: str, given: float) -> str:

@@ -48,7 +48,7 @@ class ReadSpec(_Payload):
         tells_partitions: the source tells its partitions in its offsets, as Kafka does.
         by_files: the partition of a row is the file that it is in.
         idle: how long a partition without rows holds the watermark back, in microseconds;
-            None for ever.
+            None for ever. Where it is known that nothing is left of it, from then on.
         follows_clock: the watermark follows the clock once all partitions are idle.
         coder: of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
@@ -69,6 +69,11 @@ class ReadSpec(_Payload):
     coder: bytes = field(default=b"", repr=False)
     in_columns: bool = True
     is_own: bool = False
+
+    @property
+    def tells_ends(self) -> bool:
+        """Whether it becomes known in streaming which partitions have nothing left."""
+        return self.is_own
 
     @property
     def is_partitioned(self) -> bool:

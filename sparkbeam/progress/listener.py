@@ -83,27 +83,32 @@ class Listener:
 def listen(session: Any, note: Callable[[Signal], None]) -> Listener | None:
     """A listener that the workers of ``session`` can reach; None if there can be none."""
     try:
-        host = reachable_host(session)
-        if host is None:
+        reachable = reachable_at(session)
+        if reachable is None:
             return None
-        bind = host if host == _LOOPBACK else session.conf.get("spark.driver.bindAddress", host)
+        host, bind = reachable
         return Listener(note, bind, host)
     except Exception:  # Whatever is unusual here, the pipeline can do without.
         return None
 
 
-def reachable_host(session: Any) -> str | None:
-    """The address at which the workers of ``session`` reach the driver; None if they cannot.
+def reachable_at(session: Any) -> tuple[str, str] | None:
+    """Where the workers of ``session`` reach the driver, and what it listens at for that.
+
+    Returns:
+        Two addresses, by ``spark.driver.host`` and ``spark.driver.bindAddress`` where workers may
+        be on other machines; None if they cannot reach it.
 
     Raises:
         Exception: of whatever type, if that cannot be found out.
     """
     if may_reach_loopback(session):
-        return _LOOPBACK
+        return _LOOPBACK, _LOOPBACK
     if is_connect(session):
         return None
     # As a number, or else the workers would ask for the name with every signal.
-    return socket.gethostbyname(session.conf.get("spark.driver.host"))
+    host = socket.gethostbyname(session.conf.get("spark.driver.host"))
+    return host, session.conf.get("spark.driver.bindAddress", host)
 
 
 def may_reach_loopback(session: Any) -> bool:

@@ -59,12 +59,14 @@ class Look:
         seen: the latest timestamp of the rows by partition; see :func:`newest_of_files` for files.
         known: the partitions that the source has, as far as that is told otherwise than by rows.
         is_first: it is the last of an earlier run, and this run has not looked yet.
+        ended: the partitions that had nothing left, as far as that is told.
     """
 
     time: int
     seen: Mapping[str, int]
     known: tuple[str, ...] = ()
     is_first: bool = False
+    ended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class SourceClock:
         by_files: a file is a partition that is complete once it has been read.
         by_columns: the values of some columns are the partitions.
         tells: the source itself tells its partitions.
+        tells_ends: and which of them have nothing left.
         idle: how many microseconds a silent partition holds it back; None for ever.
         follows: where all partitions are silent for that long it follows the clock.
     """
@@ -90,6 +93,7 @@ class SourceClock:
     by_files: bool = False
     by_columns: bool = False
     tells: bool = False
+    tells_ends: bool = False
     idle: int | None = None
     follows: bool = False
 
@@ -106,6 +110,7 @@ class SourceClock:
             spec.by_files,
             bool(spec.partition_columns),
             spec.tells_partitions,
+            spec.tells_ends,
             spec.idle,
             spec.follows_clock,
         )
@@ -125,9 +130,12 @@ class SourceClock:
             return self._up_to(marks, now)
         if look is None:
             return marks
-        marks = replace(marks, reached=max([marks.reached, *look.seen.values()]))
+        before = marks.reached
+        marks = replace(marks, reached=max([before, *look.seen.values()]))
         if not look.is_first and marks.since is None:
             marks = replace(marks, since=look.time)
+        if self.tells_ends:
+            return self._by_ends(marks, look, before)
         return self._by_files(marks, look) if self.by_files else self._by_partitions(marks, look)
 
     def _by_files(self, marks: Marks, look: Look) -> Marks:
@@ -140,6 +148,25 @@ class SourceClock:
         marks = replace(marks, silent=marks.silent or {_ALL: look.time})
         passed = self.follows and self._has_passed(marks.silent[_ALL], look)
         return self._up_to(marks, look.time) if passed else marks
+
+    def _by_ends(self, marks: Marks, look: Look, before: int) -> Marks:
+        """Partitions with nothing left hold nothing back, and all others do.
+
+        What such a partition gets next comes after all that had been read when it was found to
+        have nothing left: all up to the micro-batch before.
+        """
+        marks = self._with_partitions(marks, look)
+        reached = [
+            before if self._has_ended(partition, marks, look) else micros
+            for partition, micros in marks.newest.items()
+        ]
+        return self._up_to(marks, min(reached)) if reached else marks
+
+    def _has_ended(self, partition: str, marks: Marks, look: Look) -> bool:
+        """Whether a partition has nothing left, and has had nothing for so long."""
+        if self.idle is None or partition in look.seen or partition not in look.ended:
+            return False
+        return not self.idle or self._has_passed(marks.silent.get(partition), look)
 
     def _by_partitions(self, marks: Marks, look: Look) -> Marks:
         marks = self._with_partitions(marks, look)

@@ -8,7 +8,7 @@ import json
 import pickle
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.sparkio import PARTITION_SEPARATOR
 from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.clocks import Look, Marks, SourceClock, at_restart, spark_sources
+from sparkbeam.streaming.ends import Ends
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
 from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
@@ -199,24 +200,41 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 marks = at_restart(marks)
             look = None
             if feedback is not None:
-                known = self._known_partitions(position, number) if clock.tells else ()
-                look = Look(position.time, feedback.seen.get(tag, {}), known, is_first)
+                offsets = self._offsets(position, number) if clock.tells else {}
+                look = Look(
+                    position.time,
+                    feedback.seen.get(tag, {}),
+                    tuple(offsets),
+                    is_first,
+                    self._ended(clock, offsets),
+                )
             found[tag] = clock.after(marks, look, time_now)
         return found
 
-    def _known_partitions(self, position: Position, number: int) -> tuple[str, ...]:
-        """The partitions of a source as its offset tells them: a number by topic and partition."""
+    def _offsets(self, position: Position, number: int) -> dict[str, Any]:
+        """Where a source is in its partitions, as its offset tells: by topic and partition."""
         ticks, *offsets = self._files.offsets(position.number) or [""]
         if number >= len(offsets) or json.loads(ticks).get("number") != position.number:
-            return ()
+            return {}
         topics = json.loads(offsets[number])
         if not isinstance(topics, dict):
-            return ()
-        return tuple(
-            f"{topic}{PARTITION_SEPARATOR}{partition}"
+            return {}
+        return {
+            f"{topic}{PARTITION_SEPARATOR}{partition}": at
             for topic, partitions in topics.items()
             if isinstance(partitions, dict)
-            for partition in partitions
+            for partition, at in partitions.items()
+        }
+
+    def _ended(self, clock: SourceClock, offsets: Mapping[str, Any]) -> tuple[str, ...]:
+        """The partitions that had nothing left there."""
+        if not clock.tells_ends or clock.idle is None:
+            return ()
+        ends = Ends(self._spec.checkpoint, clock.tag).read()
+        return tuple(
+            name
+            for name, at in offsets.items()
+            if ends.get(name.rpartition(PARTITION_SEPARATOR)[2]) == at
         )
 
     def _is_due(self, position: Position) -> bool:
@@ -226,7 +244,9 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return True
         if self._spec.clocks and not position.draining:
             # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
-            return self._until is None or position.number == self._first or self._had_rows(position)
+            if self._until is None or position.number == self._first or self._had_rows(position):
+                return True
+            return self._has_ended_partitions(position)
         if self._spec.events is not None and position.event <= len(self._events):
             return True
         if feedback is None:
@@ -237,6 +257,17 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return True
         now = self._clock.after(position.time) if self._until is None else self._until
         return feedback.due <= now
+
+    def _has_ended_partitions(self, position: Position) -> bool:
+        """Whether a watermark goes on as it is known by now that partitions have nothing left."""
+        clocks = [clock for clock in self._spec.clocks if clock.tells_ends]
+        if not clocks:
+            return False
+        found = self._sources(position, position.time)
+        return any(
+            found[str(clock.tag)].watermark > position.watermarks[str(clock.tag)]
+            for clock in clocks
+        )
 
     def _steps(self, position: Position) -> Iterator[tuple[list[tuple[int, bytes]], Position]]:
         """The events from a position on, each with its rows by tag and the position after it."""

@@ -13,8 +13,9 @@ from typing import Any
 from sparkbeam.connectors import frames
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.progress.listener import reachable_host
+from sparkbeam.progress.listener import reachable_at
 from sparkbeam.session import cores
+from sparkbeam.streaming.ends import Ends
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import Files, files, kept_places, next_epoch
 from sparkbeam.wire.messages import DDL
@@ -59,22 +60,34 @@ def source_rows(
         kept: the files under it.
     """
     spec = ReadSpec.unpack(source.payload)
-    if spec.is_own:
-        spec = replace(spec, options=(*spec.options, *_of_run(session, kept)))
     ((_, tag),) = source.outputs
+    if spec.is_own:
+        spec = _of_hub(spec, session, Ends(checkpoint, tag), kept)
     time = TickTime(checkpoint) if spec.timestamp_column is None else None
     layer = RowsLayer(first, source.label, spec, tag, time)
     return frames.timed(session, spec, source.label, partitions).mapInArrow(layer, DDL)
 
 
+def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:
+    """What is read of an event hub, once its query starts."""
+    # Not every PySpark has what the data source is made of.
+    from sparkbeam.streaming import hub_source
+
+    session.dataSource.register(hub_source.PipelineHubSource)
+    noted = () if spec.idle is None else ((hub_source.ENDS, ends.text()),)
+    options = (*spec.options, *noted, *_of_run(session, kept))
+    return replace(spec, options=options, is_own=False)
+
+
 def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
     """The options of a source of this package that are known when its query starts."""
-    # Not every PySpark has what the data source is made of.
-    from sparkbeam.eventhubs.options import EPOCH, PLACES, REPORT_HOST
+    from sparkbeam.eventhubs.options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
 
     yield EPOCH, str(next_epoch(kept))
     yield PLACES, str(kept_places(kept, cores(session)))
     with suppress(Exception):  # It can do without.
-        host = reachable_host(session)
-        if host is not None:
+        reachable = reachable_at(session)
+        if reachable is not None:
+            host, bind = reachable
             yield REPORT_HOST, host
+            yield REPORT_BIND, bind

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import Client, Events, Receiver
 from sparkbeam.eventhubs.options import SourceOptions
@@ -52,9 +54,15 @@ def rows(reader: Any, partitions: Any) -> list[dict[str, Any]]:
     return [
         row
         for partition in partitions
-        for found in reader.read(pickle.loads(pickle.dumps(partition)))
+        for found in rows_of(reader, partition)
         for row in found.to_pylist()
     ]
+
+
+def rows_of(reader: Any, partition: Any) -> Iterator[pa.RecordBatch]:
+    """What a task reads."""
+    found: Iterator[pa.RecordBatch] = reader.read(pickle.loads(pickle.dumps(partition)))
+    return found
 
 
 def at(offset: dict[str, dict[str, int]]) -> dict[str, int]:

@@ -1,11 +1,13 @@
 """Ranges of a partition are read whole and in order, whatever happens on the way."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from hubs import CLIENTS, numbered, options, range_of, until
 
+from sparkbeam.eventhubs import pool as pools
 from sparkbeam.eventhubs import reading
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.pool import Pool
@@ -144,6 +146,58 @@ def test_a_connection_that_is_silent_is_given_up_for_a_new_one(
     server.thaw()
     thread.join(60)
     assert found == numbered(5, 5)
+
+
+def test_who_has_no_epoch_waits_for_a_query_that_has_ended(
+    server: EventHubsServer,
+    pool: Pool,
+    client: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    ended = Pool()
+    range_of(options(server, "slim"), 0, 10, ended, epoch=5)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 10:
+            ended.close()
+
+    monkeypatch.setattr(reading, "sleep", wait)
+    assert range_of(options(server, client), 0, 10, pool) == numbered(10)
+    assert len(waits) >= 10
+    assert caplog.text.count("waits for up to 90 s: a streaming query reads in") == 1
+
+
+def test_who_has_no_epoch_is_told_of_a_query_that_goes_on(
+    server: EventHubsServer, pool: Pool, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.send("clicks", numbered(10), partition=0)
+    other = Pool()
+    range_of(options(server, "slim"), 0, 10, other, epoch=5)
+    monkeypatch.setattr(reading, "EXCLUDED_SECONDS", 0)
+    with pytest.raises(EventHubsError, match=r"consumer_group=.* or give that query exclusive="):
+        range_of(options(server, client), 0, 10, pool)
+    other.close()
+
+
+def test_what_is_not_used_is_ended_receivers_first(
+    server: EventHubsServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(pools, "_RECEIVER_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "sleep", lambda seconds: time.sleep(0.01))
+    server.send("clicks", numbered(10), partition=0)
+    source, other = options(server, "slim"), Pool()
+    assert range_of(source, 0, 10, pool, epoch=5) == numbered(10)
+    assert range_of(source, 0, 10, other) == numbered(10), "no epoch is in the way any more"
+    other.close()
+    until(lambda: server.connections() == 1)
+    monkeypatch.setattr(pools, "_CLIENT_SECONDS", 0.05)
+    until(lambda: server.connections() == 0)
+    assert range_of(source, 0, 10, pool, epoch=5) == numbered(10)
 
 
 def test_what_is_idle_is_closed(server: EventHubsServer, client: str) -> None:

@@ -15,6 +15,7 @@ from sparkbeam.errors import CheckpointFailed, ConfigurationError
 from sparkbeam.eventhubs import EventHubsSource, EventPosition, reading
 from sparkbeam.eventhubs.admission import admitted
 from sparkbeam.eventhubs.client import EventHubsError
+from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.source import EventHubsReader, EventHubsStreamReader, HubRange
 from sparkbeam.streaming.files import LocalFiles, kept_places, next_epoch
@@ -115,6 +116,58 @@ def test_a_run_has_a_higher_epoch_than_those_before(
     assert second is not None
     assert first < second
     assert none is None
+
+
+def test_partitions_with_nothing_left_are_told(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    noted: list[dict[str, int]] = []
+    given = {**base, "startingPosition": "start", "discoverPartitions": "0"}
+    source = EventHubsSource(given)
+    reader = EventHubsStreamReader(SourceOptions.parse(given), source.schema(), noted.append)
+    server.send("clicks", numbered(6), partition=0)
+    offset: Any = reader.initialOffset()
+    for _ in range(4):
+        offset = reader.latestOffset(offset, ReadMaxRows(3))
+    assert at(offset) == {"0": 6, "1": 0}
+    assert noted == [{"1": 0}, {"0": 6, "1": 0}], "each once"
+    server.grow("clicks", 3)
+    server.send("clicks", numbered(3), partition=2)
+    server.send("clicks", numbered(3), partition=1)
+    server.expire("clicks", 1, 3)
+    for _ in range(3):
+        offset = reader.latestOffset(offset, ReadMaxRows(3))
+    assert at(offset) == {"0": 6, "1": 0, "2": 3}
+    assert noted[2:] == [{"0": 6, "1": 0, "2": 3}], "the new one once it has been read"
+    reader.prepareForTriggerAvailableNow()
+    server.send("clicks", numbered(3), partition=2)
+    assert reader.latestOffset(offset, ReadAllAvailable()) == offset
+    assert noted[3:] == [{"0": 6, "1": 0}], "it is at the end of the run, and not at its own"
+
+
+def test_a_run_of_what_is_there_leaves_the_consumer_group_to_others(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(6), partition=0)
+    reader = stream(base, startingPosition="start")
+    start: Any = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert len(rows(reader, reader.partitions(start, end))) == 6
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert len(batch(base)) == 6
+    assert server.counts().receivers == 2, "the batch was not refused"
+
+
+def test_a_stream_finds_its_start_where_the_one_before_has_not_ended(
+    server: EventHubsServer, base: dict[str, str]
+) -> None:
+    server.send("clicks", numbered(6), partition=0, enqueued=EARLY)
+    before = stream(base, startingPosition="start")
+    start: Any = before.initialOffset()
+    rows(before, before.partitions(start, before.latestOffset(start, ReadAllAvailable())))
+    found = stream(base, startingPosition='{"enqueued": "2030-01-01T00:00:00Z"}')
+    assert at(found.initialOffset()) == {"0": 0, "1": 0}
 
 
 def planned(reader: EventHubsStreamReader, start: int, end: int) -> Any:

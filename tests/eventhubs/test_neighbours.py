@@ -115,6 +115,18 @@ def test_a_receiver_elsewhere_or_in_use_is_not_lent(
     assert first.made == 2, "it is in use"
 
 
+def test_a_receiver_is_ended_in_whatever_process_has_it(
+    server: EventHubsServer, pools: tuple[Pool, Pool]
+) -> None:
+    first, second = pools
+    source = options(server, "slim")
+    range_of(source, 0, 10, first, epoch=5)
+    second.end(Reading(source.connection, source.group, "0", 5, source.prefetch))
+    assert range_of(source, 10, 20, second, epoch=4) == numbered(10, 10), "no epoch is in the way"
+    assert server.counts().stolen == 0
+    second.end(Reading(source.connection, source.group, "1", 5, source.prefetch))
+
+
 def test_the_error_of_a_receiver_that_is_lent_is_told(
     server: EventHubsServer, pools: tuple[Pool, Pool]
 ) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.admission import admitted
+from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.reports import Reports
 from sparkbeam.eventhubs.slowness import Factors, Read, SlowPartitions
@@ -188,6 +189,18 @@ def test_reports_reach_the_planner_and_nothing_else_does() -> None:
     assert list(reports.take()) == [read, Read(2, "0", 10, 0.5)]
     assert reports.to.token not in repr(reports.to)
     reports.close()
+
+
+def test_the_planner_listens_where_it_is_told() -> None:
+    reports = Reports("127.0.0.2", "0.0.0.0")
+    reports.to.send(Read(1, "0", 10, 0.5))
+    assert reports.to.host == "127.0.0.2"
+    assert list(reports.take()) == [Read(1, "0", 10, 0.5)]
+    reports.close()
+    given = {"connectionString": "Endpoint=sb://h/", "eventHub": "clicks"}
+    told = SourceOptions.parse({**given, "reportHost": "10.0.0.1", "reportBindAddress": "0.0.0.0"})
+    assert (told.report_host, told.report_bind) == ("10.0.0.1", "0.0.0.0")
+    assert SourceOptions.parse(given).report_bind is None
 
 
 def test_a_stream_takes_less_of_what_its_tasks_tell_is_slow() -> None:

@@ -22,12 +22,20 @@ ONE = SourceClock(tag=1)
 KAFKA = SourceClock(tag=1, by_columns=True, tells=True)
 NAMED = SourceClock(tag=1, by_columns=True)
 FILES = SourceClock(tag=1, by_files=True)
+HUB = SourceClock(tag=1, by_columns=True, tells=True, tells_ends=True, idle=0)
 
 
-def look(time: int, known: Iterable[str] = (), *, is_first: bool = False, **seen: int) -> Look:
+def look(
+    time: int,
+    known: Iterable[str] = (),
+    *,
+    is_first: bool = False,
+    ended: Iterable[str] = (),
+    **seen: int,
+) -> Look:
     """A micro-batch with the latest second of each partition."""
     micros = {name: second * SECOND for name, second in seen.items()}
-    return Look(time * SECOND, micros, tuple(known), is_first)
+    return Look(time * SECOND, micros, tuple(known), is_first, tuple(ended))
 
 
 def watermarks(clock: SourceClock, *looks: Look | None, marks: Marks | None = None) -> list[object]:
@@ -105,6 +113,35 @@ def test_it_follows_the_clock_only_where_that_is_asked_for() -> None:
 def test_a_source_that_never_had_rows_follows_the_clock() -> None:
     clock = replace(ONE, idle=2 * SECOND, follows=True)
     assert watermarks(clock, *(look(second) for second in range(10, 14))) == [None, None, 12, 13]
+
+
+def test_a_partition_with_nothing_left_is_passed_up_to_what_was_read_before() -> None:
+    looks = [
+        look(0, "ab", a=10, ended="b"),  # b may get what is older than the second 10.
+        look(1, "ab", a=20, ended="b"),
+        look(2, "ab", ended="ab"),
+        look(3, "ab", a=30, b=25),
+        look(4, "ab", a=40, ended="b"),
+        look(5, "ab", a=50),  # b has something left, and nothing of it was read.
+        look(6, "ab", ended="ab"),
+    ]
+    assert watermarks(HUB, *looks) == [None, 10, 20, 25, 30, 30, 50]
+
+
+def test_a_partition_with_nothing_left_may_be_waited_for() -> None:
+    clock = replace(HUB, idle=3 * SECOND)
+    looks = [look(second, "ab", a=second, ended="b") for second in range(1, 7)]
+    assert watermarks(clock, *looks) == [None, None, None, 3, 4, 5]
+    never = replace(HUB, idle=None)
+    assert watermarks(never, *looks) == [None] * 6
+
+
+def test_what_had_nothing_left_before_a_restart_is_passed_after_it() -> None:
+    marks = Marks()
+    for each in (look(0, "ab", a=10, ended="b"), look(1, "ab", a=20, ended="b")):
+        marks = HUB.after(marks, each, now=0)
+    looks = look(1, "ab", a=20, ended="b", is_first=True), look(3600, "ab", a=30, b=21)
+    assert watermarks(HUB, *looks, marks=at_restart(marks)) == [20, 21]
 
 
 def test_time_in_which_nobody_looked_is_no_silence() -> None:

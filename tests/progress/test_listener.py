@@ -6,10 +6,11 @@ from dataclasses import asdict
 
 import pytest
 from apache_beam.metrics import monitoring_infos
+from in_process import Conf, Spark
 
 from sparkbeam.datagrams import sealed
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
-from sparkbeam.progress.listener import Listener
+from sparkbeam.progress.listener import Listener, reachable_at
 from sparkbeam.progress.model import StageProgress, StageState
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport
@@ -93,6 +94,32 @@ def test_closing_takes_in_what_has_arrived(tracker: ProgressTracker, listener: L
 def test_closing_twice_is_fine(listener: Listener) -> None:
     listener.close()
     listener.close()
+
+
+@pytest.mark.parametrize(
+    ("conf", "found"),
+    [
+        ({"spark.master": "local[2]"}, ("127.0.0.1", "127.0.0.1")),
+        (
+            {"spark.master": "spark://one:7077", "spark.driver.host": "127.0.0.9"},
+            ("127.0.0.9", "127.0.0.9"),
+        ),
+        (
+            {
+                "spark.master": "k8s://one",
+                "spark.driver.host": "127.0.0.9",
+                "spark.driver.bindAddress": "0.0.0.0",
+            },
+            ("127.0.0.9", "0.0.0.0"),
+        ),
+    ],
+)
+def test_workers_reach_the_driver_where_spark_says(
+    conf: dict[str, str], found: tuple[str, str]
+) -> None:
+    spark = Spark()
+    spark.conf = Conf(conf)
+    assert reachable_at(spark) == found
 
 
 def test_the_port_is_free_after_closing(listener: Listener) -> None:
