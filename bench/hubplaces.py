@@ -34,9 +34,10 @@ from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.placement import PLACEMENTS
 from sparkbeam.io import ForeachBatch
 from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
+from sparkbeam.streaming import hub_source
 
 
-class NotingSource(source.EventHubsSource):
+class NotingSource(hub_source.PipelineHubSource):
     """The data source, which notes for each read who has done it, and with which receiver.
 
     Attributes:
@@ -143,7 +144,7 @@ def main() -> None:
     )
     partitions, batches = arguments.partitions, arguments.batches
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    source.EventHubsSource = NotingSource  # type: ignore[misc]
+    hub_source.PipelineHubSource = NotingSource  # type: ignore[misc]
     with served(partitions, arguments.events * batches, 100) as (text, _):
         for executors in map(int, arguments.executors.split(",")):
             for apart in (False, True):
