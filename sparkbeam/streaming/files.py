@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparkbeam import session as sessions
 from sparkbeam.errors import CheckpointFailed
 
 _FOLDER = "sparkbeam"
@@ -58,6 +57,8 @@ def files(checkpoint: str) -> Files:
 
 def files_of(session: Any, checkpoint: str) -> Files:
     """The same, as the driver of a session reaches them."""
+    from sparkbeam import session as sessions  # It takes Beam, and tasks of sources do without.
+
     return ServerFiles(session, checkpoint) if sessions.is_remote(session) else files(checkpoint)
 
 

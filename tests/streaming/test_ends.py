@@ -1,6 +1,8 @@
 """What is noted of partitions with nothing left counts for the offset that it is of."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,10 @@ def test_what_is_damaged_says_nothing(tmp_path: Path, ends: Ends, noted: bytes) 
 
 def test_it_is_an_option_of_the_source(ends: Ends) -> None:
     assert Ends.parse(ends.text()) == ends
+
+
+def test_who_plans_and_who_reads_an_event_hub_do_without_beam() -> None:
+    """Their processes start with each query, and Beam would take them seconds."""
+    modules = "sparkbeam.streaming.source, sparkbeam.streaming.hub_source"
+    code = f"import sys, {modules}; sys.exit('apache_beam' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
