@@ -1,12 +1,13 @@
 """Sinks of metrics that refuse, hang or answer rubbish for a minute: what pipelines notice of it.
 
     python bench/badsinks.py
+    python bench/badsinks.py --mode streaming
     python bench/badsinks.py --bad 10 --seconds 30
 
-Four pipelines run beside each other, each for the same time as its elements wait, and each with a
-sink of its own over HTTP: one that works, and three that do not at first. Of each the table has the
-seconds that the pipeline took, its result, how many pushes its sink has taken, and the value in the
-last one, which has to be the result.
+Four pipelines run beside each other, each for the same time, and each with a sink of its own over
+HTTP: one that works, and three that do not at first. In batch their elements wait, in streaming
+they come at their times. Of each the table has the seconds that the pipeline took, its result, how
+many pushes its sink has taken, and the value in the last one, which has to be the result.
 """
 
 import argparse
@@ -15,13 +16,15 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows
 
 from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam import session as sessions
@@ -92,22 +95,48 @@ class Sink:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-class Slow(beam.DoFn):
-    """Counts elements, and waits for each."""
+class Counted(beam.DoFn):
+    """Counts elements, and waits for each.
 
-    def process(self, element: int) -> Iterator[int]:
+    Args:
+        wait: so many seconds.
+    """
+
+    def __init__(self, wait: float) -> None:
+        self._wait = wait
+
+    def process(self, element: Any) -> Iterator[Any]:
         """Takes its time."""
-        time.sleep(_WAIT)
+        time.sleep(self._wait)
         Metrics.counter(_COUNTER["namespace"], _COUNTER["name"]).inc()
         yield element
 
 
-def run(runner: SparkRunner, sink: Sink, elements: int) -> Outcome:
+def batch(pipeline: beam.Pipeline, elements: int) -> None:
+    """Builds one of so many elements that wait."""
+    numbers = pipeline | beam.Create([0]) | beam.FlatMap(lambda _: range(elements))
+    _ = numbers | beam.ParDo(Counted(_WAIT))
+
+
+def streaming(pipeline: beam.Pipeline, elements: int) -> None:
+    """Builds one of so many elements that come at their times, and are counted by key."""
+    start = time.time()
+    impulses = PeriodicImpulse(start, start + _WAIT * (elements - 0.5), _WAIT)
+    counted = pipeline | impulses | beam.ParDo(Counted(0))
+    keyed = (
+        counted | beam.WindowInto(FixedWindows(10)) | beam.WithKeys(lambda stamp: int(stamp) % 5)
+    )
+    _ = keyed | beam.combiners.Count.PerKey()
+
+
+def run(
+    runner: SparkRunner, sink: Sink, elements: int, build: Callable[[beam.Pipeline, int], None]
+) -> Outcome:
     """Runs a pipeline of so many elements, with its metrics pushed to a sink."""
     url = f"--metrics_http_sink_url=http://127.0.0.1:{sink.port}/"
     options = PipelineOptions([*_OPTIONS, url, "--metrics_push_period=1"])
     pipeline = beam.Pipeline(runner, options)
-    pipeline | beam.Create([0]) | beam.FlatMap(lambda _: range(elements)) | beam.ParDo(Slow())
+    build(pipeline, elements)
     start = time.monotonic()
     result = pipeline.run()
     result.wait_until_finish()
@@ -116,15 +145,17 @@ def run(runner: SparkRunner, sink: Sink, elements: int) -> Outcome:
     return Outcome(seconds, counter.committed, len(sink.values), sink.values[-1])
 
 
-def measured(bad: float, seconds: float) -> dict[str, Outcome]:
+def measured(
+    bad: float, seconds: float, build: Callable[[beam.Pipeline, int], None]
+) -> dict[str, Outcome]:
     """The outcomes of all four, which run beside each other."""
     with session() as runner:
-        run(runner, Sink("works", 0), 1)
+        run(runner, Sink("works", 0), 4, build)
         until = time.monotonic() + bad
         found: dict[str, Outcome] = {}
 
         def one(kind: str) -> None:
-            found[kind] = run(runner, Sink(kind, until), round(seconds / _WAIT))
+            found[kind] = run(runner, Sink(kind, until), round(seconds / _WAIT), build)
 
         threads = [threading.Thread(target=one, args=(kind,)) for kind in KINDS]
         for thread in threads:
@@ -132,6 +163,9 @@ def measured(bad: float, seconds: float) -> dict[str, Outcome]:
         for thread in threads:
             thread.join()
         return {kind: found[kind] for kind in KINDS}
+
+
+_MODES = {"batch": batch, "streaming": streaming}
 
 
 @contextmanager
@@ -147,11 +181,12 @@ def session() -> Iterator[SparkRunner]:
 def main() -> None:
     """Prints a table in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mode", choices=[*_MODES], default="batch")
     parser.add_argument("--bad", type=float, default=60, help="seconds until the sinks work")
     parser.add_argument("--seconds", type=float, default=125, help="that each pipeline takes")
     arguments = parser.parse_args()
     print("| sink | pipeline, s | result | pushes taken | last value |\n|---|---|---|---|---|")
-    for kind, one in measured(arguments.bad, arguments.seconds).items():
+    for kind, one in measured(arguments.bad, arguments.seconds, _MODES[arguments.mode]).items():
         print(f"| {kind} | {one.seconds:.1f} | {one.result} | {one.pushes} | {one.last} |")
 
 

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, WorkerOptions
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    WorkerOptions,
+)
 from apache_beam.options.value_provider import StaticValueProvider
 
 from sparkbeam import arguments
@@ -249,6 +254,12 @@ def _check_trigger(options: SparkBeamOptions) -> None:
 def _check_query_name(options: SparkBeamOptions) -> None:
     if options.query_name is not None:
         arguments.text("--query_name", options.query_name, "give it one, or leave the option out")
+
+
+def name_of(options: SparkBeamOptions) -> str | None:
+    """What the user calls the pipeline: ``--query_name``, or Beam's ``--job_name``; else None."""
+    named = options.query_name or options.view_as(GoogleCloudOptions).job_name
+    return str(named) if named else None
 
 
 def _check_progress(options: SparkBeamOptions) -> None:

@@ -1,7 +1,7 @@
 """The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from sparkbeam import arguments, depth, interactive
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.explain import describe
+from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain import report as reports
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.explain.batch import Rehearsal
@@ -33,7 +33,7 @@ from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.running import Companion, Run
+from sparkbeam.running import Companion, Run, program
 from sparkbeam.upstream.spark import STREAMING_FROM, ship, version
 
 
@@ -112,9 +112,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             page.check()
         run = Run(plan, session, options, redaction, partial(_explained, outline, plan))
         if port is not None:
-            page.show(port, plan, run, redaction, options.query_name)
-        if plan.streaming and options.checkpoint_location:
-            run.companions.append(_beacon(plan, run, redaction, session, options))
+            page.show(port, plan, run, redaction, spark_options.name_of(options))
+        run.companions += _companions(plan, run, redaction, session, options)
         reports.note(partial(_report, plan, run))
         return run.start()
 
@@ -225,26 +224,23 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         return proto
 
 
-def _beacon(
+def _companions(
     plan: Plan,
     run: Run,
     redaction: Redaction,
     session: Any,
     options: spark_options.SparkBeamOptions,
-) -> Companion:
-    """Shows that a stream runs, to who has its checkpoint alone."""
-    from sparkbeam.page.beacon import Beacon
-    from sparkbeam.page.live import program
-    from sparkbeam.streaming.files import absolute, files_of
+) -> Iterator[Companion]:
+    """What shows a run to others: to who reads Spark's event log, and who has its checkpoint."""
+    name = spark_options.name_of(options) or program()
+    if eventlog.is_on(session):
+        yield eventlog.EventLog(session, plan, run, redaction, name)
+    if plan.streaming and options.checkpoint_location:
+        from sparkbeam.page.beacon import Beacon
+        from sparkbeam.streaming.files import absolute, files_of
 
-    checkpoint = absolute(options.checkpoint_location)
-    return Beacon(
-        plan,
-        run,
-        redaction,
-        lambda: files_of(session, checkpoint),
-        options.query_name or program(),
-    )
+        files = partial(files_of, session, absolute(options.checkpoint_location))
+        yield Beacon(plan, run, redaction, files, name)
 
 
 def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:

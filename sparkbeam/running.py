@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, Protocol
 
 from sparkbeam import options as spark_options
@@ -34,10 +35,10 @@ from sparkbeam.wire.reports import TaskReport
 
 
 class Companion(Protocol):
-    """What goes beside a run of a stream over a checkpoint that stays."""
+    """What goes beside a run."""
 
     def begin(self) -> None:
-        """The checkpoint is the run's; called again where it starts again."""
+        """The run begins, and its checkpoint, if any, is its own; again where it starts again."""
 
     def end(self, state: str) -> None:
         """The run ends in a state; called before anybody is told, whether it has begun or not."""
@@ -184,6 +185,7 @@ class Run:
                 **self._shared,
             ).run()
 
+        self._begun()
         reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
         self.monitor.tell(reports)
         return reports
@@ -204,7 +206,7 @@ class Run:
             trigger=self._options.trigger,
             max_batch_elements=self._options.max_batch_elements,
             drain=self._drain,
-            name=self._options.query_name,
+            name=spark_options.name_of(self._options),
             committed=self._committed,
             observed=self.monitor.observe,
             begun=self._begun,
@@ -223,6 +225,11 @@ class Run:
         found = [TaskReport.parse(report) for report in serialized]
         self.monitor.tell(found)
         self.monitor.metrics.take_micro_batch(number, found)
+
+
+def program() -> str:
+    """What a pipeline is called that has no name."""
+    return Path(sys.argv[0] if sys.argv else "").name or "Beam pipeline"
 
 
 def _warn(reports: list[TaskReport]) -> None:

@@ -53,6 +53,15 @@ def test_a_query_has_the_name_that_is_given() -> None:
     assert spark.names == ["counts"]
 
 
+def test_without_one_a_query_has_the_name_of_the_job() -> None:
+    spark = Spark()
+    p = beam.Pipeline(StreamingRunner(spark), options=SparkBeamOptions(["--job_name=orders"]))
+    p | beam.Create([1])
+    result: Any = p.run()
+    result.wait_until_finish()
+    assert spark.names == ["orders"]
+
+
 def test_a_name_that_another_query_has_is_named() -> None:
     error = ValueError(
         "Cannot start query with name counts as a query with that name is already active"

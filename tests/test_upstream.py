@@ -24,6 +24,7 @@ from apache_beam.typehints import row_type
 from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from waiting import until
 
 import sparkbeam
 from sparkbeam.upstream import beam as of_beam
@@ -346,6 +347,30 @@ class TestSpark:
         (plan,) = of_spark.executed_plans(spark, stages)
         assert "Exchange" in plan
         assert of_spark.executed_plans(spark, frozenset()) == []
+
+    def test_listeners_take_events_in_the_form_of_the_event_log(self, spark: Any) -> None:
+        spark.range(1).count()
+        base = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
+        node = {"nodeName": "n", "simpleString": "s", "children": [], "metadata": {}, "metrics": []}
+        described = {"physicalPlanDescription": "the plan", "sparkPlanInfo": node}
+        start = {"description": "of a test", "details": "", "modifiedConfigs": {}, "time": 1}
+        id = 1 << 40
+        for kind, content in (
+            ("ExecutionStart", {"rootExecutionId": id, "jobTags": [], **start, **described}),
+            ("AdaptiveExecutionUpdate", {**described, "physicalPlanDescription": "done"}),
+            ("ExecutionEnd", {"time": 5, "errorMessage": "it failed"}),
+        ):
+            of_spark.post_event(spark, {"Event": f"{base}{kind}", "executionId": id, **content})
+        store = spark._jsparkSession.sharedState().statusStore()
+
+        def is_over() -> bool:
+            found = store.execution(id)
+            return bool(found.isDefined() and found.get().completionTime().isDefined())
+
+        until(is_over)
+        found = store.execution(id).get()
+        assert (found.description(), found.physicalPlanDescription()) == ("of a test", "done")
+        assert found.errorMessage().get() == "it failed"
 
     def test_the_gateway_of_the_driver(self) -> None:
         assert of_spark.has_jvm() in (True, False)

@@ -1,10 +1,8 @@
 """The page of a pipeline that this process runs."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from apache_beam.runners.runner import PipelineState
@@ -27,7 +25,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress import words
 from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import PipelineProgress, Progress, StreamingProgress
-from sparkbeam.running import Run
+from sparkbeam.running import Run, program
 
 _LONGEST_ERROR = 10_000
 _LONGEST_TITLE = 100
@@ -113,8 +111,3 @@ class RunView:
     def _summary(self) -> RunSummary:
         """The steps by now: what running tasks have counted is in it."""
         return self._run.summary(self._monitor.metrics.known_by_stage())
-
-
-def program() -> str:
-    """What a pipeline is called that has no name."""
-    return Path(sys.argv[0] if sys.argv else "").name or "Beam pipeline"

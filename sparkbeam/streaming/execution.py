@@ -331,7 +331,7 @@ def named(name: str | None) -> Iterator[None]:
             raise
         raise ConfigurationError(
             f"--query_name={shown(name)}: another query of the session has this name and is "
-            "active. Stop it, or give another name."
+            "active. Stop it, or give another name; without one --job_name is the name."
         ) from error
 
 

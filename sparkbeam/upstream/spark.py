@@ -5,6 +5,7 @@ and then a test of this module fails that names it. Where a function says so, it
 without what it gives.
 """
 
+import json
 import os
 import re
 import socket
@@ -215,6 +216,17 @@ def executed_plans(session: Any, stages: frozenset[int]) -> list[str]:
             asked |= {execution.executionId(), execution.rootExecutionId()}
     wanted = [execution for execution in found if execution.executionId() in asked]
     return [str(execution.physicalPlanDescription()).strip() for execution in wanted]
+
+
+def post_event(session: Any, event: Mapping[str, Any]) -> None:
+    """Gives the listeners of a classic session an event in the form of the event log.
+
+    Raises:
+        Exception: of whatever type, where this version of Spark knows no such event.
+    """
+    context = session.sparkContext
+    protocol = context._jvm.org.apache.spark.util.JsonProtocol
+    context._jsc.sc().listenerBus().post(protocol.sparkEventFromJson(json.dumps(event)))
 
 
 def is_connect(thing: Any) -> bool:

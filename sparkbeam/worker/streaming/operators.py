@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from sparkbeam.arguments import shortened
 from sparkbeam.wire.messages import SCHEMA, Message, messages
 from sparkbeam.worker.state.store import spark_map
 
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
 
 _OUTPUT = SparkRow(*SCHEMA.names)
 
+_SHOWN = 80
+
 
 class TickLayer:
-    """The first layer over ticks: the function for ``mapInArrow``."""
+    """The first layer over ticks: the function for ``mapInArrow``.
+
+    Spark's plans and pages call it by the steps that it runs.
+    """
 
     def __init__(self, task: "LayerTask") -> None:
         self._task = pickle.dumps(task)
+        steps = ", ".join(f"{stage.id}: {stage.name}" for stage in task.stages)
+        self.__name__ = shortened(f"layer 0 {steps}".strip(), _SHOWN)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
@@ -55,6 +63,7 @@ class RowsLayer:
         time: Callable[[int], int | None] | None = None,
     ) -> None:
         self._task = pickle.dumps((task, label, spec, tag, time))
+        self.__name__ = shortened(f"layer 0 of {label}", _SHOWN)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn

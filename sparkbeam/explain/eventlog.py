@@ -1,0 +1,148 @@
+"""A pipeline as an entry of Spark's event log, which history servers and Spark's own pages show.
+
+It is a query of Spark SQL among the others, from the start of the pipeline to its end: its graph
+are the pipeline's stages, its text is how they run and, once it has ended, what they have done and
+warned of; it fails with what the pipeline fails with.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from sparkbeam.arguments import shortened
+from sparkbeam.explain import describe
+from sparkbeam.explain.streaming import layers
+from sparkbeam.plan.model import Plan
+from sparkbeam.running import Run
+from sparkbeam.upstream.spark import is_classic, post_event
+
+_logger = logging.getLogger(__name__)
+
+_PREFIX = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
+_IDS = itertools.count(1_000_000_000)
+"""Beyond those that Spark gives its queries."""
+
+_MOST = 100_000
+_MOST_OF_ERROR = 2_000
+_MOST_OF_NAME = 300
+
+
+def is_on(session: Any) -> bool:
+    """Whether a session writes an event log that a pipeline can be told in."""
+    try:
+        return is_classic(session) and (
+            session.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true"
+        )
+    except Exception:  # A session that somebody has stopped, for one.
+        return False
+
+
+class EventLog:
+    """Tells the event log of a run; what it cannot tell is lost, and harms nothing.
+
+    Args:
+        session: a session with an event log, see :func:`is_on`.
+        plan: what runs.
+        run: the run of it.
+        redaction: takes secrets out of all that is told.
+        name: what the pipeline is called.
+        post: gives an event to Spark.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        plan: Plan,
+        run: Run,
+        redaction: Callable[[str], str],
+        name: str,
+        post: Callable[[Any, dict[str, Any]], None] = post_event,
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._run = run
+        self._redaction = redaction
+        self._title = self._shown(f"Beam pipeline '{name}'", _MOST_OF_NAME)
+        self._post = post
+        self._id: int | None = None
+
+    def begin(self) -> None:
+        """Tells that the run has begun; again where it starts again."""
+        if self._id is None:
+            self._id = next(_IDS)
+            start = {
+                "rootExecutionId": self._id,
+                "description": self._title,
+                "details": self._title,
+                "time": _millis(),
+                "modifiedConfigs": {},
+                "jobTags": [],
+            }
+            self._tell("ExecutionStart", {**start, **self._described()})
+
+    def end(self, state: str) -> None:
+        """Tells how the run has ended."""
+        if self._id is None:
+            return
+        error = self._shown(self._run.problem, _MOST_OF_ERROR)
+        if not error and state not in ("DONE", "DRAINED"):
+            error = f"The pipeline ended as {state}."
+        self._tell("AdaptiveExecutionUpdate", self._described("\n".join(self._outcome(state))))
+        self._tell("ExecutionEnd", {"time": _millis(), "errorMessage": error})
+
+    def _outcome(self, state: str) -> Iterator[str]:
+        yield f"== {state} =="
+        yield str(self._run.result.summary())
+        for note in self._run.monitor.notes.recent():
+            yield f"{note.step}: {note.text}{f', {note.times} times' * (note.times > 1)}"
+
+    def _described(self, outcome: str = "") -> dict[str, Any]:
+        parts = [outcome, "== Stages ==", describe.stages(self._plan)]
+        if self._plan.streaming:
+            parts.append(layers(self._plan))
+        text = "\n\n".join(filter(None, parts))
+        return {
+            "physicalPlanDescription": self._shown(text, _MOST),
+            "sparkPlanInfo": _node(self._title, self._title, list(self._nodes())),
+        }
+
+    def _nodes(self) -> Iterable[dict[str, Any]]:
+        """The stages that nothing reads, each with those that it reads below it, once."""
+        below: dict[str, list[str]] = {stage.id: [] for stage in self._plan.stages}
+        told: set[str] = set()
+        for edge in reversed(describe.edges(self._plan)):
+            if edge.producer.id not in told:
+                told.add(edge.producer.id)
+                below[edge.reader.id].append(edge.producer.id)
+        nodes: dict[str, dict[str, Any]] = {}
+        for stage in self._plan.stages:
+            name = self._shown(f"{stage.id}: {stage.name}", _MOST_OF_NAME)
+            labels = self._shown(", ".join(stage.labels), _MOST_OF_ERROR)
+            nodes[stage.id] = _node(name, labels, [nodes[id] for id in below[stage.id]])
+        return (node for id, node in nodes.items() if id not in told)
+
+    def _tell(self, kind: str, content: dict[str, Any]) -> None:
+        event = {"Event": f"{_PREFIX}{kind}", "executionId": self._id, **content}
+        try:
+            self._post(self._session, event)
+        except Exception as error:
+            _logger.debug("Spark's event log does not take %s: %s", kind, error)
+
+    def _shown(self, text: str, most: int) -> str:
+        return shortened(self._redaction(text), most)
+
+
+def _node(name: str, text: str, children: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "nodeName": name,
+        "simpleString": text,
+        "children": children,
+        "metadata": {},
+        "metrics": [],
+    }
+
+
+def _millis() -> int:
+    return time.time_ns() // 1_000_000
