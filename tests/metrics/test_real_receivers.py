@@ -1,0 +1,237 @@
+"""What sinks send, to the programs that it is meant for, as far as they are installed.
+
+On Debian these come with ``graphite-carbon``, ``prometheus`` and ``prometheus-pushgateway``. Any
+build of an OpenTelemetry collector does that has its OTLP receiver and its debug exporter.
+"""
+
+import importlib.util
+import json
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
+from given import counters, example, pushed
+from in_process_batch import BatchRunner
+from receivers import free_port
+from waiting import until
+
+from sparkbeam import SparkBeamOptions
+from sparkbeam.metrics.making import sinks_of
+
+HOSTILE = 'a "step"\n{of} the=worst,\tü'
+ELEMENTS = 50
+
+needs_prometheus_client = pytest.mark.skipif(
+    importlib.util.find_spec("prometheus_client") is None, reason="needs prometheus_client"
+)
+needs_otlp = pytest.mark.skipif(
+    importlib.util.find_spec("opentelemetry") is None, reason="needs opentelemetry"
+)
+
+
+def counted(element: int) -> int:
+    Metrics.counter("tests", "seen ones").inc()
+    return element
+
+
+def run(*options: str) -> None:
+    """Runs a pipeline that counts its elements."""
+    p = beam.Pipeline(BatchRunner(), options=PipelineOptions([*options]))
+    _ = p | beam.Create(range(ELEMENTS)) | "Count them" >> beam.Map(counted)
+    p.run().wait_until_finish()
+
+
+@contextmanager
+def running(log: Path, name: str, *arguments: str) -> Iterator[None]:
+    """A program, while it runs; what it prints goes to a file."""
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"needs '{name}' on the PATH")
+    with log.open("wb") as file:
+        process = subprocess.Popen([program, *arguments], stdout=file, stderr=file)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+# Graphite's carbon.
+
+
+def test_carbon_keeps_the_last_values(tmp_path: Path) -> None:
+    line, pickled, query = (free_port() for _ in range(3))
+    config = tmp_path / "carbon.conf"
+    config.write_text(
+        "[cache]\n"
+        + "".join(
+            f"{key} = {value}\n"
+            for key, value in {
+                "LOCAL_DATA_DIR": tmp_path / "whisper",
+                "PID_DIR": tmp_path,
+                "LOG_DIR": tmp_path,
+                "CONF_DIR": tmp_path,
+                "MAX_CREATES_PER_MINUTE": "inf",
+                "LINE_RECEIVER_INTERFACE": "127.0.0.1",
+                "LINE_RECEIVER_PORT": line,
+                "PICKLE_RECEIVER_INTERFACE": "127.0.0.1",
+                "PICKLE_RECEIVER_PORT": pickled,
+                "CACHE_QUERY_INTERFACE": "127.0.0.1",
+                "CACHE_QUERY_PORT": query,
+            }.items()
+        )
+    )
+    schemas = "[all]\npattern = .*\nretentions = 1s:1h\n"
+    (tmp_path / "storage-schemas.conf").write_text(schemas)
+    log = tmp_path / "log"
+    with running(log, "carbon-cache", "--nodaemon", f"--config={config}", "start"):
+        until(lambda: b"CarbonReceiverFactory starting on" in log.read_bytes(), seconds=30)
+        run(
+            "--metrics_sink=graphite",
+            "--metrics_graphite_host=127.0.0.1",
+            f"--metrics_graphite_port={line}",
+        )
+        folder = tmp_path / "whisper" / "beam" / "counter" / "tests" / "seen_ones" / "Count_them"
+        file = folder / "committed" / "value.wsp"
+        until(file.exists, seconds=30)
+        until(lambda: ELEMENTS in kept(file), seconds=30)
+        assert max(kept(folder / "attempted" / "value.wsp")) >= ELEMENTS
+        names = {path.name for path in (tmp_path / "whisper" / "beam").iterdir()}
+        assert {"counter", "gauge"} <= names
+
+
+def kept(file: Path) -> set[float]:
+    """The values in a file of carbon's."""
+    program = shutil.which("whisper-fetch")
+    if program is None:
+        pytest.skip("needs 'whisper-fetch' on the PATH")
+    since = str(int(time.time()) - 600)
+    command = [program, f"--from={since}", "--drop=nulls", str(file)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {float(line.split()[1]) for line in found.splitlines()}
+
+
+# Prometheus.
+
+
+@needs_prometheus_client
+def test_a_server_of_prometheus_scrapes_them(tmp_path: Path) -> None:
+    port = free_port()
+    options = ["--metrics_sink=prometheus", "--metrics_prometheus_address=127.0.0.1:0"]
+    ((_, made),) = sinks_of(SparkBeamOptions(options))
+    sink: Any = made
+    try:
+        sink.write(pushed(counters(5, step=HOSTILE), counters(2, step=HOSTILE)))
+        target = {"targets": [f"127.0.0.1:{sink.port}"]}
+        job = {"job_name": "beam", "scrape_interval": "1s", "static_configs": [target]}
+        config = tmp_path / "prometheus.yml"
+        config.write_text(json.dumps({"scrape_configs": [job]}))  # JSON is YAML.
+        with running(
+            tmp_path / "log",
+            "prometheus",
+            f"--config.file={config}",
+            f"--storage.tsdb.path={tmp_path / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ):
+            until(lambda: answers(f"http://127.0.0.1:{port}/-/ready"), seconds=60)
+            until(lambda: len(queried(port, "beam_counter_total")) == 2, seconds=30)
+            found = {
+                (one["metric"]["result"], one["metric"]["step"]): one["value"][1]
+                for one in queried(port, "beam_counter_total")
+            }
+            assert found == {("committed", HOSTILE): "5", ("attempted", HOSTILE): "7"}
+            (up,) = queried(port, 'up{job="beam"}')
+            assert up["value"][1] == "1"
+    finally:
+        sink.close()
+
+
+def queried(port: int, query: str) -> list[Any]:
+    url = f"http://127.0.0.1:{port}/api/v1/query?{urlencode({'query': query})}"
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        found: list[Any] = json.load(answer)["data"]["result"]
+    return found
+
+
+@needs_prometheus_client
+def test_a_push_gateway_takes_them(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    address = f"--web.listen-address=127.0.0.1:{port}"
+    with running(tmp_path / "log", "prometheus-pushgateway", address):
+        until(lambda: answers(f"{url}/-/ready"), seconds=30)
+        run("--metrics_sink=prometheus", f"--metrics_prometheus_gateway={url}")
+        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+    (line,) = (
+        line
+        for line in lines
+        if line.startswith("beam_counter_total{") and 'result="committed"' in line
+    )
+    assert 'name="seen ones"' in line
+    assert line.endswith(f" {ELEMENTS}")
+
+
+# An OpenTelemetry collector.
+
+
+@needs_otlp
+def test_a_collector_takes_them(tmp_path: Path) -> None:
+    port = free_port()
+    receiver = {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}}
+    pipeline = {"receivers": ["otlp"], "exporters": ["debug"]}
+    config = tmp_path / "collector.yml"
+    config.write_text(
+        json.dumps(
+            {
+                "receivers": receiver,
+                "exporters": {"debug": {"verbosity": "detailed"}},
+                "service": {
+                    "pipelines": {"metrics": pipeline},
+                    "telemetry": {"metrics": {"level": "none"}},
+                },
+            }
+        )
+    )
+    log = tmp_path / "log"
+    with running(log, "otelcol", f"--config=file:{config}"):
+        until(lambda: "Everything is ready" in log.read_text(), seconds=30)
+        run("--metrics_sink=otlp", f"--metrics_otlp_endpoint=http://127.0.0.1:{port}/v1/metrics")
+        until(lambda: f"Value: {ELEMENTS}\n" in log.read_text(), seconds=30)
+        ((_, sink),) = sinks_of(
+            SparkBeamOptions(
+                [
+                    "--metrics_sink=otlp",
+                    f"--metrics_otlp_endpoint=http://127.0.0.1:{port}/v1/metrics",
+                ]
+            )
+        )
+        sink.write(example())
+        until(lambda: "Name: beam.distribution" in log.read_text(), seconds=30)
+        text = log.read_text()
+    assert "name: Str(seen ones)" in text
+    assert "step: Str(Count them)" in text
+    assert "Name: sparkbeam.elements" in text
