@@ -195,10 +195,9 @@ def drain(location: str) -> None:
 def status(location: str, as_json: bool, max_lag: float | None, patience: float | None) -> None:
     """Tell how the streaming pipeline with the checkpoint LOCATION does.
 
-    The exit code is 0 while it comes forward, is idle or has finished, 1 when it is stuck or
-    behind by more than --max_lag, 2 when there is no such pipeline. A checkpoint
-    does not tell whether a process runs that has nothing to do: one that has gone
-    shows once something is due, or by its lag.
+    The exit code is 0 while it comes forward, is idle or has finished, 1 when it is stuck,
+    behind by more than --max_lag, has failed or was cancelled, or when its program has
+    given no sign of life for half a minute, 2 when there is no such pipeline.
     """
     import json
 

@@ -11,86 +11,26 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 from sparkbeam.arguments import shortened
 from sparkbeam.explain.sketch import Sketch, sketch
 from sparkbeam.metrics.summary import cells, run_summary
-from sparkbeam.page.view import Fact, Note, of_steps
+from sparkbeam.page.view import of_steps
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.running import Run
 from sparkbeam.streaming.files import Files
+from sparkbeam.streaming.signs import SIGN, Sign
 
 _logger = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
-_PATIENCE = 3
 _LAST_SECONDS = 1.0
 _LONGEST_ERROR = 10_000
 _LONGEST_TITLE = 100
-_GRAPH, _SIGN = "graph.json", "driver.json"
-
-
-@dataclass(frozen=True)
-class Sign:
-    """A sign of life of a driver, as it stands in a file.
-
-    Attributes:
-        written: when, in seconds since the epoch.
-        period: after so many seconds the next one was to follow.
-        state: that of the run.
-        over: the run has ended.
-        title: what the pipeline is called.
-        steps: by the ids of the stages, as in :class:`.StageView`.
-        facts: of the stages, beside what the checkpoint tells, by their ids.
-        notes: what steps have logged and warned of, the last first.
-        error: what the run has failed with.
-    """
-
-    written: float
-    period: float
-    state: str
-    over: bool
-    title: str
-    steps: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    facts: Mapping[str, tuple[Fact, ...]] = field(default_factory=dict)
-    notes: tuple[Note, ...] = ()
-    error: str = ""
-
-    def gone(self, now: float) -> float | None:
-        """For how many seconds there has been no sign, where that is too long; else None."""
-        silent = now - self.written
-        return silent if not self.over and silent > _PATIENCE * self.period else None
-
-    def content(self) -> dict[str, Any]:
-        """All of it as what JSON can say."""
-        return dict(vars(self))
-
-    @classmethod
-    def of(cls, content: Any) -> Self:
-        """The inverse of :meth:`content`, of whatever somebody has written.
-
-        Raises:
-            Exception: of whatever type, if it is no sign.
-        """
-        facts = {
-            str(id): tuple((str(label), str(text)) for label, text in some)
-            for id, some in content["facts"].items()
-        }
-        steps = {
-            str(id): tuple(tuple(map(str, row)) for row in rows)
-            for id, rows in content["steps"].items()
-        }
-        notes = tuple(
-            (str(step), str(text), int(times), float(last))
-            for step, text, times, last in content["notes"]
-        )
-        state, title, error = (str(content[name]) for name in ("state", "title", "error"))
-        written, period = float(content["written"]), float(content["period"])
-        over = bool(content["over"])
-        return cls(written, period, state, over, title, steps, facts, notes, error)
+_GRAPH = "graph.json"
 
 
 class Beacon:
@@ -149,7 +89,7 @@ class Beacon:
                     found = self._files()
                     found.write(_GRAPH, _dumped(self._graph().content()))
                     files = found
-                files.write(_SIGN, _dumped(self._sign(over=over).content()))
+                files.write(SIGN, _dumped(self._sign(over=over).content()))
             except Exception as error:
                 if not told:
                     told = True
@@ -197,13 +137,6 @@ def redacted(plan: Plan, redaction: Callable[[str], str]) -> Plan:
             replace(stage, labels=tuple(map(redaction, stage.labels))) for stage in plan.stages
         ),
     )
-
-
-def last_sign(files: Files) -> Sign | None:
-    """The last sign of a driver; None where there is none that can be read."""
-    with suppress(Exception):  # Anybody may have written anything.
-        return Sign.of(json.loads(files.read(_SIGN) or b""))
-    return None
 
 
 def graph_of(files: Files) -> Sketch | None:

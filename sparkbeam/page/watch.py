@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.explain import picture
-from sparkbeam.page.beacon import Sign, graph_of, last_sign
+from sparkbeam.page.beacon import graph_of
 from sparkbeam.page.view import BOX_LINES, Fact, PageContent, StageView, streaming_stages
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.progress import words
@@ -15,6 +15,7 @@ from sparkbeam.progress.history import History, Moment
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import absolute, files
+from sparkbeam.streaming.signs import Sign
 from sparkbeam.streaming.status import Health, Status, status
 
 _KEPT = 20
@@ -65,9 +66,7 @@ class CheckpointView:
         self._health = found.health
         self._remember(found.micro_batch)
         now = self._clock()
-        sign = last_sign(self._files)
-        if sign is not None and _is_older(sign, found, now):
-            sign = None
+        sign = found.sign
         silent = None if sign is None else sign.gone(now)
         page = PageContent(
             state=_state(found, sign),
@@ -96,11 +95,6 @@ _GONE = (
     "The pipeline has gone: its program has given no sign of life for {}. "
     "What it has committed is here."
 )
-
-
-def _is_older(sign: Sign, found: Status, now: float) -> bool:
-    """Whether a sign is that of a run before, of which the last micro-batch is not."""
-    return found.since is not None and now - found.since > sign.written + 2 * sign.period
 
 
 def _state(found: Status, sign: Sign | None) -> str:

@@ -19,6 +19,7 @@ from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.execution import stored_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import LocalFiles, absolute, files
+from sparkbeam.streaming.signs import Sign, last_sign
 
 _LONG = 60.0
 _LONGER = 10
@@ -43,6 +44,15 @@ class Health(StrEnum):
     BEHIND = "behind"
     """It lags by more than it may."""
 
+    FAILED = "failed"
+    """Its last run has failed."""
+
+    STOPPED = "stopped"
+    """Its last run was cancelled."""
+
+    GONE = "gone"
+    """Its program has given no sign of life for long, and has not said that it ends."""
+
 
 @dataclass(frozen=True)
 class Status:
@@ -59,6 +69,8 @@ class Status:
         overdue: how long ago the clock had something to do; None where it has not.
         steps: those that run fused, as of the last micro-batch.
         stages: the ids of these in the plan.
+        sign: the last sign of life of the program; None where it is not known, or older than the
+            last micro-batch.
     """
 
     health: Health
@@ -71,16 +83,18 @@ class Status:
     overdue: float | None = None
     steps: tuple[StreamingStageProgress, ...] = ()
     stages: tuple[str, ...] = ()
+    sign: Sign | None = None
 
     @property
     def is_well(self) -> bool:
         """Whether it comes forward."""
-        return self.health not in (Health.STUCK, Health.BEHIND)
+        return self.health in (Health.RUNNING, Health.IDLE, Health.FINISHED)
 
     def content(self) -> dict[str, Any]:
         """All of it as what JSON can say."""
         return {
             "health": str(self.health),
+            "error": "" if self.sign is None else self.sign.error,
             "draining": self.draining,
             "micro_batch": self.micro_batch,
             "since_seconds": _rounded(self.since),
@@ -108,6 +122,8 @@ class Status:
         if self.lag is not None:
             parts.append(f", {words.duration(self.lag)} behind")
         yield "".join(parts)
+        if self.sign is not None and self.sign.error:
+            yield f"  {self.sign.error.splitlines()[0]}"
         today = Timestamp.now().to_utc_datetime().date()
         for step in self.steps:
             figures = [
@@ -156,6 +172,7 @@ def status(
         finished=finished,
         draining=feedback.is_to_drain() and not finished,
         number=0 if committed is None else committed[0] + 1,
+        sign=last_sign(known),
         now=now,
         max_lag=max_lag,
         patience=patience,
@@ -169,6 +186,7 @@ def _judged(
     finished: bool,
     draining: bool,
     number: int,
+    sign: Sign | None,
     now: float,
     max_lag: float | None,
     patience: float | None,
@@ -183,8 +201,13 @@ def _judged(
     if feedback is not None and feedback.due is not None and pending is None and not finished:
         waits = now - feedback.due / _SECOND
         overdue = waits if waits > 0 else None
+    if sign is not None and batch is not None and not sign.is_of(batch.ended / _SECOND):
+        sign = None
+    told = None if sign is None else _told(sign, now)
     if finished:
         health = Health.FINISHED
+    elif told is not None:
+        health = told
     elif max(pending or 0.0, overdue or 0.0) > patience:
         health = Health.STUCK
     elif max_lag is not None and lag is not None and lag > max_lag:
@@ -202,7 +225,18 @@ def _judged(
         overdue=overdue,
         steps=() if batch is None else _steps(batch),
         stages=() if batch is None else tuple(batch.stages),
+        sign=sign,
     )
+
+
+def _told(sign: Sign, now: float) -> Health | None:
+    """What a sign says of a pipeline that has something left to do; None where nothing is wrong."""
+    if sign.over:
+        return _ENDINGS.get(sign.state)
+    return Health.GONE if sign.gone(now) is not None else None
+
+
+_ENDINGS = {"FAILED": Health.FAILED, "CANCELLED": Health.STOPPED}
 
 
 def _steps(batch: MicroBatch) -> tuple[StreamingStageProgress, ...]:

@@ -72,6 +72,44 @@ def test_one_with_nothing_to_do_is_idle(checkpoint: Path) -> None:
     assert health(checkpoint) is Health.IDLE
 
 
+def sign(checkpoint: Path, **changes: Any) -> None:
+    """Has the program of the pipeline given a sign of life."""
+    feedback(checkpoint, summary={"ended": int((NOW - 60) * 1e6)})
+    spark(checkpoint, "offsets/0", "commits/0", ago=60)
+    path = checkpoint / "sparkbeam/driver.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "written": NOW, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"over": True, "state": "FAILED", "error": "Step 'Group' failed"}, Health.FAILED),
+        ({"over": True, "state": "CANCELLED"}, Health.STOPPED),
+        ({"over": True, "state": "DONE"}, Health.IDLE),
+        ({"over": False, "state": "RUNNING"}, Health.IDLE),
+        ({"over": False, "state": "RUNNING", "written": NOW - 29}, Health.IDLE),
+        ({"over": False, "state": "RUNNING", "written": NOW - 31}, Health.GONE),
+        # Another run has committed something since then, which leaves no signs.
+        ({"over": False, "state": "RUNNING", "written": NOW - 100}, Health.IDLE),
+    ],
+)
+def test_a_program_tells_how_it_ends_and_that_it_lives(
+    checkpoint: Path, changes: dict[str, Any], expected: Health
+) -> None:
+    sign(checkpoint, **changes)
+    found = status(str(checkpoint), now=NOW)
+    assert found.health is expected
+    assert found.is_well == (expected is Health.IDLE)
+    assert found.content()["error"] == changes.get("error", "")
+    assert ("Step 'Group' failed" in "\n".join(found.lines())) == (expected is Health.FAILED)
+
+
+def test_what_is_finished_is_well_whatever_its_program_has_said(checkpoint: Path) -> None:
+    sign(checkpoint, over=True, state="FAILED")
+    (checkpoint / "sparkbeam/finished").write_text("1")
+    assert health(checkpoint) is Health.FINISHED
+
+
 @pytest.mark.parametrize(
     ("ago", "patience", "expected"),
     [(50, None, Health.RUNNING), (70, None, Health.STUCK), (70, 80, Health.RUNNING)],
