@@ -5,7 +5,8 @@
 
 On are the progress on a terminal, the live page with somebody who looks each second, and pushes
 over HTTP, to Graphite and to Prometheus, which is scraped; all who take that are in another process
-on the same machine (``observers.py``). Batch is the grouping of ``batch.py``; the stream is the
+on the same machine (``observers.py``). A stream that is observed has a checkpoint location, where
+it leaves signs of life. Batch is the grouping of ``batch.py``; the stream is the
 windowed count of ``streaming.py``, micro-batches of 200,000 elements as fast as they are taken, so
 that there is no pause to hide in. Each turn runs one pipeline without and one with all that, in an
 order that changes from turn to turn, in one warm session. The table has medians of the turns: of
@@ -17,6 +18,7 @@ import argparse
 import contextlib
 import logging
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -73,8 +75,10 @@ class Bench:
 
     def stream(self, observed: bool) -> Turn:
         """Some micro-batches of a stream, after the first ones."""
-        options = self._options(observed, "--streaming")
-        with self._stderr(observed):
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        signs = [f"--checkpoint_location={folder.name}/checkpoint"] if observed else []
+        options = self._options(observed, "--streaming", *signs)
+        with folder, self._stderr(observed):
             pipeline = beam.Pipeline(SparkRunner(self._spark), options=options)
             windowed_count(pipeline | reading(ROWS))
             result: Any = pipeline.run()
