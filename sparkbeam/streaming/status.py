@@ -271,9 +271,10 @@ def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
 
 
 def _step(step: StreamingStageProgress) -> dict[str, Any]:
-    held = None
-    if step.hold is not None and step.input_watermark is not None:
-        held = (step.input_watermark - step.hold).micros / _SECOND
+    held, arrived = None, step.input_watermark
+    # Behind the end of time nothing is far.
+    if step.hold is not None and arrived is not None and arrived < MAX_TIMESTAMP:
+        held = (arrived - step.hold).micros / _SECOND
     return {
         "name": step.name,
         "elements": step.elements,

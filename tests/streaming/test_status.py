@@ -16,7 +16,10 @@ from in_process import StreamingRunner
 
 from sparkbeam.cli import main
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.metrics.figures import runner_metrics
+from sparkbeam.progress.model import StreamingProgress
 from sparkbeam.streaming.status import Health, status
+from sparkbeam.wire.times import MAX_MICROS
 
 NOW = 2_000_000_000.0
 
@@ -200,3 +203,24 @@ def test_the_command_refuses_what_is_wrong(tmp_path: Path, arguments: list[str])
     refused = CliRunner().invoke(main, ["status", *given])
     assert refused.exit_code == 2
     assert len(refused.output.splitlines()) <= 5
+
+
+def test_how_far_a_watermark_is_held_is_told_as_long_as_its_input_goes_on(
+    checkpoint: Path,
+) -> None:
+    feedback(checkpoint)
+    stages = json.loads((checkpoint / "sparkbeam/feedback/1.json").read_text())["summary"]["stages"]
+    (*_, last) = stages
+    for arrived, expected in ((7_000_000, 4.0), (MAX_MICROS, None)):
+        marks = {"input_watermark": arrived, "output_watermark": 3_000_000}
+        changed = {**stages, last: {**stages[last], **marks}}
+        feedback(checkpoint, summary={"stages": changed})
+        spark(checkpoint, "offsets/0", "commits/0")
+        found = status(str(checkpoint), now=NOW)
+        assert found.content()["steps"][-1]["held_seconds"] == expected
+        (held,) = (
+            metric.value
+            for metric in runner_metrics(StreamingProgress(micro_batch=1, stages=found.steps), 0)
+            if metric.name == "held_ms" and metric.step == found.steps[-1].name
+        )
+        assert held == 1000 * (expected or 0)
