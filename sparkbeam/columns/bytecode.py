@@ -78,6 +78,7 @@ _PLAIN = {
     "LIST_APPEND": "append",
     "LIST_TO_TUPLE": "list_to_tuple",  # Until 3.11.
     "DICT_MERGE": "merge",
+    "DICT_UPDATE": "update",
     "BUILD_STRING": "string",
     "FORMAT_SIMPLE": "format_simple",  # From 3.13, as the two that follow.
     "FORMAT_WITH_SPEC": "format_spec",

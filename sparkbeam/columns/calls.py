@@ -32,6 +32,7 @@ from sparkbeam.columns.operators import (
     as_number,
     as_text,
     binary,
+    fields_of,
     items_of,
     tuple_of,
 )
@@ -96,7 +97,7 @@ def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
     if isinstance(node.shape, Texts):
         return graph.apply(text.length_of_list, INT, node)
     if isinstance(node.shape, Record) and node.shape.type is not Row:
-        return graph.const(len(items_of(graph, node)))
+        return graph.const(len(fields_of(graph, node)))
     raise NotCompiled(f"it calls len with {node.shape}")
 
 

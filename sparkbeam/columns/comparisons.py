@@ -32,9 +32,11 @@ from sparkbeam.columns.shapes import (
     Record,
     Shape,
     Texts,
+    is_dict,
     is_tuple,
 )
 
+_KEYS = frozenset([*NUMBERS, STR, BYTES, NONE])
 _ORDERS = {
     "<": ("less", "greater"),
     "<=": ("less_equal", "greater_equal"),
@@ -159,6 +161,10 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
             return graph.const(node.value in inside.value)
         except TypeError as error:
             raise NotCompiled(f"it raises {type(error).__name__}") from None
+    if is_dict(inside.shape) and isinstance(node, Const) and node.shape in _KEYS:
+        assert isinstance(inside.shape, Record)
+        graph.require(inside)
+        return graph.const(node.value in inside.shape.names)
     if isinstance(inside, Const) and isinstance(inside.value, tuple | frozenset):
         return _in_constants(graph, node, tuple(inside.value))
     if inside.shape in (STR, BYTES) and isinstance(node, Const) and node.shape == inside.shape:

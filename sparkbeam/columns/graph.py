@@ -173,7 +173,7 @@ class Graph:
             return self.const(bool(item.value))
         shape = item.shape
         if isinstance(shape, Record):
-            is_true = shape.names or not issubclass(shape.type, tuple)
+            is_true = shape.names or not issubclass(shape.type, tuple | list | dict)
             return self.presence(item) if is_true else self.const(False)
         if shape == BOOL and isinstance(item, Apply):
             return item

@@ -197,17 +197,20 @@ class Instructions:
 
     def _push_named(self, frame: Frame, names: list[Any], items: list[Item]) -> None:
         if not all(type(name) is str for name in names) or len(set(names)) < len(items):
-            raise NotCompiled("it makes a dict")
-        frame.stack.append(Named(dict(zip(names, items, strict=True))))
+            raise NotCompiled("it makes a dict with other keys than constant text")
+        frame.stack.append(self._objects.dict_of(dict(zip(names, items, strict=True))))
 
     def _op_merge(self, frame: Frame, depth: int) -> None:
-        more = frame.stack.pop()
-        into = frame.stack[-depth]
-        if not isinstance(into, Named) or not isinstance(more, Named):
-            raise NotCompiled("it makes a dict")
-        if into.items.keys() & more.items.keys():
+        more = self._objects.named_in(frame.stack.pop())
+        into = self._objects.named_in(frame.stack[-depth])
+        if into.keys() & more.keys():
             raise NotCompiled("it raises TypeError")
-        frame.stack[-depth] = Named(into.items | more.items)
+        frame.stack[-depth] = Named(into | more)
+
+    def _op_update(self, frame: Frame, depth: int) -> None:
+        more = self._objects.named_in(frame.stack.pop())
+        into = self._objects.named_in(frame.stack[-depth])
+        frame.stack[-depth] = self._objects.dict_of(into | more)
 
     def _op_string(self, frame: Frame, count: int) -> None:
         frame.stack.append(operators.formatted(self._graph, tuple(frame.pop(count))))
@@ -254,11 +257,9 @@ class Instructions:
         self._push_called(frame, args[: len(args) - len(names)], by_name)
 
     def _op_call_ex(self, frame: Frame, flags: int) -> None:
-        by_name = frame.stack.pop() if flags & 1 else Named({})
+        by_name = self._objects.named_in(frame.stack.pop() if flags & 1 else Named({}))
         spread = self._spread(frame.stack.pop())
-        if not isinstance(by_name, Named):
-            raise NotCompiled("it calls something with a dict of arguments")
-        self._push_called(frame, list(spread), by_name.items)
+        self._push_called(frame, list(spread), by_name)
 
     def _push_called(self, frame: Frame, args: list[Item], by_name: dict[str, Item]) -> None:
         # The callable is beside a NULL: before it from 3.13, after it until 3.12. Or it is a

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from sparkbeam.columns import text
+from sparkbeam.columns import operators, text
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.nodes import Const, Item, Listed, Made, Node
 from sparkbeam.columns.operators import as_text, items_of
@@ -188,3 +188,17 @@ def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:
             raise NotCompiled("it makes a record of what no column holds")
         fields[name] = item
     return graph.made(record, tuple(fields.values()))
+
+
+def of_dict(
+    graph: Graph, owner: Node, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
+) -> Item:
+    """A method of a dict: ``get`` with a constant key.
+
+    Raises:
+        NotCompiled: it is another one.
+    """
+    if name != "get" or by_name or len(args) not in (1, 2) or not isinstance(args[0], Const):
+        raise NotCompiled(f"it calls dict.{name}")
+    default = args[1] if len(args) == 2 else graph.const(None)
+    return operators.of_dict(graph, owner, args[0].value, default)

@@ -13,7 +13,7 @@ from sparkbeam.columns import operators
 from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import Surroundings
 from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.methods import of_text, replaced_fields
+from sparkbeam.columns.methods import of_dict, of_text, replaced_fields
 from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Named, Node, Slice
 from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
@@ -23,6 +23,7 @@ from sparkbeam.columns.shapes import (
     Record,
     Scalar,
     Union,
+    is_dict,
     is_field,
     is_plain_namedtuple,
 )
@@ -159,6 +160,22 @@ class Objects:
             owner = found
         return owner
 
+    def dict_of(self, items: dict[str, Item]) -> Item:
+        """A dict of columns, or of what else may be an argument."""
+        fields = tuple(item for item in items.values() if isinstance(item, Node))
+        if len(fields) < len(items):
+            return Named(items)
+        return self._graph.made(Record(dict, tuple(items), ()), fields)
+
+    def named_in(self, item: Item) -> dict[str, Item]:
+        """The items of a dict, by their keys."""
+        if isinstance(item, Named):
+            return item.items
+        if not isinstance(item, Node) or not is_dict(item.shape):
+            raise NotCompiled(f"it uses {named(item)} as a dict")
+        assert isinstance(item.shape, Record)
+        return dict(zip(item.shape.names, operators.fields_of(self._graph, item), strict=True))
+
     def tuple_of(self, items: list[Item]) -> Item:
         """A tuple of columns, or of objects."""
         fields = tuple(item for item in items if isinstance(item, Node))
@@ -254,6 +271,8 @@ class Objects:
             if by_name:
                 raise NotCompiled(f"it calls {shape}.{name} with arguments by name")
             return of_text(self._graph, owner, name, tuple(args))
+        if is_dict(shape):
+            return of_dict(self._graph, owner, name, tuple(args), by_name)
         if isinstance(shape, Record) and is_plain_namedtuple(shape.type):
             self._graph.require(owner)
             if name == "_replace" and not args and _is_of_namedtuples(shape.type, name):

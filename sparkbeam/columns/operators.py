@@ -28,6 +28,7 @@ from sparkbeam.columns.shapes import (
     STR,
     Record,
     Texts,
+    is_dict,
     is_tuple,
 )
 
@@ -203,6 +204,13 @@ def unary(graph: Graph, symbol: str, item: Item) -> Item:
 
 def items_of(graph: Graph, item: Item) -> tuple[Node, ...]:
     """The items of a tuple, NamedTuple or Row, which must not be None."""
+    if isinstance(item, Node) and is_dict(item.shape):
+        raise NotCompiled("it goes over the keys of a dict")
+    return fields_of(graph, item)
+
+
+def fields_of(graph: Graph, item: Item) -> tuple[Node, ...]:
+    """The items of a tuple, NamedTuple or Row, or the values of a dict, which must not be None."""
     record = graph.taken_apart(item) if isinstance(item, Node) else None
     if record is None:
         raise NotCompiled(f"it takes apart {named(item)}")
@@ -223,6 +231,8 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     if isinstance(index, Slice):
         return _part(graph, item, index.value)
     at = index.value if isinstance(index, Const) else None
+    if isinstance(item, Node) and is_dict(item.shape) and isinstance(index, Const):
+        return of_dict(graph, item, at)
     if not isinstance(item, Node) or type(at) is not int:
         raise NotCompiled("it takes an item by what is no constant position")
     if is_tuple(item.shape):
@@ -237,6 +247,21 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     if isinstance(item.shape, Texts):
         return graph.apply(text.part(at, None), STR, item)
     raise NotCompiled(f"it takes an item of {item.shape}")
+
+
+def of_dict(graph: Graph, item: Node, key: Any, default: Item | None = None) -> Item:
+    """The value for a key; ``default`` if there is none.
+
+    Raises:
+        NotCompiled: there is neither.
+    """
+    assert isinstance(item.shape, Record)
+    fields = fields_of(graph, item)
+    if type(key) is str and key in item.shape.names:
+        return fields[item.shape.names.index(key)]
+    if default is None or type(key) not in (str, int, float, bool, bytes, type(None)):
+        raise NotCompiled("it raises KeyError")
+    return default
 
 
 def _part_of_constant(graph: Graph, value: Any, index: Any) -> Const:

@@ -35,9 +35,12 @@ class Opaque:
 
     Attributes:
         arrow_type: what the column holds.
+        is_as_in_arrow: the values are those of Arrow's own conversion to Python, such as a
+            ``datetime``, and not those of Beam's schemas, such as a ``Timestamp``.
     """
 
     arrow_type: pa.DataType
+    is_as_in_arrow: bool = False
 
     def __str__(self) -> str:
         return str(self.arrow_type)
@@ -45,11 +48,11 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Record:
-    """Values that have fields: tuples, NamedTuples of a class, Rows, lists of a length.
+    """Values that have fields: tuples, NamedTuples of a class, Rows, lists of a length, dicts.
 
     Attributes:
-        type: ``tuple``, a NamedTuple class, ``beam.Row`` or ``list``.
-        names: the names of the fields; of a tuple or list their positions.
+        type: ``tuple``, a NamedTuple class, ``beam.Row``, ``list`` or ``dict``.
+        names: the names of the fields; of a tuple or list their positions, of a dict its keys.
         fields: what each of them is.
     """
 
@@ -184,6 +187,21 @@ def arrow_type_of(shape: Shape) -> pa.DataType:
     raise UnknownShape(f"it gives {shape}")
 
 
+def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
+    """What a column holds whose values are those that Arrow itself makes: structs are dicts.
+
+    Raises:
+        UnknownShape: a struct has two fields of one name.
+    """
+    if not pa.types.is_struct(arrow_type):
+        shape = shape_of(arrow_type) if not pa.types.is_union(arrow_type) else None
+        return shape if isinstance(shape, Scalar) else Opaque(arrow_type, is_as_in_arrow=True)
+    names = tuple(part.name for part in arrow_type)
+    if len(set(names)) < len(names):
+        raise UnknownShape("a dict cannot have two items with one key")
+    return Record(dict, names, tuple(shape_in_arrow(part.type) for part in arrow_type))
+
+
 def is_plain_namedtuple(kind: Any) -> bool:
     """Whether a class is a NamedTuple that makes and compares its instances as Python does.
 
@@ -219,7 +237,9 @@ def _is_field(kind: type, position: int, name: str) -> bool:
 
 
 def is_field(record: Record, name: str) -> bool:
-    """Whether a name gives a field, and nothing else that the class has put there."""
+    """Whether an attribute gives a field, and nothing else that the class has put there."""
+    if record.type is dict:
+        return False
     if name not in record.names or not issubclass(record.type, tuple):
         return name in record.names
     found = next((vars(one)[name] for one in record.type.__mro__ if name in vars(one)), None)
@@ -231,11 +251,16 @@ def is_tuple(shape: Shape) -> bool:
     return isinstance(shape, Record) and issubclass(shape.type, tuple)
 
 
+def is_dict(shape: Shape) -> bool:
+    """Whether values are dicts, all with the same keys."""
+    return isinstance(shape, Record) and shape.type is dict
+
+
 def tells_all(shape: Shape) -> bool:
     """Whether a shape tells all about values, as it does not of structs within lists and maps."""
     match shape:
         case Opaque():
-            return not _has_structs(shape.arrow_type)
+            return shape.is_as_in_arrow or not _has_structs(shape.arrow_type)
         case Record():
             return all(map(tells_all, shape.fields))
         case Union():

@@ -1,4 +1,4 @@
-"""Spark's own sources and sinks as transforms of a pipeline.
+"""Spark's own sources and sinks as transforms of a pipeline, and sources of one's own.
 
 ========================  ===============================================================
 :class:`ReadFromSpark`    rows of any data source that Spark can read, batch or streaming
@@ -8,11 +8,24 @@
 :class:`Foreach`          elements to a writer, in the tasks
 ========================  ===============================================================
 
-They run on :class:`sparkbeam.SparkRunner` alone.
+They run on :class:`sparkbeam.SparkRunner` alone. This one runs on all runners:
+
+========================  ===============================================================
+:class:`ReadFromArrow`    record batches that a function makes, in parallel
+========================  ===============================================================
 """
 
 from sparkbeam.connectors.committed import committed_files
+from sparkbeam.io.arrow import ReadFromArrow
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import Foreach, ForeachBatch, Writer, WriteToSpark
 
-__all__ = ["Foreach", "ForeachBatch", "ReadFromSpark", "WriteToSpark", "Writer", "committed_files"]
+__all__ = [
+    "Foreach",
+    "ForeachBatch",
+    "ReadFromArrow",
+    "ReadFromSpark",
+    "WriteToSpark",
+    "Writer",
+    "committed_files",
+]

@@ -103,6 +103,17 @@ def over_columns(
     return compiled
 
 
+def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
+    """The DoFn of a ParDo that gives it nothing but the element; None for any other transform."""
+    if transform.spec.urn != common_urns.primitives.PAR_DO.urn:
+        return None
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
+    return None if args or kwargs else fn
+
+
 def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Whether a transform is the step of ``beam.Create`` that holds the values."""
     return is_of_create(function_of(transform))
@@ -119,10 +130,8 @@ def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
         return None
     if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
         return KeyWithNone()
-    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+    fn = dofn_of(transform)
+    if fn is None:
         return None
-    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
-    plain = plain_function(fn, args, kwargs)
-    if plain is None and not args and not kwargs and is_of_the_element_alone(fn):
-        return fn
-    return plain
+    plain = plain_function(fn, (), {})
+    return fn if plain is None and is_of_the_element_alone(fn) else plain

@@ -219,6 +219,7 @@ class Stage:
             output is unbounded.
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
         steps: how many transforms there are, which call each other.
+        in_columns: steps may make columns of what they read.
     """
 
     id: str
@@ -236,6 +237,7 @@ class Stage:
     reads_unbounded: bool = False
     row_types: bytes = b""
     steps: int = 0
+    in_columns: bool = True
 
     @property
     def name(self) -> str:

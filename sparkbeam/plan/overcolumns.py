@@ -24,6 +24,7 @@ from sparkbeam.plan.functions import function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.tablerows import rows_read
 from sparkbeam.windows.forms import form_of
 
 _WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
@@ -58,8 +59,9 @@ class ColumnStep:
 
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
-    spec = _spec(plan, stage)
-    return [] if spec is None else list(_Walk(stage).steps(spec))
+    walk = _Walk(stage)
+    begins = [*walk.read(_spec(plan, stage)), *(walk.tables(plan) if stage.in_columns else ())]
+    return list(walk.steps(begins))
 
 
 def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
@@ -95,12 +97,28 @@ class _Walk:
         self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         self._context = pipeline_context.PipelineContext(self._descriptor)
 
-    def steps(self, spec: ReadSpec) -> Iterator[ColumnStep]:
-        source = self._descriptor.transforms[self._stage.source_id]
-        coder: RowCoder = pickler.loads(spec.coder)
-        waiting: list[tuple[str, Shape]] = [
-            (output, _shape(coder.schema)) for output in source.outputs.values()
-        ]
+    def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
+        """The PCollection that is read from a source of Spark's, and what its elements are."""
+        if spec is not None:
+            source = self._descriptor.transforms[self._stage.source_id]
+            coder: RowCoder = pickler.loads(spec.coder)
+            for output in source.outputs.values():
+                yield output, _shape(coder.schema)
+
+    def tables(self, plan: Plan) -> Iterator[tuple[str, Shape]]:
+        """The PCollections that are the rows of Arrow tables, and what their elements are."""
+        for transform in self._descriptor.transforms.values():
+            shape = rows_read(plan, transform)
+            if shape is not None:
+                yield from ((output, shape) for output in transform.outputs.values())
+
+    def steps(self, begins: list[tuple[str, Shape]]) -> Iterator[ColumnStep]:
+        """The steps that get columns.
+
+        Args:
+            begins: the PCollections that are columns to begin with, and what their elements are.
+        """
+        waiting = list(begins)
         while waiting:
             pcollection, shape = waiting.pop(0)
             for transform in self._descriptor.transforms.values():

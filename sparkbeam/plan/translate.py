@@ -66,7 +66,7 @@ def translate(
         drain: truncate unbounded restrictions, so that the pipeline ends.
         streaming: the plan is for a streaming query.
         sessions: how sessions are combined in batch; None where that is for the plan to choose.
-        in_columns: steps may take the rows of Spark's sources as columns.
+        in_columns: steps may take what is read as columns.
 
     Raises:
         UnsupportedTransform: a transform cannot run; the message has its label.
@@ -80,8 +80,10 @@ def translate(
         pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
         context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
         applied = _applied(pipeline)
-        translation = _Translation(context.components, stages, applied, streaming, sessions)
-        return translation.plan(in_columns=in_columns)
+        translation = _Translation(
+            context.components, stages, applied, streaming, sessions, in_columns
+        )
+        return translation.plan()
     except SparkBeamError:
         raise
     except Exception as error:
@@ -117,8 +119,10 @@ class _Translation:
         applied: frozenset[str],
         streaming: bool,
         sessions: SessionAggregator | None,
+        in_columns: bool,
     ) -> None:
         self._components = components
+        self._in_columns = in_columns
         self._streaming = streaming
         self._sessions = sessions
         self._applied = applied
@@ -140,7 +144,7 @@ class _Translation:
             else:
                 self._add_draft(list(stage.transforms), optimize.main_input(stage))
 
-    def plan(self, *, in_columns: bool) -> Plan:
+    def plan(self) -> Plan:
         # Finding the ports of a stage may add an identity stage before it, so
         # the list grows while it is walked.
         finished = {}
@@ -157,7 +161,7 @@ class _Translation:
             for tag in read.inputs
         }
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
-        sources = tuple(self._sources(in_columns=in_columns))
+        sources = tuple(self._sources())
         return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
 
     def _sinks(self) -> Iterator[Sink]:
@@ -166,7 +170,7 @@ class _Translation:
             tags = self._ports(written, Layout.CHUNKS)
             yield Sink(self._label(transform.unique_name), transform.spec.payload, tags)
 
-    def _sources(self, *, in_columns: bool) -> Iterator[Source]:
+    def _sources(self) -> Iterator[Source]:
         """The sources of which something is read."""
         transforms = {t.unique_name: t for t in self._runner_transform.values()}
         for name, transform in sorted(transforms.items()):
@@ -176,19 +180,17 @@ class _Translation:
                 if pcollection in self._source_tags
             )
             if outputs:
-                payload = self._source_payload(transform, in_columns=in_columns)
+                payload = self._source_payload(transform)
                 yield Source(name, transform.spec.urn, payload, outputs)
 
-    def _source_payload(
-        self, transform: beam_runner_api_pb2.PTransform, *, in_columns: bool
-    ) -> bytes:
+    def _source_payload(self, transform: beam_runner_api_pb2.PTransform) -> bytes:
         if transform.spec.urn != READ_URN:
             return teststream.encoded_events(transform, self._components, self._context)
         (pcollection,) = transform.outputs.values()
         coder_id = self._components.pcollections[pcollection].coder_id
         coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
         spec = ReadSpec.unpack(transform.spec.payload)
-        return spec.translated(coder, in_columns=in_columns).pack()
+        return spec.translated(coder, in_columns=self._in_columns).pack()
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str
@@ -344,6 +346,7 @@ class _Translation:
                 for t in draft.transforms
             ),
             creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
+            in_columns=self._in_columns,
         )
 
     def _descriptor(

@@ -33,15 +33,17 @@ class Element(NamedTuple):
     inner: Inner
     pair: tuple[int, str]
     row: Row
+    item: dict[str, Any]
 
 
 INNER = Record(Inner, ("i", "s"), (INT, STR))
 PAIR = Record(tuple, ("0", "1"), (INT, STR))
 ROW = Record(Row, ("u", "v"), (FLOAT, BOOL))
+ITEM = Record(dict, ("i", "s"), (INT, STR))
 ELEMENT = Record(
     Element,
     Element._fields,
-    (INT, INT, FLOAT, FLOAT, STR, STR, BYTES, BOOL, BOOL, INNER, PAIR, ROW),
+    (INT, INT, FLOAT, FLOAT, STR, STR, BYTES, BOOL, BOOL, INNER, PAIR, ROW, ITEM),
 )
 
 
@@ -50,11 +52,15 @@ def column(values: list[Any], shape: Shape) -> pa.Array:
     if not isinstance(shape, Record):
         return pa.array(values, arrow_type_of(shape))
     nothing = [None] * len(shape.names)
-    items = [nothing if value is None else list(value) for value in values]
+    items = [nothing if value is None else _items(value) for value in values]
     arrays = [column([item[at] for item in items], field) for at, field in enumerate(shape.fields)]
     fields = [pa.field(name, array.type) for name, array in zip(shape.names, arrays, strict=True)]
     mask = pa.array([value is None for value in values], pa.bool_())
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value.values() if isinstance(value, dict) else value)
 
 
 def python_values(array: pa.Array, shape: Shape) -> list[Any]:
@@ -75,6 +81,8 @@ def python_values(array: pa.Array, shape: Shape) -> list[Any]:
 def _made(shape: Record, row: tuple[Any, ...]) -> Any:
     if shape.type is Row:
         return Row(**dict(zip(shape.names, row, strict=True)))
+    if shape.type is dict:
+        return dict(zip(shape.names, row, strict=True))
     return row if shape.type is tuple else shape.type._make(row)  # type: ignore[attr-defined]
 
 
@@ -123,6 +131,8 @@ def _written(value: Any) -> str:
     if isinstance(value, Row):
         items = (f"{name}={_written(item)}" for name, item in value.as_dict().items())
         return f"Row({', '.join(items)})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{key!r}: {_written(item)}' for key, item in value.items())})"
     return f"{type(value).__name__} {value!r}"
 
 

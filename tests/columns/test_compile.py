@@ -56,6 +56,7 @@ ELEMENTS = [
         Inner(at * 7, "s"),
         (at, "p"),
         beam.Row(u=float(at), v=at % 3 == 0),
+        {"i": at, "s": "é" * (at % 2)},
     )
     for at in range(-4, 5)
 ]
@@ -187,6 +188,16 @@ MAPPED = [
     lambda x: ((*x.pair, x.a), x.pair + x.pair, x.pair[:1], x[0], x.pair == (1, "p")),
     lambda x: ",".join((x.s, x.t, "z")),
     lambda x: x.row.u + x.row.v,
+    lambda x: (x.item["i"] + 1, x.item["s"], x.item),
+    lambda x: (x.item.get("i"), x.item.get("none"), x.item.get("none", x.a)),
+    lambda x: ("i" in x.item, "none" not in x.item, 3 in x.item, len(x.item), not x.item),
+    lambda x: {"a": x.a, "inner": {"s": x.s, "pair": x.pair}},
+    lambda x: {**x.item, "i": x.b, "new": x.f},
+    lambda x: ({}, {"none": None}),
+    lambda x: (Inner(**x.item), beam.Row(a=x.a, **x.item)),
+    lambda x: ({"a": x.a}["a"], {"a": x.a}.get("b")),
+    lambda x: x.item if x.p else {"i": 0, "s": x.s},
+    lambda x: isinstance(x.item, dict),
     lambda x: TimestampedValue(x.a, x.b),
     lambda x: TimestampedValue((x.a, x.s), x.f),
     lambda x: TimestampedValue(x.a, Timestamp(micros=x.b * 7)) if x.p else TimestampedValue(0, 1),
@@ -655,7 +666,7 @@ def calls_itself(x: Element) -> int:
         (eval("lambda x: not_there"), "there is no not_there"),
         (lambda x: x.pair[2], "it raises IndexError"),
         (lambda x: x.a is x.b, "it asks whether two values are the same object"),
-        (lambda x: {"a": x.a}, "it gives an object"),
+        (lambda x: {"a": len}, "it gives an object"),
         (lambda x: {x.a}, "it makes a set"),
         (lambda x: [x.a], "it gives a list"),
         (lambda x: NAMES, "it gives frozenset"),
@@ -756,3 +767,29 @@ def test_what_is_computed_in_vain_may_still_raise() -> None:
 def test_values_of_all_types_pass_through() -> None:
     for shape, values in ((BOOL, [True, None]), (BYTES, [b"", b"\xff"]), (STR, ["", None])):
         assert gives(lambda x: x, *values, shape=shape) == values
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x.item["none"], "it raises KeyError"),
+        (lambda x: x.item.i, "it takes .i of dict"),
+        (lambda x: (*x.item,), "it goes over the keys of a dict"),
+        (lambda x: tuple(x.item), "it goes over the keys of a dict"),
+        (lambda x: x.item.items(), "it calls dict.items"),
+        (lambda x: x.item.get(x.s), "it calls dict.get"),
+        (lambda x: x.item == {"i": 1}, "it compares dict with dict"),
+        (lambda x: {x.s: x.a}, "it makes a dict with other keys than constant text"),
+        (lambda x: str(x.item), "it writes dict as text"),
+        (lambda x: Inner(**x.inner), "it uses Inner as a dict"),
+        (lambda x: x.item | {"a": x.a}, "it computes dict | dict"),
+    ],
+)
+def test_what_dicts_do_otherwise_is_left_to_them(function: Any, reason: str) -> None:
+    assert refusal(function) == reason
+
+
+def test_a_dict_that_is_none_is_refused() -> None:
+    item = Record(dict, ("i",), (INT,))
+    assert is_refused(lambda x: x["i"], {"i": 1}, None, shape=item) == "it meets None"
+    assert is_refused(lambda x: "i" in x, {"i": 1}, None, shape=item) == "it meets None"

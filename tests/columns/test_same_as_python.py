@@ -50,19 +50,27 @@ def blocks(draw: Any) -> list[Element]:
     inner = st.builds(Inner, _maybe(ints, rare == 10), _maybe(texts, rare == 11))
     pair = st.tuples(ints, texts)
     row = st.builds(lambda u, v: Row(u=u, v=v), floats, _maybe(st.booleans(), rare == 12))
+    item = st.builds(lambda i, s: {"i": i, "s": s}, ints, _maybe(texts, rare == 16))
     element = st.builds(
         Element,
         *fields,
         _maybe(inner, rare == 13),
         _maybe(pair, rare == 14),
         _maybe(row, rare == 15),
+        _maybe(item, rare == 17),
     )
     return draw(st.lists(element, max_size=8))
 
 
-INT_LEAVES = ["x.a", "x.b", "x.inner.i", "x.pair[0]", "x[0]", "0", "1", "-3", "7", "2**53", "2**62"]
+INT_LEAVES = [
+    *("x.a", "x.b", "x.inner.i", "x.pair[0]", "x[0]", "x.item['i']"),
+    *("(0)", "(1)", "(-3)", "(7)", "(2**53)", "(2**62)"),
+]
 FLOAT_LEAVES = ["x.f", "x.g", "x.row.u", "0.0", "-0.0", "1.5", "1e308", "3.0"]
-STR_LEAVES = ["x.s", "x.t", "x.inner.s", "x.pair[-1]", "''", "'a'", "'é'", "'ab'"]
+STR_LEAVES = [
+    *("x.s", "x.t", "x.inner.s", "x.pair[-1]", "x.item.get('s')", "x.item.get('z', 'a')"),
+    *("''", "'a'", "'é'", "'ab'"),
+]
 BOOL_LEAVES = ["x.p", "x.q", "x.row.v", "True", "False"]
 BYTES_LEAVES = ["x.y", "b''", "b'a'"]
 LEAVES = {
@@ -120,7 +128,7 @@ class Writer:
         if option == 9:
             return f"({one} ** {self.one_of([0, 1, 2, 3, 8, -1, 9])})"
         if option == 10:
-            return f"{self.one_of(['-', '+', '~'])}{one}"
+            return f"({self.one_of(['-', '+', '~'])}{one})"
         if option == 11:
             return f"abs({one})"
         if option == 12:
@@ -133,7 +141,7 @@ class Writer:
             return f"{function}({self.expression(self.one_of(['float', 'int']), depth)})"
         if option == 15:
             text = self.expression("str", depth)
-            return f"{text}.{self.one_of(['count', 'find'])}({self.one_of(STR_LEAVES[5:])})"
+            return f"{text}.{self.one_of(['count', 'find'])}({self.one_of(STR_LEAVES[7:])})"
         return f"len({self.expression('str', depth)}.split({self.one_of(['chr(44)', ',', 'a'])!r}))"
 
     def of_float(self, depth: int) -> str:
@@ -143,7 +151,7 @@ class Writer:
         if option < 6:
             return f"({one} {self.one_of(['+', '-', '*', '/', '/', '//', '%'])} {other})"
         if option == 6:
-            return f"-{one}"
+            return f"(-{one})"
         if option == 7:
             function = self.one_of(["math.sqrt", "math.fabs", "abs", "float"])
             return f"{function}({one})"
@@ -154,7 +162,7 @@ class Writer:
     def of_bool(self, depth: int) -> str:
         kind = self.one_of(list(LEAVES))
         one, other = self.expression(kind, depth), self.expression(kind, depth)
-        option = self.number(0, 13)
+        option = self.number(0, 14)
         if option < 4:
             return f"({one} {self.one_of(['<', '<=', '>', '>=', '==', '!='])} {other})"
         if option == 4:
@@ -184,6 +192,9 @@ class Writer:
         if option == 12:
             first, second = self.expression("int", depth), self.expression("str", depth)
             return f"(({first}, {second}) {self.one_of(['==', '!='])} x.pair)"
+        if option == 13:
+            key = self.one_of(["'i'", "'z'", "1", "None"])
+            return f"({key} {self.one_of(['in', 'not in'])} x.item)"
         return f"({self.expression('int', depth)} < {one} <= {self.expression('int', depth)})"
 
     def of_str(self, depth: int) -> str:
@@ -250,6 +261,12 @@ class Writer:
                     f"x.inner._replace(i={number})",
                     f"(x.pair + ({one},))",
                     f"({text}, x)",
+                    "x.item",
+                    f"{{'b': {one}, 'a': {number}}}",
+                    f"{{**x.item, 's': {one}, 'more': len(x.item)}}",
+                    "Inner(**x.item)",
+                    f"Row(k={number}, **{{'s': {text}}})",
+                    f"({one}, x.item or {{}})",
                     f"TimestampedValue({one}, {number})",
                     f"TimestampedValue({text}, {self.expression('float', depth)})",
                     "x",

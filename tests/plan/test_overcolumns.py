@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn, TupleCombineFn
 from apache_beam.transforms.window import (
@@ -161,3 +164,23 @@ def test_nothing_is_said_where_columns_are_off_or_read_with_others() -> None:
 def test_explain_has_a_line_for_each_step() -> None:
     text = describe.stages(planned(lambda rows: rows | "short" >> beam.Map(lambda row: row.id)))
     assert "step  short: columns" in text
+
+
+def test_what_is_read_of_parquet_by_beam_is_columns_too(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "tags": [["a"]]}), tmp_path / "a.parquet")
+
+    def explained(*options: str, columns: list[str] | None = None) -> str:
+        p = beam.Pipeline(SparkRunner(), argv=["--runner=sparkbeam.SparkRunner", *options])
+        rows = p | beam.io.ReadFromParquet(str(tmp_path / "*.parquet"), columns=columns)
+        pairs = rows | "pairs" >> beam.Map(lambda row: (row["id"], row.get("tags")))
+        _ = pairs | "called" >> beam.Map(hash)
+        plan = SparkRunner()._plan(p, p.options.view_as(SparkBeamOptions))
+        steps = [step for stage in plan.stages for step in column_steps(plan, stage)]
+        return "; ".join(f"{step.label} {step.reason}" for step in steps)
+
+    assert explained() == "pairs None; called it calls hash"
+    assert explained(columns=["id"]) == "pairs None; called it calls hash"
+    assert explained(columns=["tags"]) == "pairs it raises KeyError"
+    assert explained("--columns=off") == ""
+    (tmp_path / "a.parquet").write_bytes(b"no Parquet")
+    assert explained() == ""

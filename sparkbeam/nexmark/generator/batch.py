@@ -43,6 +43,16 @@ class EventBatch:
             arrays.append(columns.to_struct_array().take(rows))
         return pa.RecordBatch.from_arrays(arrays, names=list(_STRUCTS))
 
+    def to_union(self) -> pa.UnionArray:
+        """A dense union of persons, auctions and bids."""
+        kinds = self.numbers.kinds.astype(np.int8)
+        places = np.empty(len(kinds), np.int32)
+        for kind in range(len(self.columns)):
+            of_kind = kinds == kind
+            places[of_kind] = np.arange(np.count_nonzero(of_kind))
+        structs = [columns.to_struct_array() for columns in self.columns]
+        return pa.UnionArray.from_dense(pa.array(kinds), pa.array(places), structs)
+
     def to_python(self) -> list[model.Person | model.Auction | model.Bid]:
         """The events as NamedTuples."""
         sources = [

@@ -8,7 +8,8 @@ from apache_beam.portability.api import schema_pb2
 from apache_beam.typehints.schemas import named_tuple_from_schema
 
 from sparkbeam.columns.shapes import Record, Shape, shape_of
-from sparkbeam.worker.columns import Column, Rows, converted
+from sparkbeam.columns.values import Rows, converted
+from sparkbeam.worker.columns import Column
 
 
 class RowMaker:

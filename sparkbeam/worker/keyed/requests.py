@@ -22,7 +22,11 @@ from sparkbeam.worker.state.records import EVENT_TIME, Record, Records
 class StageState(sdk_worker.CachingStateHandler):
     """The state of a stage.
 
+    Args:
+        in_columns: the stage's steps may make columns.
+
     Attributes:
+        in_columns: likewise.
         side_inputs: those of the stage; None for a stage without.
         records: with the user's state; None for a stage without.
         expires: tells at which watermark the state of a window is forgotten; None if at none.
@@ -30,7 +34,8 @@ class StageState(sdk_worker.CachingStateHandler):
         moment: its times; None in batch, where nothing is late, and timers fire at the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_columns: bool = True) -> None:
+        self.in_columns = in_columns
         self.side_inputs: SideInputs | None = None
         self.records: Records | None = None
         self.expires: Callable[[BoundedWindow], int] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from apache_beam.metrics import Metrics
 
-from sparkbeam.columns import Compiled, NotExact, Refused
+from sparkbeam.columns import Compiled, NotExact, Refused, Union, member_of
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.plan.functions import over_columns
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
@@ -71,6 +71,10 @@ class ColumnFunction:
 def _applied(compiled: Compiled, column: Column, block: Block) -> Block:
     if compiled.is_filter:
         rows = compiled.kept(column.array)
+        if isinstance(column.shape, Union) and len(compiled.members) == 1:
+            (code,) = compiled.members
+            member = column_of(member_of(column.array, code, rows), column.shape.members[code])
+            return block.with_column(member, rows)
         return block if len(rows) == len(block) else block.taken(rows)
     output = compiled.evaluate(column.array)
     values = column_of(output.values, compiled.result)

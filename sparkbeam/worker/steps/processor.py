@@ -94,7 +94,7 @@ class StageProcessor:
         if self.timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
-        self.state = StageState()
+        self.state = StageState(in_columns=stage.in_columns)
         channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, _sampler):
             self._processor = bundle_processor.BundleProcessor(

@@ -15,6 +15,7 @@ from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 
 from sparkbeam.upstream.beam import par_do_operation
+from sparkbeam.worker.keyed.requests import StageState
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
 
@@ -71,6 +72,12 @@ class Step:
         info = core.DoFnInfo.from_runner_api(self.par_do.do_fn, self.factory.context)
         pickled = info.serialized_dofn_data()
         return DoFnData(pickled, *pickler.loads(pickled))
+
+    @property
+    def may_make_columns(self) -> bool:
+        """Whether its results may be columns."""
+        state = self.factory.state_handler
+        return isinstance(state, StageState) and state.in_columns
 
     @property
     def is_simple(self) -> bool:

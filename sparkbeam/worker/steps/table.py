@@ -10,6 +10,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.steps import (
+    arrowtables,
     combines,
     dofns,
     edges,
@@ -24,6 +25,7 @@ ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
 """What only sparkbeam has."""
 
 IN_BLOCKS: tuple[Way[Any], ...] = (
+    arrowtables.TABLE_ROWS,
     functions.FUNCTION,
     dofns.DOFN,
     windows.WINDOWS,

@@ -1,0 +1,90 @@
+"""Arrow's record batches, from a function of the user's, as a PCollection."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import typehints
+from apache_beam.pvalue import PBegin, PCollection, Row
+
+from sparkbeam import arguments
+from sparkbeam.columns.shapes import is_plain_namedtuple
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.tablerows import Batch, ElementsOfBatches
+
+
+class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
+    """Reads record batches that a function makes, in parallel: a source of one's own.
+
+    ::
+
+        class Reading(NamedTuple):
+            sensor: int
+            value: float
+
+        def read(day: str) -> Iterator[pa.RecordBatch]:
+            yield from pyarrow.dataset.dataset(f"readings/{day}").to_batches()
+
+        readings = p | ReadFromArrow(days, read, Reading, timestamp_column="at")
+
+    With sparkbeam the rows stay columns as long as the steps that follow can take them so; other
+    runners get an element for each row.
+
+    Args:
+        splits: what is to be read, in parts; each is read by one task. They can be pickled.
+        read: gives the batches, or tables, of a split.
+        element_type: what the rows are: a NamedTuple class that has the columns as its fields, in
+            their order; ``beam.Row``; or several NamedTuple classes in a tuple, where the one
+            column is a dense union that has a child for each of them.
+        timestamp_column: the column with the event time, which is no field then: timestamps, or
+            integers that count microseconds since the epoch. Without one the elements have the
+            earliest timestamp.
+
+    Raises:
+        ConfigurationError: an argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        splits: Iterable[Any],
+        read: Callable[[Any], Iterable[Batch]],
+        element_type: Any = Row,
+        *,
+        timestamp_column: str | None = None,
+    ) -> None:
+        super().__init__()
+        arguments.function("read", read, "a function from a split to record batches")
+        kinds = element_type if isinstance(element_type, tuple) else (element_type,)
+        wrong = [kind for kind in kinds if kind is not Row and not is_plain_namedtuple(kind)]
+        if wrong or (isinstance(element_type, tuple) and (Row in kinds or not kinds)):
+            raise ConfigurationError(
+                f"element_type is {arguments.shown(element_type)}: give a NamedTuple class, "
+                "beam.Row, or several NamedTuple classes in a tuple."
+            )
+        if timestamp_column is not None:
+            arguments.text("timestamp_column", timestamp_column, "the name of a column")
+        if not isinstance(splits, Iterable):
+            raise ConfigurationError(
+                f"splits is {arguments.shown(splits)}: give a list of what `read` takes."
+            )
+        self._splits = list(splits)
+        self._read = read
+        self._element_type = element_type
+        self._timestamp_column = timestamp_column
+
+    def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        elements = ElementsOfBatches(self._element_type, self._timestamp_column)
+        return (
+            pbegin
+            | "Splits" >> beam.Create(self._splits)
+            | "Spread" >> beam.Reshuffle()
+            | "Read" >> beam.FlatMap(self._read).with_output_types(Batch)
+            | "Rows" >> beam.ParDo(elements).with_output_types(self._type_of_elements())
+        )
+
+    def _type_of_elements(self) -> Any:
+        declared = self.get_type_hints().simple_output_type(self.label)
+        if declared not in (None, typehints.Any):
+            return declared
+        kind = self._element_type
+        return Any if isinstance(kind, tuple) or kind is Row else kind
