@@ -56,7 +56,7 @@ def in_slots(block: Block) -> Iterator[Block]:
         micros = int(times[first])
         windows: tuple[BoundedWindow, ...]
         if isinstance(given, Intervals):
-            windows = next(given.taken(slice(first, None)).windows())
+            windows = next(given.taken(slice(first, first + 1)).windows())
         else:
             windows = windows_at(given, micros)
         template = WindowedValue(None, Timestamp(micros=micros), windows, pane)
