@@ -7,12 +7,12 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
-from apache_beam.transforms.window import GlobalWindows, WindowFn
+from apache_beam.transforms.window import GlobalWindows, SlidingWindows, WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.slots import is_by_timestamp
+from sparkbeam.worker.slots import in_slots, is_by_timestamp
 from sparkbeam.worker.steps.step import Step, Way
 
 
@@ -32,6 +32,11 @@ class WindowOperation(operations.DoOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._by_timestamp = is_by_timestamp(self.window_fn)
 
+    @property
+    def takes_assigned(self) -> bool:
+        """Whether it needs no windows of the blocks that it gets."""
+        return is_by_timestamp(self.window_fn)
+
     def process_block(self, block: Block) -> None:
         """Gives values the windows of their timestamps."""
         if not self._by_timestamp:
@@ -39,10 +44,12 @@ class WindowOperation(operations.DoOperation):
                 self.process(element)
             return
         with self.scoped_process_state:
-            windowed = self._windowed(block)
-            # In each window that they are in, the values are elements of their own.
-            for _ in block.windowing.windows:
-                self._emitter.block(windowed)
+            may_be_many = isinstance(block.assigned, SlidingWindows)
+            for part in in_slots(block) if may_be_many else (block,):
+                windowed = self._windowed(part)
+                # In each window that they are in, the values are elements of their own.
+                for _ in part.windowing.windows:
+                    self._emitter.block(windowed)
 
     def _windowed(self, block: Block) -> Block:
         if block.is_stamped and type(self.window_fn) is not GlobalWindows:
