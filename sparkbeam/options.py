@@ -106,7 +106,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--columns": {
         "metavar": "{auto,off}",
         "default": "auto",
-        "help": "Whether functions run over the columns of Spark's sources where that gives what "
+        "help": "Whether functions run over the columns of what is read where that gives what "
         "Python gives (auto), or are called for each element (off).",
     },
     **metrics_options.OPTIONS,

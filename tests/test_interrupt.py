@@ -73,6 +73,9 @@ NO_WAIT = """
 
 ENDS_SLOWLY = """
     import threading
+    # To make the steps of a stage takes a thread of Beam's, and a program that ends has no more.
+    while result.progress().micro_batch < 3:
+        time.sleep(0.1)
     threading.Thread(target=time.sleep, args=[3]).start()
 """
 FAILS_ALONE = """
