@@ -150,10 +150,7 @@ def stream(console: Console, kind: str, partitions: int, events: int, batches: i
     from sparkbeam.options import SparkBeamOptions
     from sparkbeam.session import obtain
 
-    # As in a session that is not of sparkbeam; Spark 4.3 may otherwise reuse a worker that it has
-    # closed, where a task of a data source in Python feeds another Python worker.
-    conf = "spark.python.udf.pipelined.enabled=false"
-    spark = obtain(SparkBeamOptions(["--spark_master=local[2]", f"--spark_conf={conf}"]))
+    spark = obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     spark.dataSource.register(EventHubsSource)
     counted: list[int] = []
     opened_by: list[int] = []

@@ -158,7 +158,6 @@ def _defaults(cores: int | None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
-        "spark.python.udf.pipelined.enabled": "true",
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
     if cores is not None:
