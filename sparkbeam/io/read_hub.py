@@ -124,9 +124,8 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()
-        connection = Connection.given(
-            connection_string, event_hub, fully_qualified_namespace, credential, client
-        )
+        named = connection_string, event_hub, fully_qualified_namespace
+        connection = Connection.given(*named, credential, client)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
         options = (
@@ -143,9 +142,8 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
             read = partial(kafka.reading, connection, consumer_group)
             read = partial(read, starting_position, ending_position, max_events_per_trigger)
             read = partial(read, fail_on_data_loss=fail_on_data_loss)
-            self._read = ReadOverKafka(
-                read, watermark_delay, _KAFKA_IDLE if idle_timeout == 0 else idle_timeout
-            )
+            idle = _KAFKA_IDLE if idle_timeout == 0 else idle_timeout
+            self._read = ReadOverKafka(read, watermark_delay, idle)
 
     def default_label(self) -> str:
         return "ReadFromEventHubs"

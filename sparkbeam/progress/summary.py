@@ -116,10 +116,7 @@ def summary(
         since: a time at which the micro-batch had not begun; in microseconds.
         now: when it has ended.
     """
-    of_stage: dict[str, list[StageStatus]] = defaultdict(list)
-    for status in statuses:
-        for id, stage_status in status.stages.items():
-            of_stage[id].append(stage_status)
+    of_stage = _by_stage(statuses)
     stages = {}
     for stage in topology.plan.stages:
         found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
@@ -144,6 +141,14 @@ def summary(
         stages=stages,
         names={stage.id: stage.name for stage in topology.plan.stages},
     )
+
+
+def _by_stage(statuses: Iterable[Status]) -> dict[str, list[StageStatus]]:
+    of_stage: dict[str, list[StageStatus]] = defaultdict(list)
+    for status in statuses:
+        for id, stage_status in status.stages.items():
+            of_stage[id].append(stage_status)
+    return of_stage
 
 
 def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus:
