@@ -17,7 +17,7 @@ from typing import Any
 from sparkbeam.arguments import shortened
 from sparkbeam.explain.sketch import Sketch, sketch
 from sparkbeam.metrics.summary import cells, run_summary
-from sparkbeam.page.view import of_steps
+from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.running import Run
@@ -28,8 +28,6 @@ _logger = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
 _LAST_SECONDS = 1.0
-_LONGEST_ERROR = 10_000
-_LONGEST_TITLE = 100
 _GRAPH = "graph.json"
 
 
@@ -60,7 +58,7 @@ class Beacon:
         self._run = run
         self._redaction = redaction
         self._files = files
-        self._title = redaction(shortened(title, _LONGEST_TITLE))
+        self._title = redaction(shortened(title, LONGEST_TITLE))
         self._period = period
         self._clock = clock
         self._end: str | None = None
@@ -125,7 +123,7 @@ class Beacon:
                 (redaction(note.step), redaction(note.text), note.times, note.last)
                 for note in monitor.notes.recent()
             ),
-            error=redaction(shortened(self._run.problem, _LONGEST_ERROR)),
+            error=redaction(shortened(self._run.problem, LONGEST_ERROR)),
         )
 
 

@@ -13,6 +13,8 @@ from sparkbeam.metrics.summary import RunSummary
 from sparkbeam.page.beacon import redacted
 from sparkbeam.page.view import (
     BOX_LINES,
+    LONGEST_ERROR,
+    LONGEST_TITLE,
     Fact,
     PageContent,
     StageView,
@@ -27,8 +29,6 @@ from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import PipelineProgress, Progress, StreamingProgress
 from sparkbeam.running import Run, program
 
-_LONGEST_ERROR = 10_000
-_LONGEST_TITLE = 100
 _TEXTS = 4096
 
 
@@ -58,7 +58,7 @@ class RunView:
         self._clock = clock
         self._started = clock()
         self._ended: float | None = None
-        self.title = self._redaction(shortened(name or program(), _LONGEST_TITLE))
+        self.title = self._redaction(shortened(name or program(), LONGEST_TITLE))
         self.graph = picture.svg(
             redacted(plan, redaction), {stage.id: ("",) * BOX_LINES for stage in plan.stages}
         )
@@ -81,7 +81,7 @@ class RunView:
                 (note.step, note.text, note.times, note.last)
                 for note in self._monitor.notes.recent()
             ),
-            error=shortened(self._run.problem, _LONGEST_ERROR),
+            error=shortened(self._run.problem, LONGEST_ERROR),
         )
         return page.content(self._redaction)
 

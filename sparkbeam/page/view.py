@@ -23,6 +23,10 @@ Note = tuple[str, str, int, float]
 BOX_LINES = 3
 """So many lines of figures a box of the graph has."""
 
+LONGEST_ERROR = 10_000
+LONGEST_TITLE = 100
+"""So many characters of an error and of the name of a pipeline are shown."""
+
 
 @dataclass(frozen=True)
 class StageView:

@@ -211,6 +211,11 @@ class Block:
         return self.values if self.column is None else self.column
 
 
+def column_rows(rows: int, size: int) -> int:
+    """How many rows a block that is a column may have, of so many that take so many bytes."""
+    return max(1, min(COLUMN_ROWS, COLUMN_BYTES * rows // max(1, size)))
+
+
 def windows_at(window_fn: WindowFn, micros: int) -> tuple[BoundedWindow, ...]:
     """The windows of a time, by a WindowFn that asks for nothing else."""
     return tuple(window_fn.assign(WindowFn.AssignContext(Timestamp(micros=micros))))

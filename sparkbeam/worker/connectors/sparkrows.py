@@ -14,7 +14,7 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.failure import Reports, StepFailed
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
-from sparkbeam.worker.blocks import COLUMN_BYTES, COLUMN_ROWS, Block
+from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.connectors.rowmaker import RowMaker
 from sparkbeam.worker.layouts.cells import BlockCoder
 
@@ -71,7 +71,7 @@ class RowReader:
         else:
             self._note_one("", span["max"])
         rows = self._maker.column(columns)
-        size = max(1, min(COLUMN_ROWS, COLUMN_BYTES * len(rows) // max(1, batch.nbytes)))
+        size = column_rows(len(rows), batch.nbytes)
         stamps = None if span["min"] == span["max"] else times.to_numpy()
         template = windowed_value.create(None, span["min"], self._windows)
         for start in range(0, len(rows), size):

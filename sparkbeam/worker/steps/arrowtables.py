@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns import UnknownShape
 from sparkbeam.plan.tablerows import Batch, TableRows, makes_rows_of_tables, rows_of_tables
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.worker.blocks import COLUMN_BYTES, COLUMN_ROWS, Block
+from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.steps.step import Step, Way
@@ -69,8 +69,7 @@ def _block(table: WindowedValue, rows: TableRows, batch: pa.RecordBatch) -> Bloc
 
 def _parts(table: Batch) -> Iterator[pa.RecordBatch]:
     """Batches of as many rows as a block may have."""
-    rows = COLUMN_BYTES * table.num_rows // max(1, table.nbytes)
-    size = max(1, min(COLUMN_ROWS, rows))
+    size = column_rows(table.num_rows, table.nbytes)
     for start in range(0, table.num_rows, size):
         part = table.slice(start, size)
         yield from part.to_batches() if isinstance(part, pa.Table) else (part,)
