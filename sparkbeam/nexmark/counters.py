@@ -25,8 +25,15 @@ class Publish(beam.DoFn):
 
 
 def published(result: PipelineResult) -> Summary:
-    """The summary that a pipeline with :class:`Publish` had."""
+    """The summary that a pipeline with :class:`Publish` had.
+
+    Raises:
+        RuntimeError: the runner does not tell it.
+    """
     found = result.metrics().query(MetricsFilter().with_namespace(_NAMESPACE))
-    counters = {counter.key.metric.name: counter.result for counter in found["counters"]}
+    # Prism tells no number of a counter that is 0.
+    counters = {counter.key.metric.name: counter.result or 0 for counter in found["counters"]}
+    if not {_RESULTS, *_PARTS} <= counters.keys():
+        raise RuntimeError("The runner tells no counters, and so no results.")
     digest = sum(counters[name] << bit for name, bit in _PARTS.items())
     return Summary(counters[_RESULTS], f"{digest:032x}")

@@ -57,7 +57,7 @@ class Progress:
     def finish(self, run: Run) -> None:
         """Tells how the run ended."""
         if run.seconds is None:
-            text = f"[red]failed[/]: {escape(run.failure or '')}"
+            text = _unfinished(run)
         else:
             text = f"{run.seconds:.2f} s, {run.results:,} results"
             if run.checked is not None:
@@ -94,6 +94,11 @@ def show_runs(runs: Iterable[Run]) -> None:
     )
     for query, name, problem in problems:
         console.print(f"[red]q{query} {name}[/]: {escape(problem)}", soft_wrap=True)
+    limits = dict.fromkeys(
+        (run.query, run.name, run.lacks) for group in groups.values() for run in group if run.lacks
+    )
+    for query, name, lacks in limits:
+        console.print(f"q{query} {name} cannot run here: {escape(lacks)}", soft_wrap=True)
 
 
 def show_comparisons(comparisons: Iterable[Comparison]) -> None:
@@ -134,7 +139,7 @@ def _row(group: Sequence[Run]) -> list[str]:
     head = [str(last.query), last.name, f"{last.events:,}"]
     seconds = median_seconds(group)
     if seconds is None:
-        return [*head, "[red]failed[/]"]
+        return [*head, "cannot" if all(run.lacks for run in group) else "[red]failed[/]"]
     ended = [run for run in group if run.seconds is not None]
     return [
         *head,
@@ -145,6 +150,13 @@ def _row(group: Sequence[Run]) -> list[str]:
         f"{max(run.peak_memory or 0 for run in ended) / 1e6:,.0f}",
         (last.checked or "") if all(run.is_right for run in group) else "[red]wrong[/]",
     ]
+
+
+def _unfinished(run: Run) -> str:
+    """Why a run did not end."""
+    if run.lacks is not None:
+        return f"cannot run here: {escape(run.lacks)}"
+    return f"[red]failed[/]: {escape(run.failure or '')}"
 
 
 def _seconds(runs: Iterable[Run]) -> str:

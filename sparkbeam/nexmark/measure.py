@@ -14,11 +14,13 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam import __version__
+from sparkbeam.errors import ConfigurationError, SparkBeamError
 from sparkbeam.nexmark import provenance
 from sparkbeam.nexmark.check import verdict
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.counters import Publish, published
 from sparkbeam.nexmark.engine import Engine
+from sparkbeam.nexmark.limits import limit_of
 from sparkbeam.nexmark.memory import PeakMemory
 from sparkbeam.nexmark.queries import QUERIES, Query
 from sparkbeam.nexmark.record import Run
@@ -27,6 +29,10 @@ from sparkbeam.nexmark.source import NexmarkEvents
 from sparkbeam.nexmark.stream import NexmarkStream
 
 _REASON_CHARACTERS = 300
+
+
+class Unstarted(ConfigurationError):
+    """A runner does not run even a small pipeline."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,23 @@ class Measurement:
     machine: str = field(default_factory=provenance.machine)
 
     def warm_up(self) -> None:
-        """Starts what a runner starts only once, so that no query pays for it."""
+        """Starts what a runner starts only once, so that no query pays for it.
+
+        Raises:
+            Unstarted: the runner does not start.
+        """
         small = Configuration(events=1000)
-        self.engine.run(
-            lambda pipeline: _summarized(
-                pipeline, QUERIES[0], small, streaming=self.engine.streaming
+        try:
+            self.engine.run(
+                lambda pipeline: _summarized(
+                    pipeline, QUERIES[0], small, streaming=self.engine.streaming
+                )
             )
-        )
+        except SparkBeamError:
+            raise
+        except Exception as error:
+            told = self.engine.name.rpartition(".")[2]
+            raise Unstarted(f"{told} does not start: {reason(error)}.") from error
 
     def run(self, query: Query, repeat: int = 1) -> Run:
         """The run of ``query`` with the number ``repeat``; its failure is told in it."""
@@ -77,10 +93,12 @@ class Measurement:
                         rate=self.rate,
                     )
                 )
+                seconds = time.perf_counter() - start
+                found = published(result)
             except Exception as error:
-                return replace(run, failure=reason(error))
-            seconds = time.perf_counter() - start
-        found = published(result)
+                failure = reason(error)
+                lacks = limit_of(run.runner, run.query, failure)
+                return replace(run, failure=failure, lacks=lacks)
         count, digest = found
         run = replace(run, seconds=seconds, results=count, digest=digest, peak_memory=memory.bytes)
         if not self.check:
@@ -134,7 +152,9 @@ class Measurement:
 
 def reason(error: Exception) -> str:
     """Why a pipeline failed, on one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    details = getattr(error, "details", None)  # Of a call over gRPC, whose text has more lines.
+    text = str(details()).replace("\n", " ") if callable(details) else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     # A worker's traceback has the exception at its end, all other messages say it first.
     is_traceback = any(line.startswith("Traceback") for line in lines)
     gist = lines[-1 if is_traceback else 0] if lines else ""

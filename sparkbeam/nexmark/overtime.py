@@ -1,6 +1,7 @@
 """The commands about Nexmark over time: ``sparkbeam nexmark ci`` and ``release``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,8 @@ _REPEATS = 3
 @commandline.SETTINGS
 @click.option(
     "--runners",
-    default="SparkRunner",
-    show_default=True,
-    help="Names with commas between them, each as --runner of 'sparkbeam nexmark' has it.",
+    help="Names with commas between them, each as --runner of 'sparkbeam nexmark' has it.  "
+    "[default: those of this machine]",
 )
 @click.option(
     "--modes", default=",".join(_MODES), show_default=True, help="batch, streaming, or both."
@@ -49,7 +49,7 @@ def ci(
     queries: str,
     events: int,
     settings: tuple[str, ...],
-    runners: str,
+    runners: str | None,
     modes: str,
     repeat: int,
     page: Path | None,
@@ -58,31 +58,48 @@ def ci(
 ) -> None:
     """Run queries in all modes on all runners, check them, and add them to the history.
 
+    Without --runners these are the runners that are there on this machine: SparkRunner,
+    Beam's FnApiRunner, and its PrismRunner where --prism_location names its program or
+    Beam has kept it. Those of Beam run each query once, over 10,000 events at most. What
+    is left out is told. Nothing is downloaded.
+
     Each run is kept with the commit of sparkbeam and the machine, for 'report' and
-    'release'. Ends with 1 if a query fails or has a wrong result. Options that are
-    not listed below go to each runner.
+    'release'. Ends with 1 if a query fails or has a wrong result; what a runner cannot
+    do is told and kept as that. Options that are not listed below go to each runner.
     """
-    wanted, names = _checked_modes(modes), _listed(runners, "--runners")
+    wanted = _checked_modes(modes)
+    names = None if runners is None else _listed(runners, "--runners")
     configuration = configured(events, settings)
     check_target("--report", page)
-    from sparkbeam.nexmark import display
+    from sparkbeam.nexmark import display, places
     from sparkbeam.nexmark import history as past
     from sparkbeam.nexmark.engine import prepared
-    from sparkbeam.nexmark.measure import Measurement
+    from sparkbeam.nexmark.measure import Measurement, Unstarted
 
     chosen = selected(queries)
     file = history or past.default_path()
     past.append([], file)
-    places = [
-        (f"{name}, {mode}", prepared(name, options, streaming=mode == "streaming"))
-        for name in names
+    there, left_out = places.named(names) if names else places.found(options)
+    for line in left_out:
+        click.echo(line)
+    ready = [
+        (place, mode, prepared(place.runner, [*place.options, *options], streaming=mode != "batch"))
+        for place in there
         for mode in wanted
     ]
     is_right = True
-    for title, engine in places:
-        click.echo(f"{title}:", err=True)
-        runs = measured(Measurement(engine, configuration, check=True), chosen, repeat, file)
-        click.echo(title)
+    for place, mode, engine in ready:
+        events = place.events(configuration.events)
+        measurement = Measurement(engine, replace(configuration, events=events), check=True)
+        click.echo(f"{place.runner}, {mode}:", err=True)
+        try:
+            runs = measured(measurement, chosen, place.repeats(repeat), file)
+        except Unstarted as error:
+            if place.is_chosen:
+                raise
+            click.echo(f"{place.runner} is left out in {mode}: {error}")
+            continue
+        click.echo(f"{place.runner}, {mode}")
         display.show_runs(runs)
         is_right = is_right and all(run.is_right for run in runs)
     click.echo(f"Added to the history: {file}", err=True)

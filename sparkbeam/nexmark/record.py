@@ -9,10 +9,10 @@ from typing import Any, get_type_hints
 
 from sparkbeam.errors import ConfigurationError
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the form in which runs are stored."""
 
-ADDED = {1: ("revision", "machine")}
+ADDED = {1: ("revision", "machine", "lacks"), 2: ("lacks",)}
 """The fields that runs of an older form lack, by its number; all other forms are refused."""
 
 OURS = "sparkbeam.SparkRunner"
@@ -45,6 +45,7 @@ class Run:
         checked: None if unchecked, ``passed``, or what differs.
         revision: the commit of sparkbeam, with ``+`` where files were changed; None if unknown.
         machine: processor, cores and memory; None if unknown.
+        lacks: what the runner cannot do, where that is why it did not run.
     """
 
     started: str
@@ -68,6 +69,7 @@ class Run:
     checked: str | None = None
     revision: str | None = None
     machine: str | None = None
+    lacks: str | None = None
 
     @property
     def throughput(self) -> float | None:
@@ -76,8 +78,9 @@ class Run:
 
     @property
     def is_right(self) -> bool:
-        """Whether it ran, and a check, if there was one, found nothing wrong."""
-        return self.failure is None and self.checked in (None, PASSED)
+        """Whether nothing went wrong: it ran, unless its runner cannot, and no check failed."""
+        ran = self.failure is None or self.lacks is not None
+        return ran and self.checked in (None, PASSED)
 
     @property
     def workload(self) -> str:

@@ -13,13 +13,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.prism_runner import PrismJobServer
 from click.testing import CliRunner, Result
 from in_process import StreamingRunner
 from pasts import COMMITS, SHORT, a_past, planted
 from runs import a_run, runs_of
 
 from sparkbeam.cli import main
-from sparkbeam.nexmark import commandline, engine, history, measure, provenance
+from sparkbeam.nexmark import commandline, engine, history, measure, places, provenance
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.queries import QUERIES
@@ -307,6 +309,56 @@ class TestOverTime:
         monkeypatch.setitem(QUERIES, 2, replace(QUERIES[2], build=QUERIES[1].build))
         arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--repeat", 1)
         assert run("ci", "--query", 2, "--events", 500, *arguments).exit_code == 1
+
+    def test_ci_runs_the_runners_of_this_machine(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = engine.prepared
+        monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "none"))
+        monkeypatch.setattr(places, "OTHER_EVENTS", 200)
+        monkeypatch.setattr(
+            engine,
+            "prepared",
+            lambda name, arguments, **_: replace(usual("FnApiRunner", arguments), name=name),
+        )
+        result = run("ci", "--query", "2,12", "--modes", "batch", "--events", 500, "--repeat", 2)
+        assert result.exit_code == 1, "only of Beam's own runner it is known that it has no clock"
+        runs = history.read(history.default_path())
+        assert [(one.runner, one.query, one.repeat, one.events) for one in runs] == [
+            *[("SparkRunner", query, number, 500) for query in (2, 12) for number in (1, 2)],
+            ("FnApiRunner", 2, 1, 200),
+            ("FnApiRunner", 12, 1, 200),
+        ]
+        assert [one.is_right for one in runs] == [True, True, False, False, True, True]
+        assert "PrismRunner is left out: its program is not in" in result.stdout
+        assert "q12 processing time windows cannot run here: it has no clock" in result.stdout
+
+    def test_ci_leaves_a_runner_of_this_machine_out_that_does_not_start(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = engine.prepared
+
+        class Broken(FnApiRunner):
+            def run_pipeline(self, *_: Any) -> Any:
+                raise OSError("Exec format error")
+
+        def prepared(name: str, arguments: Any, **_: Any) -> Engine:
+            runner = Broken() if name == "PrismRunner" else FnApiRunner()
+            return replace(usual("FnApiRunner", arguments), name=name, runner=runner)
+
+        monkeypatch.setattr(engine, "prepared", prepared)
+        arguments = ("--query", 2, "--modes", "batch", "--events", 500, "--repeat", 1)
+        result = run("ci", *arguments, f"--prism_location={tmp_path}")
+        assert result.exit_code == 0, result.output
+        assert "PrismRunner is left out in batch: PrismRunner does not start" in result.stdout
+        assert "OSError: Exec format error" in result.stdout
+        assert {one.runner for one in history.read(history.default_path())} == {
+            "SparkRunner",
+            "FnApiRunner",
+        }
+        chosen = run("ci", *arguments, "--runners", "PrismRunner")
+        assert chosen.exit_code == 2
+        assert "Error: PrismRunner does not start: OSError" in chosen.stderr
 
     @pytest.mark.parametrize(
         ("number", "wanted"), [(4, 0), (5, 1), (6, 1), (7, 1), (8, 0), (9, 1), (11, 1)]

@@ -70,10 +70,21 @@ class TestHistory:
         with sqlite3.connect(file) as connection:
             connection.execute("ALTER TABLE runs DROP COLUMN revision")
             connection.execute("ALTER TABLE runs DROP COLUMN machine")
+            connection.execute("ALTER TABLE runs DROP COLUMN lacks")
             connection.execute("PRAGMA user_version = 1")
         new = a_run(revision="1d6d982", machine="a machine")
         history.append([new], file)
         assert history.read(file) == [a_run(), new]
+
+    def test_one_of_the_second_form_is_taken_over(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.db"
+        history.append([a_run(revision="1d6d982")], file)
+        with sqlite3.connect(file) as connection:
+            connection.execute("ALTER TABLE runs DROP COLUMN lacks")
+            connection.execute("PRAGMA user_version = 2")
+        new = a_run(seconds=None, failure="no", lacks="it has no clock")
+        history.append([new], file)
+        assert history.read(file) == [a_run(revision="1d6d982"), new]
 
     def test_another_version_is_told(self, tmp_path: Path) -> None:
         file = tmp_path / "history.db"
@@ -111,7 +122,7 @@ class TestJson:
         file = tmp_path / "runs.json"
         write_json([a_run()], file)
         values = json.loads(file.read_text())
-        del values["revision"], values["machine"]
+        del values["revision"], values["machine"], values["lacks"]
         file.write_text(json.dumps({**values, "schema": 1}))
         assert read_json(file) == [a_run()]
 

@@ -146,6 +146,16 @@ class TestReason:
     def test_an_error_without_words_has_its_name(self) -> None:
         assert reason(NotImplementedError()) == "NotImplementedError"
 
+    def test_the_reason_of_a_call_that_failed_is_what_the_server_says(self) -> None:
+        class RpcError(Exception):
+            def __str__(self) -> str:
+                return "<RpcError that terminated with:\n  status = INTERNAL"
+
+            def details(self) -> str:
+                return "found 1 use:\nunsupported"
+
+        assert reason(RpcError()) == "RpcError: found 1 use: unsupported"
+
 
 def test_memory_that_is_held_for_a_while_counts() -> None:
     memory = PeakMemory()
