@@ -11,6 +11,7 @@ from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
     from sparkbeam.asof import AsOfJoin
+    from sparkbeam.equijoin import Join
     from sparkbeam.errors import (
         CheckpointFailed,
         ConfigurationError,
@@ -48,6 +49,7 @@ _HOMES = {
     "ConfigurationError": "sparkbeam.errors",
     "Explanation": "sparkbeam.explain.explanation",
     "IncrementalJoin": "sparkbeam.joins",
+    "Join": "sparkbeam.equijoin",
     "MetricsSink": "sparkbeam.metrics.sink",
     "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
@@ -78,6 +80,7 @@ __all__ = [
     "ConfigurationError",
     "Explanation",
     "IncrementalJoin",
+    "Join",
     "MetricsSink",
     "PipelineCancelled",
     "PipelineFailed",

@@ -18,9 +18,10 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from in_process import CORES, Spark
 
 from sparkbeam import SparkRunner
+from sparkbeam.plan.joining import JoinSpec
 from sparkbeam.plan.model import Plan
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.wire.rows import SCHEMA
+from sparkbeam.wire.rows import METRICS_TAG, SCHEMA
 from sparkbeam.wire.times import MIN_MICROS
 
 Partitions = list[pa.Table]
@@ -106,6 +107,47 @@ class Frame:
         return pa.concat_tables(self._partitions())
 
 
+def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatable: bool) -> Frame:
+    """What stands for a join by Spark: ``batch.joining.joined``."""
+
+    def pairs(lefts: pa.Table, rights: pa.Table) -> pa.Table:
+        sides: tuple[dict[bytes, list[Any]], ...] = {}, {}
+        rows: list[tuple[int, bytes | None, bytes | None, bytes | None]] = []
+        for table, by_key in zip((lefts, rights), sides, strict=True):
+            for tag, key, value in zip(
+                *(table[name].to_pylist() for name in ("tag", "key", "value")), strict=True
+            ):
+                if tag == METRICS_TAG:
+                    rows.append((tag, None, None, value))
+                else:
+                    by_key.setdefault(key, []).append(value)
+        for key in {*sides[0], *sides[1]}:
+            on_left, on_right = (by_key.get(key, []) for by_key in sides)
+            if spec.how in ("semi", "anti"):
+                on_left = on_left if bool(on_right) is (spec.how == "semi") else []
+                on_right = [None]
+            if spec.how in ("left", "outer"):
+                on_right = on_right or [None]
+            if spec.how in ("right", "outer"):
+                on_left = on_left or [None]
+            rows += [(0, key, other, value) for value in on_left for other in on_right]
+        columns = [
+            pa.array(column, kind)
+            for column, kind in zip(
+                zip(*rows, strict=True) if rows else [[]] * 4,
+                (pa.int32(), pa.binary(), pa.binary(), pa.binary()),
+                strict=True,
+            )
+        ]
+        return pa.table(columns, names=["tag", "key", "other", "value"])
+
+    def partitions() -> Partitions:
+        sides = (side.repartition("key")._partitions() for side in (left, right))
+        return [pairs(*tables) for tables in zip(*sides, strict=True)]
+
+    return Frame(partitions)
+
+
 def read_table(tables: Partitions, columns: list[str], timestamp_column: str | None) -> Any:
     """What stands for the DataFrame of a source: ``batch.execution.frames.timed``."""
 
@@ -139,6 +181,7 @@ class BatchRunner(SparkRunner):
         with (
             mock.patch("sparkbeam.batch.exchange.sf", functions),
             mock.patch("sparkbeam.batch.execution.sf", functions),
+            mock.patch("sparkbeam.batch.execution.joined", joined),
         ):
             result = super()._start(plan, *rest, **named)
             with suppress(Exception):

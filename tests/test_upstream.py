@@ -327,6 +327,17 @@ class TestSpark:
         numbers = of_spark.hashed_to(7)
         assert [of_spark.murmur3(n) % 7 for n in numbers] == list(range(7))
 
+    def test_a_row_of_unknown_size_keeps_spark_from_broadcasting_at_once(self, spark: Any) -> None:
+        def joined(one: Any, other: Any) -> str:
+            return str(one.join(other, "id")._jdf.queryExecution().sparkPlan())
+
+        def with_one() -> Any:
+            return spark.range(3).unionAll(of_spark.of_unknown_size(spark))
+
+        assert of_spark.of_unknown_size(spark).toArrow().to_pylist() == [{"id": 0}]
+        assert "BroadcastHashJoin" in joined(spark.range(3), spark.range(3))
+        assert "SortMergeJoin" in joined(with_one(), with_one())
+
     def test_a_session_knows_what_a_stage_has_shuffled(self, spark: Any) -> None:
         spark.sparkContext.setJobGroup("of a test", "")
         spark.range(1000).repartition(2).toArrow()

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 
 from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
+from sparkbeam.batch.joining import joined
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.collecting import collected
 from sparkbeam.connectors import frames
@@ -150,6 +151,12 @@ class BatchExecution:
     def _input(self, stage: Stage) -> Any:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
+        if stage.join is not None:
+            left, right = (
+                _union([self._port(tag) for tag in tags])
+                for tags in (stage.join.left, stage.join.right)
+            )
+            return joined(self._session, left, right, stage.join.spec, repeatable=self._repeatable)
         rows = _union([self._port(tag) for tag in stage.inputs])
         return exchanged(
             rows,

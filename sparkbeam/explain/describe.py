@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
+from sparkbeam.plan.joining import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
 from sparkbeam.plan.model import (
     Evaluator,
     Exchange,
@@ -34,6 +35,7 @@ _TRAVEL = {
     Exchange.FORWARD: "no shuffle: in the same Spark task",
     Exchange.REBALANCE: "rebalance: spread evenly over all partitions",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.JOIN: "joined by Spark",
 }
 
 _ARRIVAL = {
@@ -44,8 +46,26 @@ _ARRIVAL = {
     Layout.STORED: ", into state",
     Layout.KEYED: ", sorted: state and timers of one key at a time",
     Layout.TIME_SORTED: ", sorted by event time: state and timers of one key at a time",
+    Layout.JOIN_SIDE: "",
+    Layout.JOIN_KEYS: "",
     Layout.SIDE_ITERABLE: "read whole, window by window",
     Layout.SIDE_MULTIMAP: "looked up by window and key",
+}
+
+_JOINS = {
+    "inner": "each pair",
+    "left": "each pair, and what is left alone on the left side",
+    "right": "each pair, and what is left alone on the right side",
+    "outer": "each pair, and what is left alone on either side",
+    "semi": "what has a partner of the left side",
+    "anti": "what has no partner of the left side",
+}
+
+_BROADCASTS = {
+    AUTO: "a side that turns out to be small is broadcast, and keys with many elements are divided",
+    NEVER: "neither side is broadcast, and keys with many elements are divided",
+    LEFT: "the left side is broadcast",
+    RIGHT: "the right side is broadcast",
 }
 
 _DRIVER = "by Beam's trigger driver"
@@ -123,10 +143,15 @@ def stages(plan: Plan) -> str:
 
 def _summary(plan: Plan) -> str:
     shuffles = sum(s.exchange in (Exchange.BY_KEY, Exchange.REBALANCE) for s in plan.stages)
+    joins = sum(s.join is not None for s in plan.stages)
     persisted = 0 if plan.streaming else sum(plan.reads(s) > 1 for s in plan.stages)
-    return (
-        f"{_count(len(plan.stages), 'stage')}, {_count(shuffles, 'shuffle')}, "
-        f"{persisted or 'none'} persisted"
+    return ", ".join(
+        [
+            _count(len(plan.stages), "stage"),
+            _count(shuffles, "shuffle"),
+            *([_count(joins, "join")] if joins else []),
+            f"{persisted or 'none'} persisted",
+        ]
     )
 
 
@@ -140,6 +165,8 @@ def _sources(plan: Plan, stage: Stage) -> list[str]:
 def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     """How the rows of the main input get to ``stage``, and from where."""
     travel = _TRAVEL[stage.exchange]
+    if stage.join is not None:
+        travel += f": {_JOINS[stage.join.spec.how]}; {_BROADCASTS[stage.join.spec.broadcast]}"
     if stage.exchange is Exchange.BY_KEY:
         travel += _ARRIVAL[stage.layout]
     sources = [edge for edge in read if not edge.side_inputs]
@@ -150,7 +177,7 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
         edge.producer.id + (f" ({times[edge.port.tag]} times)" if times[edge.port.tag] > 1 else "")
         for edge in sources
     ] + roots
-    flattened = " flattened," if len(stage.inputs) > 1 else ""
+    flattened = " flattened," if len(stage.inputs) > 1 and stage.join is None else ""
     return f"from {_listed(names)},{flattened} {travel}"
 
 
@@ -251,6 +278,7 @@ def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
 class _Outline:
     def __init__(self, components: beam_runner_api_pb2.Components, plan: Plan) -> None:
         self._components = components
+        self._is_streaming = plan.streaming
         self._order = [stage.id for stage in plan.stages]
         self._runs: dict[str, set[str]] = defaultdict(set)
         self._receives: dict[str, set[str]] = defaultdict(set)
@@ -286,6 +314,8 @@ class _Outline:
                 yield _Line(depth, f"{label} {parts}", kind, self._stages(transform))
 
     def _is_users_composite(self, transform: beam_runner_api_pb2.PTransform) -> bool:
+        if transform.spec.urn == JOIN_URN and not self._is_streaming:
+            return False  # Spark does what its parts would.
         parts = [self._components.transforms[id] for id in transform.subtransforms]
         written_in = transform.annotations.get("python_type", b"").decode()
         if written_in == _FUNCTION_COMPOSITE:

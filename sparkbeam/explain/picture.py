@@ -30,6 +30,7 @@ _LEGEND = {
     Exchange.FORWARD.value: "same Spark task, no shuffle",
     Exchange.REBALANCE.value: "rebalance: spread evenly",
     Exchange.BY_KEY.value: "shuffle by key",
+    Exchange.JOIN.value: "join by Spark",
     SIDE: "side input, ready before the stage starts",
 }
 
@@ -43,6 +44,7 @@ _LIGHT = {
     Exchange.FORWARD.value: "#59636e",
     Exchange.REBALANCE.value: "#0860ca",
     Exchange.BY_KEY.value: "#b34700",
+    Exchange.JOIN.value: "#1a7f37",
     SIDE: "#7b3fc4",
 }
 
@@ -56,6 +58,7 @@ _DARK = {
     Exchange.FORWARD.value: "#9aa4b1",
     Exchange.REBALANCE.value: "#6cb0ff",
     Exchange.BY_KEY.value: "#ffa265",
+    Exchange.JOIN.value: "#57c46f",
     SIDE: "#c9a0ff",
 }
 

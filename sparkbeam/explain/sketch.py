@@ -17,6 +17,7 @@ _TEXTS = {
     Exchange.FORWARD: "same task",
     Exchange.REBALANCE: "rebalance",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.JOIN: "join",
 }
 
 _DETAILS: dict[Layout | Evaluator, str] = {

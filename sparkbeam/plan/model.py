@@ -12,8 +12,13 @@ that rows of different ports may share a DataFrame.
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sparkbeam.plan.joining import AUTO, NEVER, JoinSpec
+
 SOURCE_URN = "sparkbeam:source:v1"
-"""The operation that feeds a stage; its payload is JSON with ``layout`` and ``grouped``."""
+"""The operation that feeds a stage; its payload is JSON with ``layout`` and ``grouped``.
+
+Where a join feeds it, ``joined`` names the PCollections of its two sides.
+"""
 
 SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout`` and ``tag``.
@@ -48,6 +53,12 @@ class Layout(Enum):
 
     TIME_SORTED = "time_sorted"
     """A key with one windowed element, ordered by the element's timestamp."""
+
+    JOIN_SIDE = "join_side"
+    """A key (and window) with one encoded value, on the way to a join by Spark."""
+
+    JOIN_KEYS = "join_keys"
+    """A key (and window) that is on a side of which a join puts out nothing; hardly any twice."""
 
     SIDE_ITERABLE = "side_iterable"
     """A window with a run of its encoded values, on the way to a side input."""
@@ -159,9 +170,11 @@ class Exchange(Enum):
     BY_KEY = "by_key"
     """All rows of a key in one partition, sorted by key and order."""
 
+    JOIN = "join"
+    """The rows of two sides with the same key, pair by pair, as Spark joins them."""
 
-SHUFFLES = frozenset([Exchange.REBALANCE, Exchange.BY_KEY])
-"""Those that nothing is read of before all that writes to them has ended."""
+
+_SHUFFLES = frozenset([Exchange.REBALANCE, Exchange.BY_KEY])
 
 
 @dataclass(frozen=True)
@@ -196,6 +209,21 @@ class SideInput:
 
 
 @dataclass(frozen=True)
+class Join:
+    """A join by Spark, whose output a stage reads.
+
+    Attributes:
+        spec: how it joins.
+        left: the tags of the ports that feed the left side.
+        right: those of the right side.
+    """
+
+    spec: JoinSpec
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Stage:
     """Fused transforms that run as one Arrow function.
 
@@ -212,6 +240,7 @@ class Stage:
         grouped: the PCollection that went into the GroupByKey or Reshuffle that
             the stage reads, or None; its coder need not be that of what comes out.
         grouping: how the GroupByKey is done that the stage reads; None if it reads none.
+        join: the join by Spark that it reads; None if it reads none.
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
         creates: the stage starts with a Create, of whose values each task takes its share.
@@ -233,11 +262,19 @@ class Stage:
     ports: tuple[Port, ...]
     side_inputs: tuple[SideInput, ...]
     grouping: Grouping | None = None
+    join: Join | None = None
     creates: bool = False
     reads_unbounded: bool = False
     row_types: bytes = b""
     steps: int = 0
     in_columns: bool = True
+
+    @property
+    def is_behind_shuffle(self) -> bool:
+        """Whether nothing of its input is read before all that writes it has ended."""
+        if self.join is not None:
+            return self.join.spec.broadcast in (AUTO, NEVER)
+        return self.exchange in _SHUFFLES
 
     @property
     def name(self) -> str:
@@ -307,7 +344,14 @@ class Plan:
         }
         # A sink reads apart from what takes the metrics, so it counts twice.
         sinks = 2 * sum(tag in tags for sink in self.sinks for tag in sink.inputs)
-        return main + len(side) + sinks
+        # So does a join that puts out nothing of a side.
+        dropped = sum(
+            tag in tags
+            for reader in self.stages
+            if reader.join is not None and not reader.join.spec.keeps_right
+            for tag in reader.join.right
+        )
+        return main + len(side) + sinks + dropped
 
     def source(self, tag: int) -> Source | None:
         """The source that feeds the port ``tag``; None if it is a stage that writes it."""

@@ -20,6 +20,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.functions import is_create
 from sparkbeam.plan.identity import steady_order
+from sparkbeam.plan.joining import JOIN_URN
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN
 
@@ -38,8 +39,13 @@ TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])
 """The roots of a pipeline beside Impulse."""
 
-RUNNER_URNS = frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE, WRITE_URN]) | SOURCE_URNS
-"""The transforms that Spark executes; everything else runs in the workers."""
+RUNNER_URNS = (
+    frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE, WRITE_URN, JOIN_URN]) | SOURCE_URNS
+)
+"""The transforms that Spark executes; everything else runs in the workers.
+
+In streaming it executes the parts of a join instead.
+"""
 
 NOTHING = "sparkbeam_nothing"
 """The PCollection that drives a stage whose root is a Flatten without inputs; nobody reads it."""
@@ -77,7 +83,8 @@ def optimize(
         translations.leaf_transform_stages(
             pipeline.root_transform_ids,
             pipeline.components,
-            known_composites=translations.KNOWN_COMPOSITES | RUNNER_URNS,
+            known_composites=(translations.KNOWN_COMPOSITES | RUNNER_URNS)
+            - ({JOIN_URN} if streaming else set()),
         )
     )
     for phase in (

@@ -44,6 +44,12 @@ FEATURES = (
     Feature(
         "GroupByKey, CoGroupByKey", "yes", "yes", "batch spills values to disk past a threshold"
     ),
+    Feature(
+        "`sparkbeam.Join`",
+        "yes",
+        "yes",
+        "in batch Spark's own join, adaptive; elsewhere a GroupByKey; see [joins.md](joins.md)",
+    ),
     Feature("Combine, lifted; hot-key fanout; packed combiners", "yes", "yes"),
     Feature("Reshuffle, Redistribute", "yes", "yes"),
     Feature("Windows: fixed, sliding, sessions, custom, merging", "yes", "yes"),

@@ -9,7 +9,6 @@ into a stage that reads several ports.
 
 import copy
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,12 +30,14 @@ from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.plan import grouping, optimize, support, teststream, validity
+from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.model import (
     CREATE_URN,
     SINK_URN,
     SOURCE_URN,
     Exchange,
     Grouping,
+    Join,
     Layout,
     Plan,
     Port,
@@ -49,6 +50,7 @@ from sparkbeam.plan.model import (
 )
 from sparkbeam.plan.rowtypes import pickled_row_types
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
+from sparkbeam.plan.stageprotos import end, keyed_layout, named
 
 
 def translate(
@@ -109,6 +111,8 @@ class _Input:
     inputs: tuple[int, ...] = ()
     grouped: str | None = None
     grouping: Grouping | None = None
+    join: Join | None = None
+    joined: tuple[str, ...] = ()
 
 
 class _Translation:
@@ -207,7 +211,7 @@ class _Translation:
     def _connect(self, draft: _Draft) -> _Input:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
-        keyed = _keyed_layout(draft.transforms)
+        keyed = keyed_layout(draft.transforms)
         if urn == optimize.IMPULSE or draft.input == optimize.NOTHING:
             return _Input(Exchange.IMPULSE, Layout.CHUNKS)
         if keyed is not None:
@@ -223,12 +227,23 @@ class _Translation:
             )
             tags = self._ports(grouped, how.layout)
             return _Input(Exchange.BY_KEY, how.layout, tags, grouped, how)
+        if urn == JOIN_URN:
+            assert transform is not None
+            return self._joined(transform)
         if urn == optimize.RESHUFFLE:
             assert transform is not None
             (reshuffled,) = transform.inputs.values()
             tags = self._ports(reshuffled, Layout.CHUNKS)
             return _Input(Exchange.REBALANCE, Layout.CHUNKS, tags, reshuffled)
         return _Input(Exchange.FORWARD, Layout.CHUNKS, self._ports(draft.input, Layout.CHUNKS))
+
+    def _joined(self, transform: beam_runner_api_pb2.PTransform) -> _Input:
+        spec = JoinSpec.unpack(transform.spec.payload)
+        joined = transform.inputs[LEFT], transform.inputs[RIGHT]
+        left = self._ports(joined[0], Layout.JOIN_SIDE)
+        right = self._ports(joined[1], Layout.JOIN_SIDE if spec.keeps_right else Layout.JOIN_KEYS)
+        join = Join(spec, left, right)
+        return _Input(Exchange.JOIN, Layout.JOIN_SIDE, left + right, join=join, joined=joined)
 
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
         """Gives the CombineFn of a stage that does nothing with its elements but merge them."""
@@ -242,7 +257,7 @@ class _Translation:
 
     def _side_inputs(self, draft: _Draft) -> list[SideInput]:
         found = []
-        for transform_id, transform in _named(draft.transforms).items():
+        for transform_id, transform in named(draft.transforms).items():
             if transform.spec.urn not in translations.PAR_DO_URNS:
                 continue
             payload = proto_utils.parse_Bytes(
@@ -311,16 +326,16 @@ class _Translation:
 
     def _describe(self, draft: _Draft, side_inputs: tuple[SideInput, ...], read: _Input) -> Stage:
         source_id = f"source_{draft.id}"
-        transforms = _named(draft.transforms)
+        transforms = named(draft.transforms)
         labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
-        transforms[source_id] = _end(
+        transforms[source_id] = end(
             labels[0],
             SOURCE_URN,
-            {"layout": read.layout.value, "grouped": read.grouped},
+            {"layout": read.layout.value, "grouped": read.grouped, **_joined_sides(read)},
             outputs={"out": draft.input},
         )
         for port in draft.ports.values():
-            transforms[port.transform_id] = _end(
+            transforms[port.transform_id] = end(
                 f"{labels[-1]}/{port.transform_id}",
                 SINK_URN,
                 {"layout": port.layout.value, "tag": port.tag, **self._reduced(port)},
@@ -329,13 +344,14 @@ class _Translation:
         return Stage(
             id=draft.id,
             labels=labels,
-            descriptor=self._descriptor(draft.id, transforms, read.grouped),
+            descriptor=self._descriptor(draft.id, transforms, read),
             source_id=source_id,
             exchange=read.exchange,
             layout=read.layout,
             inputs=read.inputs,
             grouped=read.grouped,
             grouping=read.grouping,
+            join=read.join,
             ports=tuple(draft.ports.values()),
             side_inputs=side_inputs,
             row_types=self._row_types,
@@ -350,10 +366,10 @@ class _Translation:
         )
 
     def _descriptor(
-        self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], grouped: str | None
+        self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], read: _Input
     ) -> bytes:
         """What a worker makes the steps of a stage from."""
-        needed = {grouped} if grouped else set()
+        needed = {*([read.grouped] if read.grouped else []), *read.joined}
         for transform in transforms.values():
             needed |= {*transform.inputs.values(), *transform.outputs.values()}
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
@@ -389,45 +405,6 @@ class _Translation:
         return self._runner_transform[pcollection].unique_name
 
 
-def _end(
-    label: str,
-    urn: str,
-    spec: dict[str, object],
-    inputs: dict[str, str] | None = None,
-    outputs: dict[str, str] | None = None,
-) -> beam_runner_api_pb2.PTransform:
-    """A source or a sink of a stage."""
-    described = beam_runner_api_pb2.FunctionSpec(urn=urn, payload=json.dumps(spec).encode())
-    return beam_runner_api_pb2.PTransform(
-        unique_name=label, spec=described, inputs=inputs, outputs=outputs
-    )
-
-
-def _keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | None:
-    """The layout that a stateful stage reads, or None for a stateless one."""
-    stateful = False
-    for transform in transforms:
-        if transform.spec.urn in translations.PAR_DO_URNS:
-            payload = proto_utils.parse_Bytes(
-                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
-            if payload.requires_time_sorted_input:
-                return Layout.TIME_SORTED
-            stateful |= bool(payload.state_specs or payload.timer_family_specs)
-    return Layout.KEYED if stateful else None
-
-
-def _named(
-    transforms: list[beam_runner_api_pb2.PTransform],
-) -> dict[str, beam_runner_api_pb2.PTransform]:
-    """By the ids that metrics are reported under."""
-    named = {}
-    for transform in transforms:
-        named[transform.unique_name] = beam_runner_api_pb2.PTransform()
-        named[transform.unique_name].CopyFrom(transform)
-    return named
-
-
 def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
     """The labels of the transforms that the user applied to the pipeline itself."""
     transforms = pipeline.components.transforms
@@ -436,3 +413,7 @@ def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
         for root in pipeline.root_transform_ids
         for applied in transforms[root].subtransforms
     )
+
+
+def _joined_sides(read: _Input) -> dict[str, object]:
+    return {"joined": read.joined} if read.joined else {}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sparkbeam.plan.model import SHUFFLES, Plan
+from sparkbeam.plan.model import Plan
 from sparkbeam.progress.model import PipelineProgress, StageProgress, StageState
 from sparkbeam.wire.reports import Counts, Signal, SignalKind, TaskReport
 
@@ -162,7 +162,7 @@ def _readers(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
         for tag in stage.inputs:
             if tag not in writer:
                 continue  # It is that of a source.
-            readers[writer[tag]].append((stage.id, stage.exchange in SHUFFLES))
+            readers[writer[tag]].append((stage.id, stage.is_behind_shuffle))
         for side_input in stage.side_inputs:
             for tag in side_input.sources:
                 readers[writer[tag]].append((stage.id, True))

@@ -140,6 +140,21 @@ def murmur3(number: int) -> int:
     return mixed - (mixed >> 31 << 32)
 
 
+def of_unknown_size(session: Any) -> Any:
+    """A DataFrame with the column ``id`` and one row, which Spark takes for terabytes.
+
+    It believes that what Python makes of a row is about as large as the row, and would broadcast
+    whatever is made of a range. With this beside it Spark waits for the sizes that come out, as an
+    adaptive plan has them. A limit is believed where nothing is known of the rows before it.
+    """
+    from pyspark.sql import functions as sf
+
+    one = session.range(0, 1, 1, 1)
+    return one.select(sf.explode(sf.array("id")).alias("id")).limit(_MOST_ROWS)
+
+
+_MOST_ROWS = (1 << 31) - 1
+
 _EXECUTIONS = 200
 """So many of the last queries are asked for the stages that they have had."""
 

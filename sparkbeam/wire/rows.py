@@ -44,6 +44,9 @@ It tells only those beyond one for each accumulator. Where they are late, all of
 
 METRICS_TAG = -1
 
+JOIN_KEY_END = b"\0"
+"""What a key on a side of a join ends with, so that no other row has such a key."""
+
 BATCH_BYTES = 4 << 20
 """A batch leaves the worker when its cells hold this many bytes."""
 

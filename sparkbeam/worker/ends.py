@@ -12,6 +12,7 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.cells import stored_coder, stripped_coder
 from sparkbeam.worker.layouts.chunks import ChunkSink, chunks
 from sparkbeam.worker.layouts.groups import GroupSink
+from sparkbeam.worker.layouts.joined import JoinKeySink, JoinSideSink
 from sparkbeam.worker.layouts.keyed import KeyedSink, KeyedSource, StoredSink, TimeSortedSink
 from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sides import SideSink
@@ -47,7 +48,8 @@ class Ends:
 
     Attributes:
         sink: makes what writes it.
-        read: reads all elements; None where they are read key by key, or by what groups them.
+        read: reads all elements; None where they are read key by key, or by what groups or joins
+            them.
     """
 
     sink: Callable[[Port], Sink]
@@ -76,6 +78,12 @@ ENDS = {
     Layout.TIME_SORTED: Ends(
         lambda port: TimeSortedSink(port.tag, port.rows, port.coder),
         lambda rows, coder: KeyedSource(coder).blocks(rows),
+    ),
+    Layout.JOIN_SIDE: Ends(
+        lambda port: JoinSideSink(port.tag, port.rows, port.coder, port.windowing)
+    ),
+    Layout.JOIN_KEYS: Ends(
+        lambda port: JoinKeySink(port.tag, port.rows, port.coder, port.windowing)
     ),
     Layout.SIDE_ITERABLE: Ends(
         lambda port: SideSink(port.tag, port.rows, port.coder, multimap=False)

@@ -22,7 +22,7 @@ from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 from apache_beam.transforms.core import Windowing
 
 from sparkbeam import depth
-from sparkbeam.plan.model import SHUFFLES, Exchange, Layout, Stage
+from sparkbeam.plan.model import Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -114,7 +114,7 @@ class _Run:
         )
         self._witness = (
             Witness(task.stage.id, self._partition, task.reporter, task.number)
-            if task.reporter is not None and task.stage.exchange in SHUFFLES
+            if task.reporter is not None and task.stage.is_behind_shuffle
             else None
         )
 
@@ -197,6 +197,9 @@ class _Run:
             rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
         elif self._task.source is not None:
             self._finish(bundles, bundles.process(self._task.source.blocks(self._wanted())))
+            return
+        elif source.joined is not None:
+            self._finish(bundles, bundles.process(source.joined.blocks(self._data())))
             return
         elif source.combine is not None and self._combined is not None:
             groups = self._combined(self._data(), *self._grouped(source), source.combine)

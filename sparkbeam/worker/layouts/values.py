@@ -45,7 +45,12 @@ class RunCoder:
     @staticmethod
     def join(encoded: Sequence[bytes]) -> bytes:
         """Encodes elements that are already in their nested form."""
-        return _COUNT.pack(len(encoded)) + b"".join(encoded)
+        return RunCoder.of(len(encoded), b"".join(encoded))
+
+    @staticmethod
+    def of(count: int, encoded: bytes) -> bytes:
+        """Encodes elements that are already in their nested form, one behind the other."""
+        return _COUNT.pack(count) + encoded
 
     def decode(self, run: bytes) -> list[Any]:
         """All elements of a run."""

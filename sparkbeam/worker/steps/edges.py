@@ -22,6 +22,7 @@ from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
+from sparkbeam.worker.layouts.joined import JoinReader
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.steps.step import Step, Way
 from sparkbeam.worker.totals import Combine
@@ -39,6 +40,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         grouped_coder: the coder of what went into the GroupByKey or Reshuffle
             that the stage reads; None where it reads none.
         grouped_windowing: the windowing of the same.
+        joined: what reads the rows of a join; None where the stage reads none.
         windowing: the windowing of the elements that this operation puts out.
     """
 
@@ -52,9 +54,11 @@ class SourceOperation(bundle_processor.DataInputOperation):
         grouped_windowing: Windowing | None,
         windowing: Windowing,
         label: str,
+        joined: JoinReader | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self.joined = joined
         self._label = label
         self.layout = layout
         self.grouped_coder = grouped_coder
@@ -191,6 +195,7 @@ def _make_source(step: Step, spec: Any) -> SourceOperation:
     factory = step.factory
     (output,) = step.transform.outputs.values()
     grouped = spec["grouped"]
+    joined = spec.get("joined")
     return SourceOperation(
         # Not the label: counters of equal names are one, and the first step has that name.
         common.NameContext(step.id, step.id),
@@ -206,7 +211,13 @@ def _make_source(step: Step, spec: Any) -> SourceOperation:
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
         grouped_windowing=step.windowing(grouped) if grouped else None,
         windowing=step.windowing(output),
+        joined=None if joined is None else _join_reader(step, *joined),
     )
+
+
+def _join_reader(step: Step, left: str, right: str) -> JoinReader:
+    coder = step.factory.get_windowed_coder
+    return JoinReader(coder(left), coder(right), step.windowing(left))
 
 
 def _make_sink(step: Step, spec: Any) -> SinkOperation:

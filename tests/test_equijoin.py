@@ -1,0 +1,178 @@
+"""Joins by equal keys, which are the same wherever they run."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import equijoins
+import pytest
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows
+from equijoins import results
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
+
+from sparkbeam import ConfigurationError, Join, PipelineFailed, SparkRunner
+from sparkbeam.plan.joining import HOWS
+from sparkbeam.upstream.spark import ship
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """By Beam's own runner."""
+    return results(FnApiRunner(), tmp_path_factory.mktemp("beam"))
+
+
+class TestSameAsBeam:
+    def test_there_is_something_to_compare(self, expected: dict[str, list[str]]) -> None:
+        assert len(expected) > 30
+        assert len(expected["tuples, outer"]) == 4 + 1 + 1 + 1 + 1
+
+    def test_in_batch(self, expected: dict[str, list[str]], tmp_path: Path) -> None:
+        assert results(BatchRunner(), tmp_path) == expected
+
+    def test_in_streaming(self, expected: dict[str, list[str]], tmp_path: Path) -> None:
+        assert results(StreamingRunner(), tmp_path, "", "--streaming") == expected
+
+    @pytest.mark.parametrize("only", ["odd", "sliding", "none on the"])
+    def test_on_spark(
+        self, only: str, expected: dict[str, list[str]], spark: Any, tmp_path: Path
+    ) -> None:
+        ship(spark, equijoins.__file__, module=True)
+        of_these = {label: texts for label, texts in expected.items() if only in label}
+        assert results(SparkRunner(spark), tmp_path, only) == of_these
+
+
+SIDES = st.lists(st.sampled_from([0, 1, 2, None, 1.0, True, "", (1,)]), max_size=9)
+
+
+class TestModel:
+    @settings(max_examples=6, deadline=None)
+    @given(SIDES, SIDES, st.sampled_from(HOWS))
+    def test_pairs_are_those_of_a_nested_loop(
+        self, left: list[Any], right: list[Any], how: str
+    ) -> None:
+        def same(one: Any, other: Any) -> bool:
+            return type(one) is type(other) and one == other
+
+        def alone(values: list[Any], others: list[Any]) -> list[Any]:
+            return [value for value in values if not any(same(value, o) for o in others)]
+
+        pairs = [(one, other) for one in left for other in right if same(one, other)]
+        if how in ("semi", "anti"):
+            lonely = alone(left, right)
+            known = lonely if how == "anti" else alone(left, lonely)
+            expected: list[Any] = [(value, None) for value in known]
+        else:
+            expected = pairs
+            if how in ("left", "outer"):
+                expected += [(value, None) for value in alone(left, right)]
+            if how in ("right", "outer"):
+                expected += [(None, value) for value in alone(right, left)]
+        with beam.Pipeline(BatchRunner(), options=PipelineOptions([])) as p:
+            sides = (
+                p | "left" >> beam.Create(left, reshuffle=False),
+                p | "right" >> beam.Create(right, reshuffle=False),
+            )
+            joined = sides | Join(
+                on=lambda e: e, how=how, result=lambda key, one, other: (one, other)
+            )
+            assert_that(joined | beam.Map(repr), equal_to([repr(pair) for pair in expected]))
+
+
+class TestOn:
+    def applied(self, **arguments: Any) -> Any:
+        p = beam.Pipeline(BatchRunner())
+        sides = {"sales": p | beam.Create([1]), "items": p | "i" >> beam.Create([1])}
+        return sides | Join(**{"on": "id", **arguments})
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"how": "full"}, r"how='full' is none of inner, left, right, outer, semi, anti"),
+            ({"how": None}, r"how=None is none of inner"),
+            ({"broadcast": "sale"}, r"broadcast='sale' is none of auto, never, sales, items"),
+            ({"broadcast": True}, r"broadcast=True is no text"),
+            (
+                {"how": "left", "broadcast": "sales"},
+                r"broadcast='sales' cannot be with how='left'.*broadcast 'items', or let Spark",
+            ),
+            ({"how": "outer", "broadcast": "items"}, r"cannot be with how='outer'.*: let Spark"),
+            ({"on": 3}, r"on=3 gives no key"),
+            ({"on": {"sales": 1, "items": "id"}}, r"on\['sales'\]=1 gives no key"),
+            ({"on": {"sales": "id", "item": "id"}}, r"on has sales, item, and the inputs are"),
+            ({"result": "x"}, r"result='x' is no function"),
+        ],
+    )
+    def test_wrong_arguments_are_named(self, arguments: dict[str, Any], message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
+            self.applied(**arguments)
+
+    @pytest.mark.parametrize("wrong", ["one", "three", "a list of three", "numbers"])
+    def test_there_have_to_be_two_inputs(self, wrong: str) -> None:
+        p = beam.Pipeline(BatchRunner())
+        one, two, three = (p | f"{n}" >> beam.Create([n]) for n in range(3))
+        inputs: Any = {
+            "one": one,
+            "three": {"a": one, "b": two, "c": three},
+            "a list of three": [one, two, three],
+            "numbers": {1: one, 2: two},
+        }[wrong]
+        with pytest.raises(ConfigurationError, match="takes two PCollections"):
+            inputs | Join(on="id")
+
+    def test_windows_have_to_be_the_same(self) -> None:
+        p = beam.Pipeline(BatchRunner())
+        left = p | "l" >> beam.Create([1])
+        right = p | "r" >> beam.Create([1]) | beam.WindowInto(FixedWindows(3))
+        with pytest.raises(ConfigurationError, match="left and right are in different windows"):
+            (left, right) | Join(on="id")
+
+    def test_a_key_that_is_missing_is_told_with_the_side(self) -> None:
+        p = beam.Pipeline(BatchRunner())
+        sides = {"sales": p | beam.Create([{"id": 1}]), "items": p | "i" >> beam.Create([{}])}
+        sides | Join(on="id")
+        with pytest.raises(PipelineFailed, match=r"Join/Key items.*KeyError"):
+            p.run().wait_until_finish()
+
+
+class TestOnSpark:
+    @pytest.mark.parametrize("how", HOWS)
+    @pytest.mark.parametrize("broadcast", ["auto", "never", "l", "r"])
+    def test_elements_and_metrics_come_out_once(self, how: str, broadcast: str, spark: Any) -> None:
+        if broadcast in ("l", "r") and (
+            how == "outer" or ((how == "right") is not (broadcast == "l") and how != "inner")
+        ):
+            return
+        ship(spark, equijoins.__file__, module=True)
+        p = beam.Pipeline(SparkRunner(spark))
+        left = p | "left" >> beam.Create([1, 1, 2, 3]) | "a" >> beam.Map(equijoins.counted)
+        right = p | "right" >> beam.Create([1, 2, 2, 5]) | "b" >> beam.Map(equijoins.counted)
+        joined = {"l": left, "r": right} | Join(
+            on=lambda e: e,
+            how=how,
+            broadcast=broadcast,
+            result=lambda key, one, other: (one, other),
+        )
+        pairs: list[tuple[int | None, int | None]] = [(1, 1), (1, 1), (2, 2), (2, 2)]
+        expected = {
+            "inner": pairs,
+            "left": [*pairs, (3, None)],
+            "right": [*pairs, (None, 5)],
+            "outer": [*pairs, (3, None), (None, 5)],
+            "semi": [(1, None), (1, None), (2, None)],
+            "anti": [(3, None)],
+        }[how]
+        assert_that(joined, equal_to(expected))
+        result = p.run()
+        result.wait_until_finish()
+        seen = MetricsFilter().with_namespace("equijoins")
+        assert [n.committed for n in result.metrics().query(seen)["counters"]] == [4, 4]
+        plan = result.explain().spark
+        wanted = {"never": "SortMergeJoin", "l": "BuildLeft", "r": "BuildRight"}.get(broadcast)
+        assert wanted is None or wanted in plan
