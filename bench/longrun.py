@@ -4,7 +4,7 @@
     python bench/longrun.py --minutes 2 --rows 20000
 
 A windowed count over small micro-batches, as fast as they are taken, so that some minutes have as
-many micro-batches as an hour at the usual pace; time in the events goes by five seconds with each.
+many micro-batches as an hour at the usual pace; time in the events goes by ten seconds with each.
 On are what ``observing.py`` has on: the progress on a terminal, the live page with somebody who
 looks each second, and pushes over HTTP, to Graphite and to Prometheus, which is scraped, each
 second; besides that a step that warns and logs, and a checkpoint with signs of life. The table has
@@ -31,7 +31,7 @@ from soak import HEAP_SECONDS, SAMPLE_SECONDS, Series, heap, is_flat, memory, sh
 from sparkbeam import SparkBeamOptions, SparkRunner, session
 from sparkbeam.io import ReadFromSpark
 
-ADVANCE_MS = 5000
+ADVANCE_MS = 10_000
 KEYS = 10_000
 NOISE = 1000
 _NO_MEMORY = ("micro-batches", "micro-batch, s")

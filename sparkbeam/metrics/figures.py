@@ -70,11 +70,7 @@ def _streaming_stage(stage: StreamingStageProgress) -> Iterator[RunnerMetric]:
     for name, mark in (("input", stage.input_watermark), ("output", stage.output_watermark)):
         if mark is not None and mark < MAX_TIMESTAMP:
             yield RunnerMetric(_GAUGE, f"{name}_watermark_ms", step, _millis(mark))
-    held, arrived = 0, stage.input_watermark
-    # Behind the end of time nothing is far.
-    if stage.hold is not None and arrived is not None and arrived < MAX_TIMESTAMP:
-        held = _millis(arrived) - _millis(stage.hold)
-    yield RunnerMetric(_GAUGE, "held_ms", step, held)
+    yield RunnerMetric(_GAUGE, "held_ms", step, _ms(stage.held_seconds or 0.0))
 
 
 def _ms(seconds: float) -> int:

@@ -3,11 +3,11 @@
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from apache_beam.options.pipeline_options import PipelineOptions, PrismRunnerOptions
 from apache_beam.runners.portability.prism_runner import PrismJobServer
-from apache_beam.version import __version__ as beam_version
 
 OTHER_EVENTS = 10_000
 """Over so many events at most other runners run where nobody has chosen them."""
@@ -68,7 +68,7 @@ def _prism(options: Sequence[str]) -> list[str] | None:
     server = PrismJobServer(PipelineOptions([]))
     here = platform.system(), platform.machine()
     try:
-        name = Path(server.construct_download_url(f"v{beam_version}", *here)).name
+        name = Path(server.construct_download_url(f"v{version('apache-beam')}", *here)).name
     except ValueError:
         return None
     for there in (name.removesuffix(".zip"), name, "prism"):

@@ -150,9 +150,9 @@ def streaming_stages(
     """The stages of a stream: progress and, where they are known, steps."""
     listed = list(stages)
     today = datetime.now(UTC).date()
-    longest = max(map(_held, listed), default=0.0)
+    longest = max((stage.held_seconds or 0.0 for stage in listed), default=0.0)
     for id, stage, summary in zip(ids, listed, summaries, strict=True):
-        holding = longest > 0 and _held(stage) == longest
+        holding = longest > 0 and stage.held_seconds == longest
         mark = words.moment(stage.output_watermark, today)
         facts = (
             ("elements", f"{stage.busiest:,}"),
@@ -197,13 +197,6 @@ def of_steps(summary: StageSummary) -> Iterator[Fact]:
     spent = _in_steps(summary)
     if spent:
         yield "time in steps", spent
-
-
-def _held(stage: StreamingStageProgress) -> float:
-    """For how many seconds a stage holds the watermark of an input that goes on."""
-    if not words.delay(stage) or stage.hold is None or stage.input_watermark is None:
-        return 0.0
-    return float((stage.input_watermark - stage.hold).micros)
 
 
 def _told(facts: Iterable[Fact]) -> Iterator[Fact]:

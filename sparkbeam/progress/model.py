@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+
+_SECOND = 1e6
 
 
 class StageState(StrEnum):
@@ -93,11 +95,13 @@ class WatermarkHolder:
         what: ``timer``, ``window``, or ``state`` where it is neither.
         until: when it lets go, in event time or, of a timer in processing time, by the clock; None
             where that is not known.
+        step: the label of the step that keeps it; empty where that is not known.
     """
 
     key: str
     what: str
     until: Timestamp | None
+    step: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,17 @@ class StreamingStageProgress:
             return None
         held = self.output_watermark < self.input_watermark
         return self.output_watermark if held else None
+
+    @property
+    def held_seconds(self) -> float | None:
+        """How far the output watermark is held behind that of an input which goes on.
+
+        None where nothing holds it, and at the end of time, from which all is far.
+        """
+        hold, arrived = self.hold, self.input_watermark
+        if hold is None or arrived is None or arrived >= MAX_TIMESTAMP:
+            return None
+        return float((arrived - hold).micros / _SECOND)
 
 
 @dataclass(frozen=True)

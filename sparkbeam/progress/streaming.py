@@ -111,7 +111,7 @@ def stage_progress(name: str, recent: list[StageSummary], seconds: float) -> Str
 
 def _holder(holder: Holder) -> WatermarkHolder:
     until = None if holder.until is None else Timestamp(micros=holder.until)
-    return WatermarkHolder(holder.key, holder.what, until)
+    return WatermarkHolder(holder.key, holder.what, until, holder.step)
 
 
 def _span(first: MicroBatch, last: MicroBatch) -> int:

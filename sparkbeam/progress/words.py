@@ -88,20 +88,18 @@ def moment(watermark: Timestamp | None, today: date) -> str:
 
 def delay(stage: StreamingStageProgress) -> str:
     """How far the stage keeps its output watermark behind that of an input which goes on."""
-    if stage.hold is None or stage.input_watermark is None:
-        return ""
-    if stage.input_watermark >= MAX_TIMESTAMP:
-        return ""
-    return f"held {duration((stage.input_watermark - stage.hold).micros / 1e6)}"
+    held = stage.held_seconds
+    return "" if held is None else f"held {duration(held)}"
 
 
 def holder(stage: StreamingStageProgress, today: date) -> str:
-    """Whose timer, window or state holds the watermark, and until when."""
+    """Whose timer, window or state holds the watermark, until when, and in which of the steps."""
     found = stage.holder
     if found is None or not delay(stage):
         return ""
     until = "" if found.until is None else f" until {moment(found.until, today)}"
-    return f"{found.what} of {found.key}{until}"
+    step = f", in {found.step}" if found.step not in ("", stage.name) else ""
+    return f"{found.what} of {found.key}{until}{step}"
 
 
 def busy(stage: StreamingStageProgress) -> str:

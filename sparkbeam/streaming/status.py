@@ -271,17 +271,13 @@ def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
 
 
 def _step(step: StreamingStageProgress) -> dict[str, Any]:
-    held, arrived = None, step.input_watermark
-    # Behind the end of time nothing is far.
-    if step.hold is not None and arrived is not None and arrived < MAX_TIMESTAMP:
-        held = (arrived - step.hold).micros / _SECOND
     return {
         "name": step.name,
         "elements": step.elements,
         "busiest_elements": step.busiest,
         "input_watermark": _moment(step.input_watermark),
         "output_watermark": _moment(step.output_watermark),
-        "held_seconds": _rounded(held),
+        "held_seconds": _rounded(step.held_seconds),
         "keys": step.keys,
         "state_bytes": step.state_bytes,
         "dropped_late": step.dropped_late,
@@ -291,6 +287,7 @@ def _step(step: StreamingStageProgress) -> dict[str, Any]:
             "key": step.holder.key,
             "what": step.holder.what,
             "until": _moment(step.holder.until),
+            "step": step.holder.step,
         },
     }
 

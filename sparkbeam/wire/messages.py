@@ -133,11 +133,13 @@ class Holder:
         key: whose it is, in words.
         what: ``timer``, ``window``, or ``state`` where it is neither.
         until: when it lets go, in microseconds; None where that is not known.
+        step: the label of its step; empty where that is not known.
     """
 
     key: str
     what: str
     until: int | None = None
+    step: str = ""
 
 
 @dataclass(frozen=True)

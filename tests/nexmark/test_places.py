@@ -20,8 +20,8 @@ PROGRAM = "apache_beam-v1.2.3-prism-linux-amd64"
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where Beam would keep Prism."""
     monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path))
-    for module in (places, prism_runner):
-        monkeypatch.setattr(module, "beam_version", "1.2.3")
+    monkeypatch.setattr(places, "version", lambda name: "1.2.3")
+    monkeypatch.setattr(prism_runner, "beam_version", "1.2.3")
     monkeypatch.setattr(places.platform, "system", lambda: "Linux")
     monkeypatch.setattr(places.platform, "machine", lambda: "x86_64")
     return tmp_path

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from sparkbeam.worker.state import page
-from sparkbeam.worker.state.pages import KeyedState, ShardState
+from sparkbeam.worker.state.pages import KeyedState, ShardState, TooLarge
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Hold
 from sparkbeam.worker.state.store import MemoryMap
 
 SMALL_CACHE = 20_000
+MOST = 64 << 10
 
 
 def key(number: int) -> bytes:
@@ -307,21 +308,21 @@ def test_the_oldest_hold_is_told_with_its_key_and_what_lets_go() -> None:
     entries = MemoryMap()
     state = ShardState(entries)
     stage = state.stage("stage")
-    assert stage.oldest_hold() is None
+    assert stage.oldest_hold(MOST) is None
     for number in range(1000):
         record = stage.record(key(number))
         record.set_hold(b"window", 5000 + number)
         record.set_timer(b"window", EVENT_TIME, 9000 + number, None, None)
     state.save()
     for again in (stage, ShardState(entries).stage("stage")):
-        assert again.oldest_hold() == Hold(5000, key(0), is_timer=False, until=9000)
+        assert again.oldest_hold(MOST) == Hold(5000, key(0), is_timer=False, until=9000)
     stage.record(key(7)).set_timer(b"timer", PROCESSING_TIME, 8000, 4000, None)
-    assert stage.oldest_hold() == Hold(4000, key(7), is_timer=True, until=8000)
+    assert stage.oldest_hold(MOST) == Hold(4000, key(7), is_timer=True, until=8000, id=b"timer")
     stage.record(key(8)).set_hold(b"bag", 3000)
-    assert stage.oldest_hold() == Hold(3000, key(8), is_timer=False, until=9008)
+    assert stage.oldest_hold(MOST) == Hold(3000, key(8), is_timer=False, until=9008)
     stage.record(key(0)).clear()
     state.save()
-    assert ShardState(entries).stage("stage").oldest_hold() == stage.oldest_hold()
+    assert ShardState(entries).stage("stage").oldest_hold(MOST) == stage.oldest_hold(MOST)
 
 
 def test_a_very_large_page_is_not_read_for_its_oldest_hold() -> None:
@@ -333,7 +334,9 @@ def test_a_very_large_page_is_not_read_for_its_oldest_hold() -> None:
     state.save()
     reads = entries.reads
     stage = ShardState(entries).stage("stage")
-    assert (stage.hold(), stage.oldest_hold()) == (5, None)
+    assert stage.hold() == 5
+    with pytest.raises(TooLarge):
+        stage.oldest_hold(MOST)
     assert entries.reads <= reads + 2
 
 

@@ -3,7 +3,7 @@
 A window that ends has a timer of ours at its expiry, which forgets what the window held.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl
@@ -51,6 +51,7 @@ class Timers:
         record: of the key at hand.
         moment: up to when timers fire.
         encode_window: encodes a window of the stage's input.
+        steps: the ids of the transforms that have state or timers.
     """
 
     record: Record
@@ -61,7 +62,9 @@ class Timers:
         self.streams: dict[Family, TimerStream] = {}
         self._domain: dict[Family, int] = {}
         self._coders: dict[Family, Any] = {}
-        for family, spec in _families(descriptor):
+        payloads = list(_stateful(descriptor))
+        self.steps = [step for step, _ in payloads]
+        for family, spec in _families(payloads):
             self.streams[family] = TimerStream()
             event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
             self._domain[family] = EVENT_TIME if event_time else PROCESSING_TIME
@@ -74,6 +77,13 @@ class Timers:
         self._coders = {
             family: processor.timers_info[family].timer_coder_impl for family in self.streams
         }
+
+    def step_of(self, timer_id: bytes) -> str:
+        """The id of the transform that has set a timer; empty where it is not known."""
+        known = (
+            step for step in self.steps if timer_id.startswith(f"timer{steady(step)}\0".encode())
+        )
+        return next(known, "")
 
     def collect(self) -> None:
         """Takes what the DoFns have set and cleared into the record at hand."""
@@ -125,16 +135,25 @@ def _timer_id(family: Family, dynamic_tag: str, window: bytes) -> bytes:
     return b"timer" + "\0".join((*family, dynamic_tag, "")).encode() + window
 
 
-def _families(
+def _stateful(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
-) -> Iterator[tuple[Family, beam_runner_api_pb2.TimerFamilySpec]]:
+) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:
+    """The transforms that have state or timers."""
     for transform_id, transform in descriptor.transforms.items():
         if transform.spec.urn == _PAR_DO:
             payload = proto_utils.parse_Bytes(
                 transform.spec.payload, beam_runner_api_pb2.ParDoPayload
             )
-            for family_id, spec in payload.timer_family_specs.items():
-                yield (transform_id, family_id), spec
+            if payload.state_specs or payload.timer_family_specs:
+                yield transform_id, payload
+
+
+def _families(
+    payloads: Iterable[tuple[str, beam_runner_api_pb2.ParDoPayload]],
+) -> Iterator[tuple[Family, beam_runner_api_pb2.TimerFamilySpec]]:
+    for transform_id, payload in payloads:
+        for family_id, spec in payload.timer_family_specs.items():
+            yield (transform_id, family_id), spec
 
 
 _PAR_DO = bundle_processor.common_urns.primitives.PAR_DO.urn

@@ -21,7 +21,10 @@ _GROUP = 64
 _STEP = 256
 _STEPS = 16
 _FIRST_LOOK = 1000
-_LOOKED_AT_BYTES = 64 << 10
+
+
+class TooLarge(Exception):
+    """A page is larger than what is to be read."""
 
 
 class ShardState:
@@ -167,12 +170,21 @@ class KeyedState:
         self._refresh()
         return self.directory.minimum(HOLD)
 
-    def oldest_hold(self) -> Hold | None:
-        """What holds the watermark, whose key is in a page that is not very large."""
+    def oldest_hold(self, most_bytes: int) -> Hold | None:
+        """What holds the watermark; None if nothing does.
+
+        Args:
+            most_bytes: how large the page may be that is read for it.
+
+        Raises:
+            TooLarge: it is larger.
+        """
         limit = self.hold()
         number = None if limit is None else next(self.directory.until(HOLD, limit), None)
-        if number is None or self.directory.page_size(number) > _LOOKED_AT_BYTES:
+        if number is None:
             return None
+        if self.directory.page_size(number) > most_bytes:
+            raise TooLarge
         self._load([number])
         found = (
             hold

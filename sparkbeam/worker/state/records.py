@@ -23,12 +23,14 @@ class Hold(NamedTuple):
         key: whose it is, encoded.
         is_timer: a timer does, and not what waits for one.
         until: when the timer fires that lets go, in microseconds; None where there is none.
+        id: of the timer that does; empty where none does.
     """
 
     micros: int
     key: bytes
     is_timer: bool
     until: int | None
+    id: bytes = b""
 
 
 _OTHER_BYTES = 64
@@ -242,9 +244,9 @@ def schedule(content: Any) -> tuple[dict[bytes, Timer], dict[bytes, int]] | None
 def holds(key: bytes, content: Any) -> Iterator[Hold]:
     """What of a record, or of the content of one, keeps the watermark back."""
     timers, held = schedule(content) or ({}, {})
-    for fire, _, hold, _ in timers.values():
+    for id, (fire, _, hold, _) in timers.items():
         if hold is not None:
-            yield Hold(hold, key, True, fire)
+            yield Hold(hold, key, True, fire, id)
     first = min(
         (fire for fire, domain, *_ in timers.values() if domain == EVENT_TIME), default=None
     )

@@ -18,9 +18,10 @@ from sparkbeam.worker.grouping.evaluators import STREAMING
 from sparkbeam.worker.grouping.lateness import expiry_of
 from sparkbeam.worker.keyed.input import KeyedInput
 from sparkbeam.worker.state.pages import KeyedState, ShardState
-from sparkbeam.worker.state.records import PROCESSING_TIME
+from sparkbeam.worker.state.records import PROCESSING_TIME, Hold
 from sparkbeam.worker.steps.bundles import portions
 from sparkbeam.worker.steps.edges import SourceOperation
+from sparkbeam.worker.streaming.oldest import OldestHold
 from sparkbeam.worker.streaming.stages import StageRun
 
 _ROWS_PER_BUNDLE = 4000
@@ -38,6 +39,7 @@ class KeyedRun(StageRun):
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
         self._keyed = shard.stage(self.stage.id)
+        self._oldest = OldestHold(self._keyed, shard, f"{self.stage.id}/oldest")
 
     def _hold(self) -> int | None:
         # At the end of time all has fired that ever will.
@@ -47,11 +49,15 @@ class KeyedRun(StageRun):
         return self._keyed.next_due(PROCESSING_TIME)
 
     def _holder(self) -> Holder | None:
-        found = self._keyed.oldest_hold()
+        found = self._oldest.find(self.moment.clock)
         if found is None or found.micros > self.moment.output_watermark:
             return None
         what = "timer" if found.is_timer else self._waiting
-        return Holder(self._shown_key(found.key), what, found.until)
+        return Holder(self._shown_key(found.key), what, found.until, self._step_of(found))
+
+    def _step_of(self, hold: Hold) -> str:
+        """The label of the step that holds; empty where it is not known."""
+        return ""
 
     def _shown_key(self, encoded: bytes) -> str:
         if len(encoded) > _SHOWN_BYTES:
@@ -98,6 +104,11 @@ class GroupingRun(KeyedRun):
     def _dropped(self) -> int:
         return self._grouping.dropped
 
+    def _step_of(self, hold: Hold) -> str:
+        # A GroupByKey is between stages; of a combine the second half is the first step behind it.
+        how = self.stage.grouping
+        return self.stage.labels[0] if how is not None and how.combines else ""
+
     def _put_out(self, panes: Iterator[WindowedValue]) -> None:
         self._bundle(self._gated(b"", in_blocks(panes)))
 
@@ -123,6 +134,14 @@ class StatefulRun(KeyedRun):
         state.moment = timers.moment = self.moment
         timers.encode_window = windows.encode
         self._one_by_one = bool(is_sorted or self._gate or timers.streams)
+
+    def _step_of(self, hold: Hold) -> str:
+        timers = self._processor.timers
+        name = timers.step_of(hold.id) if hold.is_timer else ""
+        if not name and len(timers.steps) == 1:
+            (name,) = timers.steps
+        owns = (label for label in self.stage.labels if f"{name}/".startswith(f"{label}/"))
+        return max(owns, default=name, key=len)
 
     def _receive(self, rows: list[Row]) -> None:
         self._input.prepare(rows)
