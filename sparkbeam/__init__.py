@@ -11,6 +11,7 @@ from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
     from sparkbeam.asof import AsOfJoin
+    from sparkbeam.dataframes import as_dataframe
     from sparkbeam.equijoin import Join
     from sparkbeam.errors import (
         CheckpointFailed,
@@ -72,6 +73,7 @@ _HOMES = {
     "StreamingStageProgress": "sparkbeam.progress.model",
     "WatermarkHolder": "sparkbeam.progress.model",
     "UnsupportedTransform": "sparkbeam.errors",
+    "as_dataframe": "sparkbeam.dataframes",
 }
 
 __all__ = [
@@ -104,6 +106,7 @@ __all__ = [
     "UnsupportedTransform",
     "WatermarkHolder",
     "__version__",
+    "as_dataframe",
 ]
 
 

@@ -179,15 +179,21 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         result._finish(None)
         return result
 
-    def _plan(self, pipeline: Pipeline, options: spark_options.SparkBeamOptions) -> Plan:
+    def _plan(
+        self,
+        pipeline: Pipeline,
+        options: spark_options.SparkBeamOptions,
+        part: Callable[[Any, PipelineOptions], Any] = lambda proto, _: proto,
+    ) -> Plan:
+        """The plan of a pipeline, or of a part of it, which a function takes of its proto."""
         RuntimeValueProvider.set_runtime_options({})
         pipeline.visit(
             group_by_key_input_visitor(
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
             )
         )
-        proto = self._proto(pipeline)
-        streaming = _asks_for_streaming(proto, options) or _is_unbounded(proto)
+        proto = part(self._proto(pipeline), options)
+        streaming = self._is_streaming(proto, options)
         if streaming and version() < STREAMING_FROM:
             needed, found = (".".join(map(str, number)) for number in (STREAMING_FROM, version()))
             raise ConfigurationError(
@@ -202,6 +208,10 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 sessions=spark_options.session_aggregator(options),
                 in_columns=options.columns != "off",
             )
+
+    @staticmethod
+    def _is_streaming(proto: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
+        return _asks_for_streaming(proto, options) or _is_unbounded(proto)
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:

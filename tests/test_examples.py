@@ -68,6 +68,18 @@ def test_every_burst_is_found(airport_bursts: Any) -> None:
     assert airport_bursts(f"--top={2 * len(expected)}") == expected
 
 
+def test_bursts_are_found_in_the_middle_of_a_spark_program(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = runpy.run_path(str(EXAMPLES / "bursts_in_spark.py"))
+    found = program["bursts"](spark.read.parquet(str(SAMPLE)), 1200)
+    flights = Counter((row.origin, row.flights) for row in found.collect())
+    expected = expected_bursts(gap=timedelta(minutes=20))
+    assert flights == Counter((burst["airport"], burst["flights"]) for burst in expected)
+    program["main"]()
+    assert "in bursts" in capsys.readouterr().out
+
+
 def test_a_pause_as_long_as_the_gap_ends_a_burst(airport_bursts: Any) -> None:
     """Flights leave by the minute, so at a gap of a minute only those of the same one are left."""
     by_minute = Counter(

@@ -205,6 +205,18 @@ class TestPipelines:
     def test_the_mapping_to_the_global_window(self) -> None:
         assert of_beam.global_window_mapping(IntervalWindow(0, 10)) == GlobalWindow()
 
+    def test_a_transform_is_applied_for_a_while(self) -> None:
+        pipeline = beam.Pipeline()
+        numbers = pipeline | beam.Create([1])
+        before = pipeline.to_runner_api()
+        for _ in range(2):
+            with of_beam.applied_for_now(numbers, beam.Map(doubled)) as label:
+                transforms = pipeline.to_runner_api().components.transforms
+                assert label in {transform.unique_name for transform in transforms.values()}
+            after = pipeline.to_runner_api().components
+            assert after.transforms.keys() == before.components.transforms.keys()
+            assert label not in pipeline.applied_labels
+
 
 class TestStates:
     """Without these, a DoFn with map states fails in a worker of another runner, not before."""

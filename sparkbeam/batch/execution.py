@@ -140,7 +140,7 @@ class BatchExecution:
         )
         rows = self._input(stage) if source is None else self._table(source)
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
-        if self._plan.reads(stage) > 1:
+        if self._reads(stage) > 1:
             rows = rows.persist()
             self._persisted[stage.id] = rows
             self._open[stage.id] = rows.where(sf.col("tag") == METRICS_TAG)
@@ -148,16 +148,20 @@ class BatchExecution:
             self._open[stage.id] = rows
         self._output[stage.id] = rows
 
+    def _reads(self, stage: Stage) -> int:
+        """How many times the rows of a stage are read."""
+        return self._plan.reads(stage)
+
     def _input(self, stage: Stage) -> Any:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
         if stage.join is not None:
             left, right = (
-                _union([self._port(tag) for tag in tags])
+                union([self._port(tag) for tag in tags])
                 for tags in (stage.join.left, stage.join.right)
             )
             return joined(self._session, left, right, stage.join.spec, repeatable=self._repeatable)
-        rows = _union([self._port(tag) for tag in stage.inputs])
+        rows = union([self._port(tag) for tag in stage.inputs])
         return exchanged(
             rows,
             stage.exchange,
@@ -195,7 +199,7 @@ class BatchExecution:
                 continue
             self._proceed()
             self._describe(f"Writes '{sink.label}'")
-            rows = _union([self._port(tag) for tag in sink.inputs])
+            rows = union([self._port(tag) for tag in sink.inputs])
             Delivery(sink, plain_row, self._reports)(rows.select("value"), 0)
             self._delivered.add(sink.label)
 
@@ -212,7 +216,7 @@ class BatchExecution:
             return []
         self._proceed()
         self._describe(f"Collects side inputs of '{stage.name}'")
-        rows = _union([self._port(tag) for tag in missing])
+        rows = union([self._port(tag) for tag in missing])
         reports = self._side_inputs.collect(rows, missing)
         self._tell(reports)
         return reports
@@ -228,7 +232,7 @@ class BatchExecution:
 
     def _rest(self) -> Any:
         """The query whose execution runs what has not run yet."""
-        return _union(list(self._open.values())).select("value")
+        return union(list(self._open.values())).select("value")
 
 
 def _rows_of(source: Source | None) -> RowSource | None:
@@ -242,7 +246,8 @@ def _named(task: StageTask) -> Any:
     return function
 
 
-def _union(frames: list[Any]) -> Any:
+def union(frames: list[Any]) -> Any:
+    """All rows of DataFrames with the same columns."""
     first, *rest = frames
     for frame in rest:
         first = first.unionAll(frame)

@@ -78,9 +78,9 @@ class Delivery:
                 values.mapInArrow(task, "nothing int").collect()
             elif self.spec.function:
                 function = cloudpickle.loads(self.spec.function)
-                function(self._rows(values), batch_id)
+                function(self.rows(values), batch_id)
             else:
-                self._write(self._rows(values), place or Place(self.spec))
+                self._write(self.rows(values), place or Place(self.spec))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -94,7 +94,12 @@ class Delivery:
         except Exception as error:
             raise self._report(error) from None
 
-    def _rows(self, values: Any) -> Any:
+    def rows(self, values: Any) -> Any:
+        """The rows that are delivered, as a DataFrame.
+
+        Args:
+            values: see :meth:`__call__`.
+        """
         schema = StructType.fromJson(json.loads(self.spec.schema or ""))
         return values.mapInArrow(CellsAsRows(arrow_schema(schema), self._unpack), schema)
 

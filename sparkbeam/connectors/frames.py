@@ -16,9 +16,23 @@ _TIME = "sparkbeam_time"
 _PARTITION = "sparkbeam_partition"
 _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
+GIVEN = "DataFrame"
+"""The format of a source that is a DataFrame which the program has."""
+
+_given: dict[str, Any] = {}
+
+
+def give(frame: Any) -> str:
+    """Keeps a DataFrame for a source of this process; the name under which it finds it."""
+    name = str(len(_given))
+    _given[name] = frame
+    return name
+
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
     """The source with all of its columns."""
+    if spec.format == GIVEN:
+        return _given[dict(spec.options)["number"]]
     if spec.is_own:
         # Not every PySpark that pipelines in batch run on has what it is made of.
         from sparkbeam.eventhubs.source import EventHubsSource

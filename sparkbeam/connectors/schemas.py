@@ -15,12 +15,15 @@ date and others     what Arrow makes of it                 both
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Optional
+from types import UnionType
+from typing import Any, Optional, Union, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
+from apache_beam.typehints import typehints
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
 from pyspark.sql import types as st
@@ -56,6 +59,9 @@ _SPARK_TYPES: dict[Any, st.DataType] = {
     Timestamp: st.TimestampType(),
 }
 
+_LISTS = (typehints.ListConstraint, type(typehints.Sequence[int]))
+_MAPS = (typehints.DictConstraint, type(typehints.Mapping[str, int]))
+
 
 def row_type(schema: st.StructType) -> RowTypeConstraint:
     """The type of Beam's rows for a schema of Spark."""
@@ -82,7 +88,10 @@ def _nonnull_type(kind: st.DataType) -> Any:
 
 
 def spark_schema(element_type: Any) -> st.StructType | None:
-    """The schema of Spark for elements of a row type of flat fields; None for others."""
+    """The schema of Spark for elements of a row type; None for others.
+
+    Its fields have the types of :func:`spark_field`.
+    """
     rows = (
         element_type
         if isinstance(element_type, RowTypeConstraint)
@@ -90,13 +99,35 @@ def spark_schema(element_type: Any) -> st.StructType | None:
     )
     if rows is None:
         return None
-    fields = []
-    for name, kind in rows._fields:
-        kind, nullable = _without_none(kind)
-        if kind not in _SPARK_TYPES:
+    fields = [spark_field(name, kind) for name, kind in rows._fields]
+    known = [field for field in fields if field is not None]
+    return st.StructType(known) if len(known) == len(fields) else None
+
+
+def spark_field(name: str, kind: Any) -> st.StructField | None:
+    """A column for values of a type; None where there is none.
+
+    There is one for numbers, texts, bytes and times, and for lists, dictionaries and rows of them.
+    """
+    kind, nullable = _without_none(kind)
+    found = _spark_type(kind)
+    return None if found is None else st.StructField(name, found, nullable)
+
+
+def _spark_type(kind: Any) -> st.DataType | None:
+    """The type of Spark for what is not None."""
+    if isinstance(kind, Hashable) and kind in _SPARK_TYPES:
+        return _SPARK_TYPES[kind]
+    hint = convert_to_beam_type(kind)
+    if isinstance(hint, _LISTS):
+        element = spark_field("element", hint.inner_type)
+        return element and st.ArrayType(element.dataType, element.nullable)
+    if isinstance(hint, _MAPS):
+        key, item = spark_field("key", hint.key_type), spark_field("value", hint.value_type)
+        if key is None or item is None or key.nullable:
             return None
-        fields.append(st.StructField(name, _SPARK_TYPES[kind], nullable))
-    return st.StructType(fields)
+        return st.MapType(key.dataType, item.dataType, item.nullable)
+    return spark_schema(kind)
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
@@ -107,8 +138,10 @@ def _without_none(kind: Any) -> tuple[Any, bool]:
 
 
 def _alternatives(kind: Any) -> Sequence[Any]:
-    found: Any = getattr(kind, "union_types", None) or getattr(kind, "__args__", None) or (kind,)
-    return tuple(found)
+    found: Any = getattr(kind, "union_types", None)
+    if not found and get_origin(kind) in (Union, UnionType):
+        found = get_args(kind)
+    return tuple(found or (kind,))
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:

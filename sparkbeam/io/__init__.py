@@ -2,6 +2,7 @@
 
 ========================  ===============================================================
 :class:`ReadFromSpark`    rows of any data source that Spark can read, batch or streaming
+:class:`FromDataFrame`    rows of a DataFrame that the program has, in batch
 :class:`WriteToSpark`     rows into any data source that Spark can write
 :func:`committed_files`   which files of those it has written belong to whole micro-batches
 :class:`ForeachBatch`     rows to a function that takes a DataFrame
@@ -17,12 +18,14 @@ They run on :class:`sparkbeam.SparkRunner` alone. This one runs on all runners:
 
 from sparkbeam.connectors.committed import committed_files
 from sparkbeam.io.arrow import ReadFromArrow
+from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import Foreach, ForeachBatch, Writer, WriteToSpark
 
 __all__ = [
     "Foreach",
     "ForeachBatch",
+    "FromDataFrame",
     "ReadFromArrow",
     "ReadFromSpark",
     "WriteToSpark",

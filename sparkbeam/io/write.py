@@ -16,7 +16,7 @@ from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import WRITE_URN, Options, WriteSpec
-from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled
+from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled, PackTimed
 
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
 
@@ -186,6 +186,21 @@ def to_writer(elements: PCollection[Any], writer: Any, options: Options = ()) ->
     """
     spec = WriteSpec(writer=_pickled("writer", writer), options=options)
     return elements | _Pack(PackPickled()) | _Write(spec)
+
+
+def to_dataframe(
+    elements: PCollection[Any], schema: StructType, *, whole: bool, timed: bool
+) -> PDone:
+    """Hands elements to a DataFrame that somebody makes of the pipeline.
+
+    Args:
+        elements: what it takes.
+        schema: of its rows.
+        whole: an element is the value of the first column, not a row.
+        timed: the last column has the timestamps.
+    """
+    pack = (PackTimed if timed else PackArrow)(arrow_schema(schema), whole=whole)
+    return elements | _Pack(pack) | _Write(WriteSpec(schema=schema.json()))
 
 
 def _batch_function(function: Any) -> Callable[[Any, int], None]:

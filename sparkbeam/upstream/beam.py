@@ -20,8 +20,10 @@ from apache_beam.io import iobase, parquetio
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.transforms import combiners, core, sideinputs, trigger
+from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
@@ -95,6 +97,23 @@ def top_of_one(combine_fn: Any) -> Literal["largest", "smallest"] | None:
 
 
 _TOPS = frozenset([combiners.TopCombineFn, combiners.Largest, combiners.Smallest])
+
+
+@contextlib.contextmanager
+def applied_for_now(
+    pcollection: PCollection[Any], transform: PTransform[Any, Any]
+) -> Iterator[str]:
+    """A transform in a pipeline for as long as the context lasts; gives its full label."""
+    pipeline = pcollection.pipeline
+    applied, labels = pipeline.transforms_stack[-1].parts, set(pipeline.applied_labels)
+    known = len(applied)
+    try:
+        pipeline.apply(transform, pcollection)
+        yield applied[-1].full_label
+    finally:
+        del applied[known:]
+        pipeline.applied_labels = labels
+
 
 KeyWithNone: type[core.DoFn] = core._KeyWithNone
 """The DoFn with which each global combine begins: it makes pairs with None as key."""

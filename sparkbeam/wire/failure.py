@@ -112,6 +112,10 @@ class Reports:
         text = base64.b64encode(packed).decode()
         return WorkerFailure(f"{found.error} {_BEGIN}{self._signature(packed)}:{text}{_END}")
 
+    def spoken(self) -> "SpokenReports":
+        """The same for whoever reads Spark's own text."""
+        return SpokenReports(self.token, self.redaction)
+
     def find(self, message: str) -> StepReport | None:
         """The report in the text of an exception that came out of Spark, if there is one."""
         for signature, content in _candidates(message):
@@ -154,6 +158,14 @@ class Reports:
         # What is secret must not be cut before it is found.
         shown = self.redaction(text[: 2 * _MOST_CHARACTERS])
         return f"{shown[:_MOST_CHARACTERS]}…"
+
+
+class SpokenReports(Reports):
+    """Reports in words, where no driver of ours waits for the tasks."""
+
+    def report(self, error: BaseException, stage_label: str) -> WorkerFailure:
+        found = self._describe(error, stage_label)
+        return WorkerFailure(f"Step '{found.label}' failed: {found.error}\n{found.trace.rstrip()}")
 
 
 def _candidates(message: str) -> Iterator[tuple[str, bytes]]:

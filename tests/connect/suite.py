@@ -29,9 +29,15 @@ from test_model import (  # noqa: F401 - collected here.
 from third import ALL, CHOSEN
 from waiting import until
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam import (
+    ConfigurationError,
+    PipelineFailed,
+    SparkBeamOptions,
+    SparkRunner,
+    as_dataframe,
+)
 from sparkbeam import session as sessions
-from sparkbeam.io import ForeachBatch
+from sparkbeam.io import ForeachBatch, FromDataFrame
 from sparkbeam.upstream.spark import is_connect
 
 
@@ -55,6 +61,27 @@ class TestFnApiThird(FnApiRunnerTest):
 
 def pipeline(spark: Any) -> beam.Pipeline:
     return beam.Pipeline(SparkRunner(spark), SparkBeamOptions([]))
+
+
+def test_a_dataframe_goes_through_beam_and_back(spark: Any) -> None:
+    p = pipeline(spark)
+    side = p | beam.Create([100])
+    summed = (
+        p
+        | FromDataFrame(spark.range(10))
+        | beam.Map(lambda row, add: (row.id % 2, row.id + add), beam.pvalue.AsSingleton(side))
+        | beam.CombinePerKey(sum)
+        | beam.Map(lambda kv: beam.Row(parity=int(kv[0]), total=int(kv[1])))
+    )
+    frame = as_dataframe(summed)
+    names = spark.createDataFrame([(0, "even"), (1, "odd")], "parity int, name string")
+    for _ in range(2):
+        joined = frame.join(names, "parity").orderBy("parity").select("name", "total")
+        assert [*map(tuple, joined.collect())] == [("even", 520), ("odd", 525)]
+    zero = p | "Zero" >> beam.Create([0])
+    failing = as_dataframe(zero | "Divide" >> beam.Map(lambda n: 1 // n).with_output_types(int))
+    with pytest.raises(Exception, match="Step 'Divide' failed: ZeroDivisionError"):
+        failing.collect()
 
 
 def test_metrics_are_committed(spark: Any) -> None:

@@ -118,3 +118,14 @@ class NotingWriter:
     def close(self, error: Exception | None) -> None:
         assert error is None
         note(self._folder, "closed", self._name)
+
+
+class Word(typing.NamedTuple):
+    """A word with all kinds of fields."""
+
+    text: str
+    count: int
+    share: float | None
+    parts: list[str]
+    places: dict[str, int]
+    inner: Thing

@@ -13,6 +13,7 @@ from typing import Any
 
 import apache_beam as beam
 import cloudpickle
+import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.window import GlobalWindow
@@ -25,6 +26,8 @@ from sparkbeam.wire.rows import Row
 from sparkbeam.worker.layouts.chunks import chunks
 
 _CELL_ROWS = 5000
+_FLOATS = frozenset([float, np.float16, np.float32, np.float64])
+_FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 _CELLS = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder())
 
 
@@ -65,24 +68,62 @@ class PackArrow(PackElements):
 
     Args:
         schema: of the rows.
+        whole: elements have no fields, and are the values of the only column.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, whole: bool = False) -> None:
         self._schema = schema
+        self._whole = whole
 
     def _packed(self, elements: list[Any]) -> bytes:
-        batch = pa.record_batch(
-            [_column(elements, field) for field in self._schema], schema=self._schema
-        )
+        batch = pa.record_batch(self._columns(elements), schema=self._schema)
         return bytes(batch.serialize().to_pybytes())
 
+    def _columns(self, elements: list[Any]) -> list[pa.Array]:
+        if self._whole:
+            return [_column(elements, self._schema.field(0))]
+        return [
+            _column([_field(element, field.name) for element in elements], field)
+            for field in self._schema
+        ]
 
-def _column(elements: list[Any], field: pa.Field) -> pa.Array:
-    values = [_field(element, field.name) for element in elements]
+
+class PackTimed(PackArrow):
+    """The same with the timestamp of each element in a last column.
+
+    That of an element is null where Python's ``datetime`` cannot say it: so it is at both ends of
+    time, where elements are that have been given none.
+
+    Args:
+        schema: of the rows, with that column.
+        whole: elements are the values of the first of two columns.
+    """
+
+    def process(
+        self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterable[WindowedValue] | None:
+        return super().process((element, timestamp))
+
+    def _columns(self, elements: list[Any]) -> list[pa.Array]:
+        times = pa.array([_sayable(time.micros) for _, time in elements], pa.int64())
+        values = [element for element, _ in elements]
+        rows = PackArrow(self._schema.remove(len(self._schema) - 1), whole=self._whole)
+        return [*rows._columns(values), times.cast(self._schema.field(-1).type)]
+
+
+def _sayable(micros: int) -> int | None:
+    """A time in microseconds if it is in the years 1 to 9999."""
+    return micros if _FIRST_MICROS <= micros <= _LAST_MICROS else None
+
+
+def _column(values: list[Any], field: pa.Field) -> pa.Array:
     convert = _converter(field.type)
     if convert is not None:
         values = [None if value is None else convert(value) for value in values]
     try:
+        if pa.types.is_integer(field.type) and not _FLOATS.isdisjoint(map(type, values)):
+            # Arrow would cut a fraction off; this refuses it.
+            return pa.array(values).cast(field.type)
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
