@@ -23,6 +23,7 @@ from sparkbeam.explain import report as reports
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.explain.batch import Rehearsal
 from sparkbeam.explain.explanation import Explanation, is_collecting, show
+from sparkbeam.explain.joins import joins
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
@@ -262,6 +263,7 @@ def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
         stages=describe.stages(plan),
         spark="\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]),
         aggregations=aggregations(plan, run.result.summary()),
+        joins=joins(plan, run.graphs()) if any(stage.join for stage in plan.stages) else "",
     )
 
 

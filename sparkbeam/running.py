@@ -28,6 +28,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.upstream.spark import PlanNode
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -133,8 +134,15 @@ class Run:
 
     def executed(self) -> list[str]:
         """Spark's plans of what has run, in streaming of the last micro-batch; none if unknown."""
-        ids = {id for found in self.monitor.places.by_stage().values() for id in found}
-        return [self._redaction(plan) for plan in self._spark.plans(ids)]
+        return [self._redaction(plan) for plan in self._spark.plans(self._places())]
+
+    def graphs(self) -> list[list[PlanNode]]:
+        """The operators of the same plans."""
+        return self._spark.graphs(self._places())
+
+    def _places(self) -> set[int]:
+        """The stages of Spark's in which the plan has run."""
+        return {id for found in self.monitor.places.by_stage().values() for id in found}
 
     def _work(self) -> None:
         reports: list[TaskReport] = []

@@ -168,6 +168,11 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.ui.retainedTasks": "1000",
             "spark.sql.ui.retainedExecutions": "50",
             "spark.sql.shuffle.partitions": str(2 * cores),
+            # Of few partitions none is five times as large as the one in the middle. And what Spark
+            # takes for little is much for Python.
+            "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
+            "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "8m",
+            "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
             "spark.driver.memory": f"{_local_memory_mb()}m",
             "spark.driver.maxResultSize": "0",
             "spark.python.daemon.module": "sparkbeam.worker.daemon",

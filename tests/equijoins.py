@@ -148,3 +148,9 @@ def counted(element: Any) -> Any:
     """Counts an element."""
     beam.metrics.Metrics.counter("equijoins", "seen").inc()
     return element
+
+
+def mostly_seven(share: int) -> Iterator[int]:
+    """Numbers below a thousand, half of them the same."""
+    for number in range(20_000):
+        yield share * number % 1000 if number % 2 else 7

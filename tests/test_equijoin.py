@@ -126,6 +126,13 @@ class TestOn:
         with pytest.raises(ConfigurationError, match="takes two PCollections"):
             inputs | Join(on="id")
 
+    def test_a_pcollection_may_be_both_sides(self) -> None:
+        with beam.Pipeline(BatchRunner(), options=PipelineOptions([])) as p:
+            numbers = p | beam.Create([1, 2, 2])
+            joined = (numbers, numbers) | Join(on=lambda e: e)
+            twos = [(2, (2, 2))] * 4
+            assert_that(joined, equal_to([(1, (1, 1)), *twos]))
+
     def test_windows_have_to_be_the_same(self) -> None:
         p = beam.Pipeline(BatchRunner())
         left = p | "l" >> beam.Create([1])
@@ -173,6 +180,50 @@ class TestOnSpark:
         result.wait_until_finish()
         seen = MetricsFilter().with_namespace("equijoins")
         assert [n.committed for n in result.metrics().query(seen)["counters"]] == [4, 4]
-        plan = result.explain().spark
+        explanation = result.explain()
         wanted = {"never": "SortMergeJoin", "l": "BuildLeft", "r": "BuildRight"}.get(broadcast)
-        assert wanted is None or wanted in plan
+        assert wanted is None or wanted in explanation.spark
+        assert "    join   " in explanation.joins
+        if broadcast in ("l", "r"):
+            side = {"l": "left", "r": "right"}[broadcast]
+            assert "join   broadcast:" in explanation.joins
+            assert f"    {side:5}  broadcast, " in explanation.joins
+            assert "not shuffled" in explanation.joins
+
+    def test_a_key_with_many_elements_is_divided(self, spark: Any) -> None:
+        ship(spark, equijoins.__file__, module=True)
+        p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))
+        shares = p | beam.Create(range(8)) | beam.Reshuffle()
+        left = shares | "many" >> beam.FlatMap(equijoins.mostly_seven)
+        right = p | "few" >> beam.Create(range(1000)) | beam.Map(equijoins.counted)
+        joined = (left, right) | Join(on=lambda e: e, broadcast="never")
+        assert_that(joined | beam.combiners.Count.Globally(), equal_to([8 * 20_000]))
+        skew = "spark.sql.adaptive.skewJoin.skewedPartition"
+        small = {
+            f"{skew}Factor": "2",
+            f"{skew}ThresholdInBytes": "10k",
+            "spark.sql.adaptive.advisoryPartitionSizeInBytes": "10k",
+        }
+        before = {key: spark.conf.get(key) for key in small}
+        try:
+            for key, value in small.items():
+                spark.conf.set(key, value)
+            result = p.run()
+            result.wait_until_finish()
+        finally:
+            for key, value in before.items():
+                spark.conf.set(key, value)
+        assert "SortMergeJoin(skew=true)" in result.explain().spark
+        assert "1 of them too large, divided into" in result.explain().joins
+        seen = MetricsFilter().with_namespace("equijoins")
+        assert [n.committed for n in result.metrics().query(seen)["counters"]] == [1000]
+
+    def test_before_a_run_the_plan_says_how_it_joins(self, spark: Any) -> None:
+        p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))
+        sides = p | "left" >> beam.Create([1]), p | "right" >> beam.Create([1])
+        sides | Join(on=lambda e: e, how="semi")
+        found = SparkRunner(spark).explain(p)
+        assert "3 stages, 0 shuffles, 1 join, 1 persisted" in found.stages
+        assert "joined by Spark: what has a partner of the left side;" in found.stages
+        assert "LeftSemi" in found.spark
+        assert not found.joins

@@ -27,6 +27,8 @@ class Explanation:
         aggregations: what runs for each GroupByKey and each combine, from the first half of a
             combine to its outputs; empty where there is none. After a run with the elements in
             and out and the bytes of the shuffle.
+        joins: after a run, which join Spark has chosen for each :class:`sparkbeam.Join`, and what
+            has become of the partitions of its sides; empty where that is not known.
     """
 
     _plan: "Plan" = field(repr=False)
@@ -34,6 +36,7 @@ class Explanation:
     stages: str
     spark: str
     aggregations: str = ""
+    joins: str = ""
 
     @property
     def parts(self) -> dict[str, str]:
@@ -42,6 +45,7 @@ class Explanation:
             "Pipeline": self.pipeline,
             "Stages": self.stages,
             "Aggregations": self.aggregations,
+            "Joins": self.joins,
             "Spark plan": self.spark,
         }
         return {heading: text for heading, text in parts.items() if text}

@@ -6,7 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sparkbeam.upstream.spark import executed_plans, is_classic, stage_data
+from sparkbeam.upstream.spark import (
+    PlanNode,
+    executed_graphs,
+    executed_plans,
+    is_classic,
+    stage_data,
+)
 
 _MOST = 500
 
@@ -75,4 +81,11 @@ class SparkStages:
         if is_classic(self._session):
             with suppress(Exception):  # The session may have been stopped.
                 return executed_plans(self._session, frozenset(ids))
+        return []
+
+    def graphs(self, ids: Iterable[int]) -> list[list[PlanNode]]:
+        """The operators of the same plans."""
+        if is_classic(self._session):
+            with suppress(Exception):  # The session may have been stopped.
+                return executed_graphs(self._session, frozenset(ids))
         return []

@@ -219,6 +219,69 @@ def executed_plans(session: Any, stages: frozenset[int]) -> list[str]:
     Raises:
         Exception: of whatever type, where the session has been stopped.
     """
+    found = _executions(session, stages)
+    return [str(execution.physicalPlanDescription()).strip() for execution in found]
+
+
+class PlanNode(NamedTuple):
+    """An operator of a plan that Spark has run.
+
+    Attributes:
+        id: unique in the plan.
+        name: of the operator.
+        description: all that the plan says of it.
+        metrics: what it has counted, in words.
+        children: the ids of those that it reads, in their order.
+    """
+
+    id: int
+    name: str
+    description: str
+    metrics: dict[str, str]
+    children: tuple[int, ...]
+
+
+def executed_graphs(session: Any, stages: frozenset[int]) -> list[list[PlanNode]]:
+    """The operators of the same plans as :func:`executed_plans`, adaptive ones in their last form.
+
+    Raises:
+        Exception: of whatever type, where the session has been stopped.
+    """
+    store = session._jsparkSession.sharedState().statusStore()
+    return [_graph(store, execution.executionId()) for execution in _executions(session, stages)]
+
+
+def _graph(store: Any, execution: int) -> list[PlanNode]:
+    counted = {entry._1(): entry._2() for entry in _iterated(store.executionMetrics(execution))}
+    graph = store.planGraph(execution)
+    children: dict[int, list[int]] = {}
+    for edge in _iterated(graph.edges()):
+        children.setdefault(edge.toId(), []).append(edge.fromId())
+    return [
+        PlanNode(
+            node.id(),
+            node.name(),
+            node.desc(),
+            {
+                metric.name(): counted[metric.accumulatorId()]
+                for metric in _iterated(node.metrics())
+                if metric.accumulatorId() in counted
+            },
+            tuple(sorted(children.get(node.id(), ()))),
+        )
+        for node in _iterated(graph.allNodes())
+    ]
+
+
+def _iterated(collection: Any) -> Iterator[Any]:
+    """What is in a collection of Scala's."""
+    iterator = collection.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _executions(session: Any, stages: frozenset[int]) -> list[Any]:
+    """The queries that have had some of these stages."""
     store = session._jsparkSession.sharedState().statusStore()
     first = max(0, store.executionsCount() - _EXECUTIONS)
     executions = store.executionsList(first, _EXECUTIONS)
@@ -229,8 +292,7 @@ def executed_plans(session: Any, stages: frozenset[int]) -> list[str]:
         if stages & {int(id) for id in ids.split(",") if id}:
             # The plan of a micro-batch is that of the query around the one that has the stages.
             asked |= {execution.executionId(), execution.rootExecutionId()}
-    wanted = [execution for execution in found if execution.executionId() in asked]
-    return [str(execution.physicalPlanDescription()).strip() for execution in wanted]
+    return [execution for execution in found if execution.executionId() in asked]
 
 
 def post_event(session: Any, event: Mapping[str, Any]) -> None:

@@ -102,7 +102,10 @@ class JoinReader:
         right: coders.WindowedValueCoder,
         windowing: Windowing,
     ) -> None:
-        self._decode_key = left.wrapped_value_coder.key_coder().get_impl().decode_from_stream
+        key = left.wrapped_value_coder.key_coder().get_impl()
+        self._decode_key = key.decode_from_stream
+        # The end of a key, a zero byte, is as good as False.
+        self._ended_keys = RunCoder(coder_impl.TupleCoderImpl([key, coder_impl.BooleanCoderImpl()]))
         self._left = RunCoder(left.wrapped_value_coder.value_coder().get_impl())
         self._right = RunCoder(right.wrapped_value_coder.value_coder().get_impl())
         self._decode_window: Callable[[bytes], Any] | None = None
@@ -119,7 +122,7 @@ class JoinReader:
 
     def _block(self, rows: pa.RecordBatch) -> Iterator[Block]:
         composites = rows.column(_KEY).dictionary_encode()
-        keys, ends = self._keys(composites.dictionary.to_pylist())
+        keys, ends = self._keys(composites.dictionary)
         places = composites.indices.to_numpy()
         lefts = _values(rows.column(_LEFT), self._left)
         rights = _values(rows.column(_RIGHT), self._right)
@@ -130,10 +133,12 @@ class JoinReader:
         for end, positions in _by_end(ends, places):
             yield Block(self._template(end), [triples[at] for at in positions])
 
-    def _keys(self, composites: list[bytes]) -> tuple[list[Any], list[bytes]]:
-        """The key and the encoded window of each of them."""
+    def _keys(self, composites: pa.Array) -> tuple[list[Any], list[bytes]]:
+        """The keys that there are, and the encoded window of each; of the global one once."""
+        if self._decode_window is None:
+            return [key for key, _ in _decoded(composites, self._ended_keys)], [b""]
         keys, ends = [], []
-        for composite in composites:
+        for composite in composites.to_pylist():
             stream = coder_impl.create_InputStream(composite[: -len(JOIN_KEY_END)])
             keys.append(self._decode_key(stream, True))
             ends.append(stream.read_all(False))
