@@ -15,6 +15,7 @@ from apache_beam.pvalue import Row
 from sparkbeam.columns.calls import type_codes
 from sparkbeam.columns.captured import Guard, Surroundings
 from sparkbeam.columns.evaluate import Evaluation, Selection
+from sparkbeam.columns.fields import fields_of
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.machine import Machine
 from sparkbeam.columns.nodes import (
@@ -101,6 +102,9 @@ class Compiled:
         is_filter: whether it hands elements on as they are, or not at all.
         members: the type codes of those members of a union that a filter of its elements may
             let through, in ascending order; :func:`member_of` makes a column of one.
+        fields: the positions of the fields of its one argument, a record, that it looks at, whether
+            it is evaluated or called; None where it needs the record itself. Of a filter they are
+            what decides.
     """
 
     arguments: tuple[Shape, ...]
@@ -108,6 +112,7 @@ class Compiled:
     is_timestamped: bool
     is_filter: bool
     members: tuple[int, ...]
+    fields: frozenset[int] | None
     _is_one_to_one: bool
     _slots: tuple[Item, ...]
     _statements: tuple[Statement, ...]
@@ -264,6 +269,9 @@ def _compiled(
         stamped == {True},
         is_filter,
         _members(columns[0], slots[0]) if is_filter else (),
+        fields_of(columns[0], slots, statements, is_filter=is_filter)
+        if len(columns) == 1
+        else None,
         len(slots) == 1 and not _may_be_nothing(slots[0]),
         slots,
         tuple(statements),

@@ -52,7 +52,7 @@ def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | N
 
 
 def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:
-    """The selected columns, and behind them the timestamp of each row in microseconds.
+    """The columns that are needed, and behind them the timestamp of each row in microseconds.
 
     In streaming, the partition of each row follows where its source has any.
 
@@ -66,7 +66,7 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
         PipelineFailed: Spark cannot read that.
     """
     streaming = partitions is not None
-    columns = [_column(name) for name in spec.columns]
+    columns = [_column(name) for name in spec.read]
     columns.append(_time(spec, streaming=streaming).alias(_TIME))
     if streaming and spec.is_partitioned:
         columns.append(_partition(spec).alias(_PARTITION))

@@ -20,9 +20,11 @@ from sparkbeam.plan.model import (
     Plan,
     Port,
     SideInput,
+    Source,
     Stage,
 )
 from sparkbeam.plan.overcolumns import ColumnStep, column_steps
+from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 WIDTH = 100
 """Lines are wrapped at this column where the words allow it."""
@@ -41,6 +43,7 @@ _TRAVEL = {
 _ARRIVAL = {
     Layout.CHUNKS: "",
     Layout.GROUPS: ", sorted",
+    Layout.TOTALS: ", sorted by window start",
     Layout.SESSIONS: ", sorted by session start",
     Layout.TRIGGERED: ", sorted",
     Layout.STORED: ", into state",
@@ -74,6 +77,7 @@ _GROUPERS = {
     Evaluator.GLOBAL: "by key, in one pass over the rows",
     Evaluator.WINDOWED: "by key and window, in one pass over the rows",
     Evaluator.STAMPED: "by key and window, in one pass over the rows",
+    Evaluator.TOTALS: "by key and window, many at once",
     Evaluator.SESSIONS: "by key and session, in one pass over the rows",
     Evaluator.MERGING: "by the WindowFn, key by key",
     Evaluator.PANES: f"{_DRIVER}, key by key",
@@ -157,9 +161,18 @@ def _summary(plan: Plan) -> str:
 
 def _sources(plan: Plan, stage: Stage) -> list[str]:
     """The roots of the pipeline that a stage reads, by their labels in quotes."""
-    labels = {tag: source.label for source in plan.sources for _, tag in source.outputs}
-    tags = dict.fromkeys(stage.inputs)
-    return [f"'{printable(labels[tag])}'" for tag in tags if tag in labels]
+    roots = {tag: source for source in plan.sources for _, tag in source.outputs}
+    return [_root(roots[tag]) for tag in dict.fromkeys(stage.inputs) if tag in roots]
+
+
+def _root(source: Source) -> str:
+    label = f"'{printable(source.label)}'"
+    if source.urn != READ_URN:
+        return label
+    spec = ReadSpec.unpack(source.payload)
+    if spec.needed is None:
+        return label
+    return f"{label} ({len(spec.needed)} of {len(spec.columns)} columns)"
 
 
 def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:

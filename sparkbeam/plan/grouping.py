@@ -10,10 +10,19 @@ from collections.abc import Callable
 
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.trigger import DefaultTrigger
-from apache_beam.transforms.window import GlobalWindows, Sessions, TimestampCombiner
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    WindowFn,
+)
 
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
 from sparkbeam.windows.forms import form_of
+
+_OF_WINDOWS = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED, Evaluator.STAMPED])
 
 _STAMPS = {
     TimestampCombiner.OUTPUT_AT_EARLIEST: "earliest",
@@ -38,6 +47,11 @@ def decide(
         sessions: how sessions are to be combined; None where that is for us to choose.
     """
     evaluator, reason = _in_streaming(windowing) if streaming else _in_batch(windowing)
+    if evaluator in _OF_WINDOWS and combines is not None and makes_totals(windowing.windowfn):
+        form = form_of(combines())
+        if form is not None:
+            reason = f"{reason}, and {form.name} has a vectorised form"
+            return Grouping(Evaluator.TOTALS, reason, combines=True)
     if evaluator is not Evaluator.SESSIONS:
         return Grouping(evaluator, reason, combines is not None)
     if sessions is SessionAggregator.CANONICAL:
@@ -50,6 +64,11 @@ def decide(
 def stamp_of(windowing: Windowing) -> str | None:
     """Which of its elements' timestamps a group has, in words; None for the end of its window."""
     return _STAMPS.get(windowing.timestamp_combiner)
+
+
+def makes_totals(window_fn: WindowFn) -> bool:
+    """Whether the windows of a WindowFn are known by their start."""
+    return type(window_fn) in (GlobalWindows, FixedWindows, SlidingWindows)
 
 
 def _aggregator(

@@ -39,6 +39,9 @@ class Layout(Enum):
     GROUPS = "groups"
     """A key (and window) with a run of its encoded values, on the way to a GroupByKey."""
 
+    TOTALS = "totals"
+    """A key and window, or slice of windows, with an accumulator, ordered by its start."""
+
     SESSIONS = "sessions"
     """A key with one locally merged session of its values, ordered by the session's start."""
 
@@ -68,7 +71,7 @@ class Layout(Enum):
 
 
 class Evaluator(Enum):
-    """What makes the groups of a GroupByKey: the first six in batch, the others in streaming.
+    """What makes the groups of a GroupByKey: the first seven in batch, the others in streaming.
 
     :mod:`sparkbeam.plan.grouping` decides which it is.
     """
@@ -81,6 +84,9 @@ class Evaluator(Enum):
 
     STAMPED = "stamped"
     """As WINDOWED, where the timestamps of the values combine into that of the group."""
+
+    TOTALS = "totals"
+    """The accumulators of many keys and windows that do not merge are merged at once."""
 
     SESSIONS = "sessions"
     """The sessions of a key merge in one pass over rows that are sorted by their start."""
@@ -124,6 +130,7 @@ _GROUPED = {
     Evaluator.GLOBAL: Layout.GROUPS,
     Evaluator.WINDOWED: Layout.GROUPS,
     Evaluator.STAMPED: Layout.GROUPS,
+    Evaluator.TOTALS: Layout.TOTALS,
     Evaluator.SESSIONS: Layout.SESSIONS,
     Evaluator.MERGING: Layout.TRIGGERED,
     Evaluator.PANES: Layout.TRIGGERED,

@@ -64,6 +64,21 @@ def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     return list(walk.steps(begins))
 
 
+def fields_read(plan: Plan, stage: Stage) -> frozenset[int] | None:
+    """The positions of the fields of the rows that a stage reads from Spark that it looks at.
+
+    None where it reads none, or may look at all of them.
+    """
+    walk = _Walk(stage)
+    found: set[int] = set()
+    for pcollection, shape in walk.read(_spec(plan, stage)):
+        needed = walk.needs(pcollection, shape)
+        if needed is None:
+            return None
+        found |= needed
+    return frozenset(found)
+
+
 def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
     """The source of Spark's that a stage reads, if it gets columns of it."""
     source = plan.source_of(stage)
@@ -133,6 +148,26 @@ class _Walk:
                     if isinstance(result, Compiled):
                         following = shape if result.is_filter else result.result
                         waiting += [(output, following) for output in transform.outputs.values()]
+
+    def needs(self, pcollection: str, shape: Shape) -> frozenset[int] | None:
+        """The positions of the fields of records that some step looks at; None for all."""
+        found: frozenset[int] = frozenset()
+        for transform in self._descriptor.transforms.values():
+            if pcollection not in transform.inputs.values():
+                continue
+            needed: frozenset[int] | None = frozenset()
+            goes_on = transform.spec.urn == _WINDOWS
+            if not goes_on:
+                result = None if transform.spec.urn == SINK_URN else self._taken(transform, shape)
+                needed = result.fields if isinstance(result, Compiled) else None
+                goes_on = isinstance(result, Compiled) and result.is_filter
+            for output in transform.outputs.values() if goes_on else ():
+                following = self.needs(output, shape)
+                needed = None if needed is None or following is None else needed | following
+            if needed is None:
+                return None
+            found |= needed
+        return found
 
     def _taken(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape

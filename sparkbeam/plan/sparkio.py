@@ -52,6 +52,7 @@ class ReadSpec(_Payload):
         follows_clock: the watermark follows the clock once all partitions are idle.
         coder: of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
+        needed: the names of those columns that some step looks at; None for all. Set likewise.
         is_own: the data source is one of this package, which the session does not know yet.
     """
 
@@ -68,7 +69,13 @@ class ReadSpec(_Payload):
     follows_clock: bool = False
     coder: bytes = field(default=b"", repr=False)
     in_columns: bool = True
+    needed: tuple[str, ...] | None = None
     is_own: bool = False
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The names of the columns that Spark reads."""
+        return self.columns if self.needed is None else self.needed
 
     @property
     def tells_ends(self) -> bool:

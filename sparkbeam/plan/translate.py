@@ -48,6 +48,7 @@ from sparkbeam.plan.model import (
     Stage,
     in_order,
 )
+from sparkbeam.plan.projection import projected
 from sparkbeam.plan.rowtypes import pickled_row_types
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
 from sparkbeam.plan.stageprotos import end, keyed_layout, named
@@ -85,7 +86,8 @@ def translate(
         translation = _Translation(
             context.components, stages, applied, streaming, sessions, in_columns
         )
-        return translation.plan()
+        plan = translation.plan()
+        return projected(plan) if in_columns else plan
     except SparkBeamError:
         raise
     except Exception as error:

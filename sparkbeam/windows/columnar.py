@@ -99,7 +99,7 @@ class SessionColumns:
             values: their values in a list, of which those of a session are added up in this order,
                 or in an array, as numbers of the vectorised form.
         """
-        cut = _cut(keys, starts, ends)
+        cut = self._cut(keys, starts, ends)
         totals: Numbers | None = None
         is_array = False
         if self.form is not None:
@@ -120,7 +120,7 @@ class SessionColumns:
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("keys", "starts", "ends", "stamps")
         )
-        cut = _cut(keys, starts, ends)
+        cut = self._cut(keys, starts, ends)
         totals: Numbers | None = None
         kinds = {part.totals.dtype for part in parts}
         if len(kinds) == 1 and np.dtype(object) not in kinds:
@@ -144,6 +144,15 @@ class SessionColumns:
         times = (column.tolist() for column in (columns.starts, columns.ends, columns.stamps))
         found = map(Session, *times, self.accumulators(columns))
         return zip(columns.keys.tolist(), found, strict=True)
+
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
+        """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py."""
+        order = _order(keys, starts)
+        keys, starts, ends = keys[order], starts[order], ends[order]
+        is_other_key = keys[1:] != keys[:-1]
+        reach = _reach(is_other_key, ends)
+        is_apart = (starts[1:] >= reach[:-1]) & (starts[1:] != starts[:-1])
+        return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other_key | is_apart])))
 
     def _columns(
         self, cut: _Cut, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
@@ -183,14 +192,24 @@ class SessionColumns:
         return result
 
 
-def _cut(keys: Micros, starts: Micros, ends: Micros) -> _Cut:
-    """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py."""
-    order = np.lexsort((starts, keys))
-    keys, starts, ends = keys[order], starts[order], ends[order]
-    is_other_key = keys[1:] != keys[:-1]
-    reach = _reach(is_other_key, ends)
-    is_apart = (starts[1:] >= reach[:-1]) & (starts[1:] != starts[:-1])
-    return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other_key | is_apart])))
+class WindowColumns(SessionColumns):
+    """The same of windows that do not merge: each is by itself, whatever it overlaps."""
+
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
+        order = _order(keys, starts, ends)
+        columns = [column[order] for column in (keys, starts, ends)]
+        is_other = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+        return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other])))
+
+
+def _order(*columns: Micros) -> _Places:
+    """The places in the order of the columns, the first of which counts most."""
+    later: Any = True
+    for column in reversed(columns):
+        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
+    if np.all(later):
+        return np.arange(len(columns[0]))
+    return np.lexsort(columns[::-1])
 
 
 def _reach(is_other_key: npt.NDArray[np.bool_], ends: Micros) -> Micros:

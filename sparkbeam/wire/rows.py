@@ -16,6 +16,8 @@ column    type      meaning
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 SCHEMA = pa.schema(
@@ -59,6 +61,10 @@ CELL_BYTES = 1 << 20
 """A run of encoded elements is cut into cells of about this many bytes."""
 
 
+Orders = npt.NDArray[np.int64]
+"""The column ``ord``."""
+
+
 class RowWriter(Protocol):
     """What sinks write to."""
 
@@ -67,6 +73,9 @@ class RowWriter(Protocol):
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         """Adds many rows of one port."""
+
+    def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
+        """Adds many rows of one port, as columns."""
 
 
 class RowBuffer:
@@ -108,6 +117,15 @@ class RowBuffer:
             self._bytes += sum(map(len, values[part])) + sum(map(len, keys[part]))
             if self._bytes >= BATCH_BYTES or len(self._tags) >= BATCH_ROWS:
                 self.flush()
+
+    def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
+        """Adds many rows of one port, as columns; emits batches."""
+        self.flush()
+        tags = pa.array(np.full(len(keys), tag, np.int32))
+        whole = pa.record_batch([tags, keys, pa.array(orders), values], schema=SCHEMA)
+        step = max(1, min(BATCH_ROWS, BATCH_BYTES * len(keys) // max(1, whole.nbytes)))
+        for start in range(0, len(keys), step):
+            self._emit(whole.slice(start, step))
 
     def flush(self) -> None:
         """Emits what is left."""

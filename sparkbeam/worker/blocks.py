@@ -124,7 +124,7 @@ class Block:
             case None:
                 windows = self.windowing.windows
             case Intervals() as given:
-                windows = next(given.windows())
+                windows = next(given.taken(slice(0, 1)).windows())
             case window_fn:
                 windows = windows_at(window_fn, micros)
         return windowed_value.create(first, micros, windows, self.windowing.pane_info)

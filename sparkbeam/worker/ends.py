@@ -17,6 +17,7 @@ from sparkbeam.worker.layouts.keyed import KeyedSink, KeyedSource, StoredSink, T
 from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sides import SideSink
 from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.totals import TotalsSink
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ ENDS = {
         chunks,
     ),
     Layout.GROUPS: Ends(lambda port: GroupSink(port.tag, port.rows, port.coder, port.windowing)),
+    Layout.TOTALS: Ends(lambda port: TotalsSink(port.tag, port.rows, port.coder, port.windowing)),
     Layout.SESSIONS: Ends(
         lambda port: SessionSink(port.tag, port.rows, port.coder, port.windowing)
     ),

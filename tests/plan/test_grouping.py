@@ -16,6 +16,7 @@ from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
     Sessions,
+    SlidingWindows,
     TimestampCombiner,
     WindowFn,
 )
@@ -111,6 +112,27 @@ def test_the_combine_fn_decides_how_sessions_are_combined(
         sessions=asked,
     )
     assert how == Grouping(Evaluator.SESSIONS, "Sessions fire once", True, found, reason)
+
+
+@pytest.mark.parametrize(
+    ("window_fn", "more", "combine_fn", "expected"),
+    [
+        (GlobalWindows(), {}, CountCombineFn(), Evaluator.TOTALS),
+        (FixedWindows(5), {}, MeanCombineFn(), Evaluator.TOTALS),
+        (SlidingWindows(10, 5), LATEST, CountCombineFn(), Evaluator.TOTALS),
+        (FixedWindows(5), {}, ToListCombineFn(), Evaluator.WINDOWED),
+        (GlobalWindows(), COUNTING, CountCombineFn(), Evaluator.PANES),
+    ],
+)
+def test_combines_with_a_vectorised_form_are_merged_at_once(
+    window_fn: WindowFn, more: Any, combine_fn: CombineFn, expected: Evaluator
+) -> None:
+    windowing = Windowing(window_fn, **more)
+    how = grouping.decide(windowing, combines=lambda: combine_fn, streaming=False)
+    assert how.evaluator is expected
+    assert how.combines
+    how = grouping.decide(windowing, combines=lambda: combine_fn, streaming=True)
+    assert how.evaluator is not Evaluator.TOTALS
 
 
 @pytest.mark.parametrize("combines", [None, CountCombineFn])

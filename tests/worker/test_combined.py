@@ -26,6 +26,7 @@ from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rows import SCHEMA
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.combined import combined_sessions
+from sparkbeam.worker.layouts.accumulated import Cells
 from sparkbeam.worker.layouts.numbers import number_cells, numbers_in
 from sparkbeam.worker.layouts.sessions import SessionSink, sessions
 from sparkbeam.worker.slots import parts_of
@@ -79,6 +80,9 @@ class Rows:
 
     def extend(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
         self.rows += zip([tag] * len(keys), keys, orders, values, strict=True)
+
+    def extend_columns(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
+        self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """In their order, as Spark sorts them."""
@@ -165,16 +169,30 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
 
 def test_cells_of_numbers_are_read_as_they_were_written() -> None:
     numbers = np.array([0, -1, 2**63 - 1])
-    cells = pa.array(number_cells([numbers, -numbers], numbers)).slice(1)
-    found = numbers_in(cells, 2, INTS)
-    assert found is not None
-    times, totals = found
+    cells = number_cells([numbers, -numbers], numbers).slice(1)
+    times, totals = numbers_in(cells, 2, INTS)
     assert [list(column) for column in times] == [[-1, 2**63 - 1], [1, -(2**63) + 1]]
     assert list(totals) == [-1, 2**63 - 1]
 
 
-def test_cells_of_two_kinds_are_not_read_as_numbers() -> None:
-    whole, real = np.array([1]), np.array([1.0])
-    cells = pa.array([*number_cells([], whole), *number_cells([], real)])
-    assert numbers_in(cells, 0, INTS) is None
-    assert numbers_in(pa.array([b"\0\0\0\1abcdefgh"]), 0, INTS) is None
+def test_cells_of_several_kinds_are_told_apart() -> None:
+    times = [np.array([5, 6])]
+    whole, real = (number_cells(times, np.array([1, 2], kind)) for kind in ("i8", "f8"))
+    fn = CombineFn.from_callable(min)
+    runs = pa.array([b"\0" * 8 + b"\0\0\0\1" + coders.VarIntCoder().encode(9)], pa.binary())
+    cells = pa.concat_arrays([whole.slice(1), runs, real])
+    read = Cells(1, coders.VarIntCoder(), Combine(fn, form_of(fn), LABEL)).read(cells)
+    found = [
+        (
+            list(some.of(np.arange(4))),
+            some.times[0].tolist(),
+            some.totals.tolist(),
+            some.are_numbers,
+        )
+        for some in read
+    ]
+    assert sorted(found) == [
+        ([0], [6], [2], True),
+        ([1], [0], [9], False),
+        ([2, 3], [5, 6], [1.0, 2.0], True),
+    ]

@@ -70,7 +70,7 @@ class RowReader:
             self._note(batch.columns[-1], times)
         else:
             self._note_one("", span["max"])
-        rows = self._maker.column(columns)
+        rows = self._maker.column(self._all_columns(columns, batch.num_rows))
         size = column_rows(len(rows), batch.nbytes)
         stamps = None if span["min"] == span["max"] else times.to_numpy()
         template = windowed_value.create(None, span["min"], self._windows)
@@ -79,6 +79,13 @@ class RowReader:
             some = rows[part]
             values = some if self._spec.in_columns else some.values()
             yield Block(template, values, None if stamps is None else stamps[part])
+
+    def _all_columns(self, columns: list[pa.Array], count: int) -> list[pa.Array]:
+        """The columns, and nulls in the place of those that nobody looks at."""
+        if self._spec.needed is None:
+            return columns
+        found = dict(zip(self._spec.needed, columns, strict=True))
+        return [found.get(name, pa.nulls(count)) for name in self._spec.columns]
 
     def _note(self, partitions: pa.Array, times: pa.Array) -> None:
         table = pa.table({"partition": partitions, "time": times})

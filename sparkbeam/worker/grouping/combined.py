@@ -13,94 +13,63 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import TimestampCombiner
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.aggregator import merged
-from sparkbeam.windows.columnar import Columns, Micros, SessionColumns, objects
-from sparkbeam.windows.form import Numbers
+from sparkbeam.windows.columnar import Columns, Micros, SessionColumns, WindowColumns
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.wire.rounding import coded_column
+from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.wire.rows import BATCH_BYTES
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.numbers import mark_of, numbers_in
-from sparkbeam.worker.layouts.values import RunCoder
-from sparkbeam.worker.stamps import ON_TIME, combine_stamps
-from sparkbeam.worker.totals import Combine
+from sparkbeam.worker.layouts.accumulated import Accumulated, Cells
+from sparkbeam.worker.layouts.totals import SUFFIX_BYTES, pane_of, spans_of
+from sparkbeam.worker.slices import Slices, slices_of
+from sparkbeam.worker.stamps import combine_stamps
+from sparkbeam.worker.totals import Combine, Totals
 
-_TIME_BYTES = 8
+_TIMES = 2
+"""Before an accumulator: the end of its window, and the combined timestamp."""
+
+_Expand = Callable[[Accumulated, Micros, Micros, pa.Array], Columns]
+"""Makes groups of what some rows have, of their starts, the numbers of their keys, and all keys."""
 
 
 @dataclass(frozen=True)
 class _Open:
-    """The last group of the rows so far, to which the next ones may belong.
+    """The last groups of the rows so far, to which the next ones may belong.
 
     Attributes:
-        key: its encoded key.
-        columns: the group, with the number 0 for its key.
+        key: the encoded key of them all.
+        columns: the groups, with the number 0 for their key.
     """
 
     key: bytes
     columns: Columns
 
 
-class _Cells:
-    """Reads cells of accumulators that have some times before them.
-
-    Args:
-        times: how many.
-        value: of the accumulators.
-        combine: merges them.
-    """
-
-    def __init__(self, times: int, value: coders.Coder, combine: Combine) -> None:
-        self._times = times
-        self._runs = RunCoder(value.get_impl())
-        self._combine = combine
-
-    def read(self, cells: pa.Array) -> tuple[list[Micros], Numbers]:
-        """The times and the totals: numbers, or accumulators in an array of objects."""
-        form = self._combine.form
-        found = None if form is None else numbers_in(cells, self._times, form.kind)
-        if found is not None:
-            return found
-        size = self._times * _TIME_BYTES
-        all_cells = cells.to_pylist()
-        before = b"".join(cell[:size] for cell in all_cells)
-        times = np.frombuffer(before, ">i8").astype(np.int64).reshape(len(all_cells), self._times)
-        return list(times.T), objects([self._accumulator(cell[size:]) for cell in all_cells])
-
-    def _accumulator(self, run: bytes) -> Any:
-        combine = self._combine
-        if mark_of(run, 0) >= 0:
-            return merged(combine.combine_fn, self._runs.decode(run))
-        assert combine.form is not None
-        found = numbers_in(pa.array([run], pa.binary()), 0, combine.form.kind)
-        assert found is not None
-        (accumulator,) = combine.form.accumulators(found[1], combine.combine_fn)
-        return accumulator
-
-
-class Combined:
+class _Combined:
     """Merges the groups of rows that are sorted by key and order.
 
     Args:
-        columns: makes columns of a batch of rows and the numbers of their keys.
-        make: merges them.
+        cells: reads what is in them.
+        expand: makes groups of that.
+        make: merges these.
         block: makes a block of groups and their encoded keys.
         label: of the step that merges.
     """
 
     def __init__(
         self,
-        columns: Callable[[pa.RecordBatch, Micros], Columns],
+        cells: Cells,
+        expand: _Expand,
         make: SessionColumns,
         block: Callable[[Columns, pa.Array], Block],
         label: str,
     ) -> None:
-        self._columns = columns
+        self._cells = cells
+        self._expand = expand
         self._make = make
         self._block = block
         self._label = label
@@ -129,25 +98,81 @@ class Combined:
                 distinct = pa.concat_arrays([pa.array([before.key], pa.binary()), distinct])
                 numbers += 1
             parts.append(before.columns)
-        found = self._added(parts, batch, numbers)
-        last = found.part(slice(len(found) - 1, None))
-        is_open = _Open(distinct[int(last.keys[0])].as_py(), last.with_keys(np.zeros(1, np.int64)))
-        if len(found) == 1:
-            return is_open, None
-        return is_open, self._block(found.part(slice(0, len(found) - 1)), distinct)
-
-    def _added(self, parts: list[Columns], batch: pa.RecordBatch, numbers: Micros) -> Columns:
-        columns = self._columns(batch, numbers)
+        starts = batch.column(2).to_numpy()
+        cells = batch.column(3).cast(pa.binary())
         try:
-            return self._make.merge(*parts, columns)
+            for some in self._cells.read(cells):
+                rows = some.of(starts), some.of(numbers)
+                parts.append(self._expand(some, *rows, distinct))
+            found = self._make.merge(*parts)
         except Exception as error:
             raise UserCodeFailed(self._label) from error
+        closed = len(found) - _open(found, int(starts[-1]))
+        last = found.part(slice(closed, None))
+        zeros = np.zeros(len(last), np.int64)
+        is_open = _Open(distinct[int(last.keys[0])].as_py(), last.with_keys(zeros))
+        if not closed:
+            return is_open, None
+        return is_open, self._block(found.part(slice(0, closed)), distinct)
 
 
 def _differ(keys: pa.Array) -> Any:
     """Whether each key but the first is another one than that before it."""
     differ = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
     return differ.to_numpy(zero_copy_only=False)
+
+
+def _open(found: Columns, start: int) -> int:
+    """How many of the last groups what starts later may still belong to."""
+    is_last_key = found.keys == found.keys[-1]
+    may_grow = is_last_key & ((found.starts >= start) | (found.ends > start))
+    return len(found) - int(np.argmax(may_grow)) if may_grow.any() else 1
+
+
+def _groups(found: Accumulated, starts: Micros, numbers: Micros, keys: pa.Array) -> Columns:
+    ends, stamps = found.times
+    return Columns(numbers, starts, ends, stamps, found.totals)
+
+
+class _Blocks:
+    """Makes blocks of groups.
+
+    Args:
+        windowing: of the elements that they are of.
+        combine: how they have been merged.
+        make: has merged them.
+    """
+
+    def __init__(self, windowing: Windowing, combine: Combine, make: SessionColumns) -> None:
+        self._at_end = combine_stamps(windowing) is None
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        time = coded_end(GlobalWindow()) if self._is_global else MIN_TIMESTAMP
+        self._template = WindowedValue(None, time, GLOBAL.windows, pane_of(windowing))
+        self._combine = combine
+        self._make = make
+
+    def of(self, found: Columns, keys: list[Any], places: Micros) -> Block:
+        """A block.
+
+        Args:
+            found: the groups.
+            keys: all keys that there are.
+            places: that of each group's key among them.
+        """
+        totals = None
+        if found.totals.dtype != object:
+            totals = self._combine.grouped(keys, places, found.totals)
+        values: list[Any] | Totals
+        if totals is None:
+            each = zip(places.tolist(), self._make.accumulators(found), strict=True)
+            values = [(keys[place], [accumulator]) for place, accumulator in each]
+        else:
+            values = totals
+        stamps = None
+        if not (self._is_global and self._at_end):
+            stamps = coded_column(found.ends - 1 if self._at_end else found.stamps)
+        windows = None if self._is_global else Intervals(found.starts, found.ends)
+        return Block(self._template, values, stamps, windows)
 
 
 def combined_sessions(
@@ -159,34 +184,56 @@ def combined_sessions(
     """The sessions of rows that are sorted by start."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_nested
-    cells = _Cells(2, pair.value_coder(), combine)
+    cells = Cells(_TIMES, pair.value_coder(), combine)
     make = SessionColumns(combine.combine_fn, combine_stamps(windowing) or max)
-    at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
 
-    def columns(batch: pa.RecordBatch, keys: Micros) -> Columns:
-        (ends, stamps), totals = cells.read(batch.column(3).cast(pa.binary()))
-        return Columns(keys, batch.column(2).to_numpy(), ends, stamps, totals)
+    as_block = _Blocks(windowing, combine, make)
 
     def block(found: Columns, encoded: pa.Array) -> Block:
-        keys = list(map(decode_key, encoded.to_pylist()))
-        stamps = coded_column(found.ends - 1 if at_end else found.stamps)
-        return _block(found, keys, stamps, combine, make)
+        return as_block.of(found, list(map(decode_key, encoded.to_pylist())), found.keys)
 
-    return Combined(columns, make, block, combine.label).blocks(batches)
+    return _Combined(cells, _groups, make, block, combine.label).blocks(batches)
 
 
-_ON_TIME = WindowedValue(None, MIN_TIMESTAMP, GLOBAL.windows, ON_TIME)
+def combined_totals(
+    batches: Iterator[pa.RecordBatch],
+    coder: coders.WindowedValueCoder,
+    windowing: Windowing,
+    combine: Combine,
+) -> Iterator[Block]:
+    """The groups by key and window of ``Layout.TOTALS``."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_nested
+    cells = Cells(_TIMES, pair.value_coder(), combine)
+    make = WindowColumns(combine.combine_fn, combine_stamps(windowing) or max)
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    slices = slices_of(windowing.windowfn)
+    expand = _groups if slices is None or slices.count == 1 else _of_slices(slices)
+    as_block = _Blocks(windowing, combine, make)
+
+    def block(found: Columns, encoded: pa.Array) -> Block:
+        places = found.keys
+        if not is_global:
+            prefixes = pc.binary_slice(encoded, 0, -SUFFIX_BYTES).dictionary_encode()
+            encoded = prefixes.dictionary
+            places = prefixes.indices.to_numpy()[places]
+        return as_block.of(found, list(map(decode_key, encoded.to_pylist())), places)
+
+    return _Combined(cells, expand, make, block, combine.label).blocks(batches)
 
 
-def _block(
-    found: Columns, keys: list[Any], stamps: Micros, combine: Combine, make: SessionColumns
-) -> Block:
-    intervals = Intervals(found.starts, found.ends)
-    totals = None
-    if found.totals.dtype != object:
-        totals = combine.grouped(keys, found.keys, found.totals)
-    if totals is not None:
-        return Block(_ON_TIME, totals, stamps, intervals)
-    each = zip(found.keys.tolist(), make.accumulators(found), strict=True)
-    values = [(keys[number], [accumulator]) for number, accumulator in each]
-    return Block(_ON_TIME, values, stamps, intervals)
+def _of_slices(slices: Slices) -> _Expand:
+    """Makes the groups of slices, which are in several windows."""
+
+    def groups(found: Accumulated, starts: Micros, numbers: Micros, keys: pa.Array) -> Columns:
+        if not found.are_numbers:
+            return _groups(found, starts, numbers, keys)
+        places, first = slices.in_windows(slices.numbers_at(starts))
+        begins = slices.starts(first)
+        # A slice goes to each span in which windows begin that it is in.
+        are_here = slices.spans(begins) == spans_of(keys)[numbers[places]]
+        places, begins = places[are_here], begins[are_here]
+        stamps, totals = found.times[1][places], found.totals[places]
+        return Columns(numbers[places], begins, begins + slices.size, stamps, totals)
+
+    return groups

@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import Evaluator
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.grouping.combined import combined_sessions
+from sparkbeam.worker.grouping.combined import combined_sessions, combined_totals
 from sparkbeam.worker.grouping.merging import MergingGroups
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
@@ -26,6 +26,7 @@ from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.layouts.cells import KeyCells, stripped_coder
 from sparkbeam.worker.layouts.groups import global_groups, stamped_groups, windowed_groups
 from sparkbeam.worker.layouts.sessions import sessions
+from sparkbeam.worker.layouts.totals import totals_groups
 from sparkbeam.worker.totals import Combine
 
 _KEY = itemgetter(0)
@@ -61,6 +62,7 @@ BATCH: dict[Evaluator, Groups] = {
     Evaluator.GLOBAL: global_groups,
     Evaluator.WINDOWED: windowed_groups,
     Evaluator.STAMPED: stamped_groups,
+    Evaluator.TOTALS: totals_groups,
     Evaluator.SESSIONS: lambda *read: in_blocks(sessions(*read)),
     Evaluator.MERGING: _of_each_key(MergingGroups),
     Evaluator.PANES: _of_each_key(Panes),
@@ -72,7 +74,10 @@ Combines = Callable[
 ]
 """Makes the groups of batches of rows that are sorted by key, which are combined."""
 
-COMBINED: dict[Evaluator, Combines] = {Evaluator.SESSIONS: combined_sessions}
+COMBINED: dict[Evaluator, Combines] = {
+    Evaluator.TOTALS: combined_totals,
+    Evaluator.SESSIONS: combined_sessions,
+}
 """Over columns, where the combine has a vectorised form."""
 
 STREAMING: dict[Evaluator, type[StreamGrouping]] = {

@@ -4,8 +4,8 @@ They are written and read as arrays. Who reads cells of both kinds tells them ap
 the run, which is negative for numbers: a *mark*, which tells ints from floats.
 """
 
-import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from sparkbeam.windows.form import FLOATS, INTS, Kind, Numbers, kind_of_leaves, leaves_of
 
-_COUNT = struct.Struct(">i")
+_COUNT = np.dtype(">i4")
 _TIME = np.dtype(">i8")
 
 
-def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> list[bytes]:
+def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> pa.Array:
     """Cells of numbers.
 
     Args:
@@ -29,40 +29,46 @@ def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> li
         cells[f"time{at}"] = column
     cells["mark"] = _mark(numbers.dtype)
     cells["number"] = numbers
-    packed, size = cells.tobytes(), cells.dtype.itemsize
-    return [packed[start : start + size] for start in range(0, len(packed), size)]
+    return fixed_cells(cells)
 
 
-def mark_of(cell: bytes, times: int) -> int:
-    """The count of the run behind so many times; a negative one is a mark."""
-    return int(_COUNT.unpack_from(cell, times * _TIME.itemsize)[0])
+def fixed_cells(values: npt.NDArray[Any]) -> pa.Array:
+    """The bytes of each value of an array, as binary."""
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * values.dtype.itemsize
+    data = pa.py_buffer(values.tobytes())
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), data])
+
+
+def marks_of(cells: pa.Array, times: int) -> npt.NDArray[np.int64]:
+    """The counts of the runs behind so many times; negative ones are marks of numbers."""
+    starts = _starts(cells)[:-1].astype(np.int64) + times * _TIME.itemsize
+    data = np.frombuffer(cells.buffers()[2], np.uint8)
+    found = data[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
+    marks: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
+    return marks
 
 
 def numbers_in(
     cells: pa.Array, times: int, like: Kind
-) -> tuple[list[npt.NDArray[np.int64]], Numbers] | None:
-    """The inverse of :func:`number_cells`; None if there are other cells, or of both kinds.
+) -> tuple[list[npt.NDArray[np.int64]], Numbers]:
+    """The inverse of :func:`number_cells`.
 
     Args:
-        cells: binary, of which there is one at least.
+        cells: binary, of which there is one at least, with one mark.
         times: how many of them each cell has.
         like: the type of the form's numbers.
     """
-    mark = mark_of(cells[0].as_py(), times)
-    if mark >= 0:
-        return None
-    of_numbers = _marked(mark, like)
+    of_numbers = _marked(int(marks_of(cells.slice(0, 1), times)[0]), like)
     kind = _kind_of_cell(times, of_numbers)
-    size = kind.itemsize
-    _, offsets, data = cells.buffers()
-    starts = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + len(cells) + 1]
-    if (np.diff(starts) != size).any():
-        return None
-    found = np.frombuffer(data, kind, len(cells), int(starts[0]))
-    if (found["mark"] != mark).any():
-        return None
+    found = np.frombuffer(cells.buffers()[2], kind, len(cells), int(_starts(cells)[0]))
     columns = [found[f"time{at}"].astype(np.int64) for at in range(times)]
     return columns, found["number"].astype(of_numbers)
+
+
+def _starts(cells: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each cell begins, and the last ends, in the buffer of all."""
+    offsets = np.frombuffer(cells.buffers()[1], np.int32)
+    return offsets[cells.offset : cells.offset + len(cells) + 1]
 
 
 def _mark(kind: Kind) -> int:
@@ -80,4 +86,4 @@ def _marked(mark: int, like: Kind) -> Kind:
 
 def _kind_of_cell(times: int, number: Kind) -> Kind:
     before = [(f"time{at}", _TIME) for at in range(times)]
-    return np.dtype([*before, ("mark", ">i4"), ("number", number.newbyteorder(">"))])
+    return np.dtype([*before, ("mark", _COUNT), ("number", number.newbyteorder(">"))])

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sparkbeam.columns.shapes import BYTES, INT, NONE, STR, Record, Shape, is_tuple
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.worker.columns import Column
+from sparkbeam.worker.columns import Column, column_of
 
 _PLAIN = frozenset([INT, STR, BYTES])
 _MOST_PLACES = 1 << 62
@@ -38,23 +38,46 @@ def pairs_of(column: Column) -> Pairs | None:
         return None
     if column.array.null_count:
         return None
-    found = _distinct(column.array.field(0), shape.fields[0])
-    return None if found is None else Pairs(*found, column.array.field(1), shape.fields[1])
+    found = distinct(column.array.field(0), shape.fields[0])
+    if found is None:
+        return None
+    keys, places = found
+    return Pairs(keys.values(), places, column.array.field(1), shape.fields[1])
 
 
-def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | None:
-    """The keys that there are, and the place of each one's among them."""
+def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
+    """Whether :func:`distinct` is for such keys, joined to others."""
     if shape == NONE:
-        return [None], np.zeros(len(keys), np.int64)
+        return True
+    if keys.null_count or pa.types.is_dictionary(keys.type):
+        return False
+    if shape in _PLAIN:
+        return True
+    if not isinstance(shape, Record) or not is_tuple(shape) or not shape.fields:
+        return False
+    return all(are_told_apart(keys.field(at), part) for at, part in enumerate(shape.fields))
+
+
+def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
+    """The keys that there are, each once, and the place of each one's among them.
+
+    None where they are not plain, or their encodings are not told apart by Python.
+
+    Args:
+        keys: of which there is one at least.
+        shape: what each is.
+    """
+    if shape == NONE:
+        return column_of(keys.slice(0, 1), shape), np.zeros(len(keys), np.int64)
     if keys.null_count:
         return None
     if shape in _PLAIN:
         encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
         places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        return encoded.dictionary.to_pylist(), places
+        return column_of(encoded.dictionary, shape), places
     if not isinstance(shape, Record) or not is_tuple(shape) or not shape.fields:
         return None
-    parts = [_distinct(keys.field(at), part) for at, part in enumerate(shape.fields)]
+    parts = [distinct(keys.field(at), part) for at, part in enumerate(shape.fields)]
     places, count = np.zeros(len(keys), np.int64), 1
     for part in parts:
         if part is None:
@@ -64,9 +87,4 @@ def _distinct(keys: pa.Array, shape: Shape) -> tuple[list[Any], Positions] | Non
             return None
         places = places * len(part[0]) + part[1]
     _, firsts, places = np.unique(places, return_index=True, return_inverse=True)
-    columns = [[part[0][at] for at in part[1][firsts].tolist()] for part in parts if part]
-    found: list[Any] = list(zip(*columns, strict=True))
-    if shape.type is not tuple:
-        make: Any = shape.type
-        found = list(map(make._make, found))
-    return found, places
+    return column_of(keys.take(pa.array(firsts)), shape), places

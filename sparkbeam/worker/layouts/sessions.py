@@ -6,6 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import (
@@ -88,10 +89,10 @@ class SessionSink(Sink):
         self._rows.extend(self._tag, keys, starts, cells)
 
     def write_session_columns(self, keys: list[Any], found: Columns) -> None:
-        encoded = list(map(self._encode_key, keys))
+        encoded = pa.array(map(self._encode_key, keys), pa.binary())
         cells = number_cells((found.ends, found.stamps), found.totals)
-        of_rows = [encoded[number] for number in found.keys.tolist()]
-        self._rows.extend(self._tag, of_rows, found.starts.tolist(), cells)
+        of_rows = encoded.take(pa.array(found.keys))
+        self._rows.extend_columns(self._tag, of_rows, found.starts, cells)
 
     def flush(self) -> None:
         for key, gathered in self._elements.items():

@@ -10,6 +10,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.windows.aggregator import Session
 from sparkbeam.windows.columnar import Columns
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.partials import Partials
 
 KeySessions = tuple[Any, list[Session]]
 """A key with sessions of its own, in order of their start."""
@@ -45,6 +46,14 @@ class Sink(ABC):
         Args:
             keys: by their numbers.
             found: the sessions.
+        """
+        raise NotImplementedError
+
+    def write_partials(self, found: Partials) -> None:
+        """Writes what keys and slices of windows have come to.
+
+        Args:
+            found: it.
         """
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
 """Operations on blocks: the map side of a combine."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.model import Layout
 from sparkbeam.windows.form import Numbers
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
@@ -26,10 +27,12 @@ from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.pairs import Pairs, pairs_of
 from sparkbeam.worker.layouts.tables import all_immutable
+from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.columnfunctions import count_refused
+from sparkbeam.worker.steps.combinecolumns import ColumnCombine
 from sparkbeam.worker.steps.combinetables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step, Way
@@ -74,6 +77,18 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._bytes = 0
         self._keys = 0
         self._unmeasured = 0
+        self._columns = self._make_columns()
+
+    def _make_columns(self) -> ColumnCombine | None:
+        """What gathers pairs in columns; None where nothing does."""
+        if self._form is None:
+            return None
+        sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
+        all_take = len(sinks) == len(self.readers)
+        self._partial_takers: list[Callable[[Partials], None]] = [
+            sink.process_partials for sink in sinks if all_take and sink.layout is Layout.TOTALS
+        ]
+        return ColumnCombine(self.combine_fn, self._form, self.windowing)
 
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
@@ -85,10 +100,54 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._take_block(block)
 
     def _take_block(self, block: Block) -> None:
+        if self._columns is not None and self._columns.take(block):
+            if self._columns.are_many:
+                self._settle_columns()
+            return
         for part in parts_of(block):
             if not self._take_columns(part):
                 stamps = part.times() if self._combine_stamps is not None else None
                 self._take(part.windowing.windows, part.values, stamps)
+
+    def _settle_columns(self) -> None:
+        """Adds up the pairs that wait in columns."""
+        columns = self._columns
+        if columns is None:
+            return
+        with self._users_code():
+            is_exact = columns.settle()
+        if not is_exact or columns.are_large:
+            self._put_out_partials(columns)
+        if not is_exact:
+            assert self._form is not None
+            count_refused(f"{self._form.name} is not exact over columns")
+            self._columns = None
+            for windows, pairs, stamps in columns.waiting():
+                self._take(windows, pairs, stamps)
+
+    def _put_out_partials(self, columns: ColumnCombine) -> None:
+        for found in columns.settled():
+            if self._partial_takers:
+                example = columns.example(found)
+                self._emitter.hand_on(self._partial_takers, found, example, len(found))
+                continue
+            for block, count in columns.groups(found):
+                for part in self._in_parts(block):
+                    self._emitter.block(part)
+                if not self._is_global and count > len(block):
+                    self._tell(block.windowing, count - len(block))
+
+    def _in_parts(self, block: Block) -> Iterator[Block]:
+        """Accumulators in blocks that are not too large."""
+        compact = self.combine_fn_compact or (lambda accumulator: accumulator)
+        limit = BlockLimit()
+        start = 0
+        while start < len(block):
+            part = slice(start, start + limit.values)
+            pairs = [(key, compact(accumulator)) for key, accumulator in block.values[part]]
+            limit.learn(pairs)
+            yield block.with_part(part, pairs)
+            start = part.stop
 
     def _take_columns(self, block: Block) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
@@ -227,6 +286,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def finish(self) -> None:
         with self.scoped_finish_state:
+            self._settle_columns()
+            if self._columns is not None:
+                self._put_out_partials(self._columns)
             self._add_up()
             self._put_out()
         super().finish()

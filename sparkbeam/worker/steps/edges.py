@@ -24,6 +24,7 @@ from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.joined import JoinReader
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
+from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.steps.step import Step, Way
 from sparkbeam.worker.totals import Combine
 
@@ -167,6 +168,13 @@ class SinkOperation(operations.Operation):
         """Writes sessions whose totals are numbers of a vectorised form."""
         try:
             self._sink.write_session_columns(*found)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_partials(self, found: Partials) -> None:
+        """Writes what keys and slices of windows have come to."""
+        try:
+            self._sink.write_partials(found)
         except Exception as error:
             raise self._failed() from error
 

@@ -68,6 +68,9 @@ class SessionCombineOperation(PrecombineOperation):
         self._column_takers = [reader.process_session_columns for reader in self.readers]
         self._sessions = self._table(self.aggregator)
 
+    def _make_columns(self) -> None:
+        """Sessions have tables of their own."""
+
     def _table(self, kind: SessionAggregator) -> SessionTable:
         # At the end of the window nobody asks for the stamps.
         return _table(kind, self.combine_fn, self._combine_stamps or max)

@@ -4,9 +4,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+import pyarrow as pa
+
 from sparkbeam.plan.layers import Hop, Way
 from sparkbeam.wire.messages import pack
-from sparkbeam.wire.rows import CELL_BYTES, Row
+from sparkbeam.wire.rows import CELL_BYTES, Orders, Row
 
 Deliver = Callable[[int, list[Row]], None]
 """Hands rows of a port to the stages of the same layer and shard."""
@@ -63,6 +65,10 @@ class Router:
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         """Adds many rows of one port."""
         self.take(tag, list(zip(keys, orders, values, strict=True)))
+
+    def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
+        """Adds many rows of one port, as columns."""
+        self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
 
     def pass_on(self, tag: int, hops: tuple[Hop, ...], rows: list[Row]) -> None:
         """Takes on rows of a source that no stage of the first layer reads."""

@@ -1,0 +1,82 @@
+"""Reads cells of accumulators, those that are numbers of a vectorised form as arrays."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.coders import coders
+
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.aggregator import merged
+from sparkbeam.windows.columnar import Micros, objects
+from sparkbeam.windows.form import Numbers
+from sparkbeam.worker.layouts.numbers import marks_of, numbers_in
+from sparkbeam.worker.layouts.values import RunCoder
+from sparkbeam.worker.totals import Combine
+
+_TIME_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Accumulated:
+    """What some cells of one kind have.
+
+    Attributes:
+        rows: their places; None for all cells.
+        times: what is before the accumulators, in microseconds.
+        totals: numbers of the form, or accumulators in an array of objects.
+    """
+
+    rows: Positions | None
+    times: list[Micros]
+    totals: Numbers
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether they are numbers of the form."""
+        return self.totals.dtype != object
+
+    def of(self, column: Any) -> Any:
+        """The values of these rows, of those of all."""
+        return column if self.rows is None else column[self.rows]
+
+
+class Cells:
+    """Reads cells.
+
+    Args:
+        times: how many times each has before its accumulators.
+        value: the coder of accumulators.
+        combine: merges them.
+    """
+
+    def __init__(self, times: int, value: coders.Coder, combine: Combine) -> None:
+        self._times = times
+        self._runs = RunCoder(value.get_impl())
+        self._combine = combine
+
+    def read(self, cells: pa.Array) -> Iterator[Accumulated]:
+        """What cells have, of which there is one at least, by kinds."""
+        marks = marks_of(cells, self._times)
+        kinds = np.unique(np.minimum(marks, 0))
+        for kind in kinds.tolist():
+            rows = None
+            if len(kinds) > 1:
+                rows = np.flatnonzero(np.minimum(marks, 0) == kind)
+            some = cells if rows is None else cells.take(pa.array(rows))
+            yield Accumulated(rows, *(self._runs_in(some) if kind == 0 else self._numbers_in(some)))
+
+    def _numbers_in(self, cells: pa.Array) -> tuple[list[Micros], Numbers]:
+        assert self._combine.form is not None
+        return numbers_in(cells, self._times, self._combine.form.kind)
+
+    def _runs_in(self, cells: pa.Array) -> tuple[list[Micros], Numbers]:
+        size = self._times * _TIME_BYTES
+        all_cells = cells.to_pylist()
+        before = b"".join(cell[:size] for cell in all_cells)
+        times = np.frombuffer(before, ">i8").astype(np.int64).reshape(len(all_cells), self._times)
+        runs, fn = self._runs, self._combine.combine_fn
+        found = objects([merged(fn, runs.decode(cell[size:])) for cell in all_cells])
+        return list(times.T), found

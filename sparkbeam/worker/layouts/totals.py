@@ -1,0 +1,123 @@
+"""``Layout.TOTALS``: accumulators by key and window, or by key and slice of windows.
+
+A row's key is the encoded key, and behind it what its windows are told apart by, or go together
+by; ``ord`` is the start of the window or slice. Its cell has the end and the combined timestamp of
+a window, both in microseconds, and a run of accumulators; or it has numbers of a vectorised form
+(:mod:`sparkbeam.worker.layouts.numbers`), which are those of a slice.
+"""
+
+import struct
+from collections.abc import Iterator
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows, IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
+
+from sparkbeam.wire.rounding import coded, coded_end, coded_span
+from sparkbeam.wire.rows import Row, RowWriter
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.groups import GroupSink
+from sparkbeam.worker.layouts.numbers import fixed_cells, number_cells
+from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
+from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.slices import slices_of
+from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING, combine_stamps
+
+_NUMBER = struct.Struct(">q")
+_HEAD = struct.Struct(">qq")
+SUFFIX_BYTES = _NUMBER.size
+"""What a key has behind it, but in the global window."""
+
+_KEY_AND_START = itemgetter(0, 1)
+
+
+class TotalsSink(GroupSink):
+    """``Layout.TOTALS``: of accumulators and, in columns, of numbers of a vectorised form."""
+
+    def __init__(
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
+    ) -> None:
+        super().__init__(tag, rows, coder, windowing)
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        self._slices = slices_of(windowing.windowfn)
+        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+
+    def write_partials(self, found: Partials) -> None:
+        encoded = pa.array(map(self._encode_key, found.keys.values()), pa.binary())
+        if self._is_global:
+            starts = ends = np.zeros(len(found), np.int64)
+            keys = encoded.take(pa.array(found.places))
+            cells = number_cells((ends, found.stamps), found.numbers)
+        else:
+            assert self._slices is not None
+            starts = self._slices.starts(found.slices)
+            cells = number_cells((starts + self._slices.length, found.stamps), found.numbers)
+            places, spans = self._slices.in_spans(starts)
+            keys = encoded.take(pa.array(found.places[places]))
+            keys = pc.binary_join_element_wise(keys, fixed_cells(spans.astype(">i8")), b"")
+            starts, cells = starts[places], cells.take(pa.array(places))
+        self._rows.extend_columns(self._tag, keys, starts, cells)
+
+    def flush(self) -> None:
+        for window, keys, runs, stamps in self._table.take():
+            start, end = (0, 0) if self._is_global else coded_span(window)
+            if not self._is_global:
+                suffix = _NUMBER.pack(self._span(start))
+                keys = [key + suffix for key in keys]
+            cells = [_HEAD.pack(end, at) + run for at, run in zip(stamps, runs, strict=True)]
+            self._rows.extend(self._tag, keys, [start] * len(keys), cells)
+
+    def _span(self, start: int) -> int:
+        if self._slices is None:
+            return start
+        return int(self._slices.spans(np.array([start]))[0])
+
+
+def totals_groups(
+    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[Block]:
+    """The groups of rows without numbers, one by one."""
+    pair = coder.wrapped_value_coder
+    decode_key = pair.key_coder().get_impl().decode_nested
+    runs = RunCoder(pair.value_coder().get_impl())
+    combine = combine_stamps(windowing)
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    for (composite, start), group in groupby(rows, _KEY_AND_START):
+        found: dict[int, tuple[ValuesBuilder, list[int]]] = {}
+        for _, _, cell in group:
+            end, stamp = _HEAD.unpack_from(cell)
+            values, stamps = found.setdefault(end, (ValuesBuilder(runs), []))
+            values.append(cell[_HEAD.size :])
+            stamps.append(stamp)
+        key = decode_key(composite if is_global else composite[:-SUFFIX_BYTES])
+        for end, (values, stamps) in found.items():
+            window: BoundedWindow = GlobalWindow()
+            if not is_global:
+                window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+            time = coded_end(window)
+            if combine is not None:
+                time = coded(Timestamp(micros=reduce(combine, stamps)))
+            template = WindowedValue(None, time, (window,), pane_of(windowing))
+            yield Block(template, [(key, values.values())])
+
+
+def spans_of(keys: pa.Array) -> npt.NDArray[np.int64]:
+    """What windows go together by, of the keys of rows; there is none in the global window."""
+    packed = pc.binary_slice(keys, -SUFFIX_BYTES).buffers()[2]
+    return np.frombuffer(packed, ">i8", len(keys)).astype(np.int64)
+
+
+def pane_of(windowing: Windowing) -> PaneInfo:
+    """The pane of a group."""
+    is_at_end = combine_stamps(windowing) is None
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    return ONLY_FIRING if is_global and is_at_end else ON_TIME

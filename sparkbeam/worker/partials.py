@@ -1,0 +1,36 @@
+"""What the map side of a combine has come to, in columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.form import Numbers
+from sparkbeam.worker.columns import Column
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Numbers of a vectorised form by key and window, or slice of windows; each is there once.
+
+    Attributes:
+        keys: the keys that there are, each once.
+        places: that of each one's key among them.
+        slices: the number of each one's slice; see :class:`sparkbeam.worker.slices.Slices`. In the
+            global window all are 0.
+        stamps: the combined timestamps in microseconds, where somebody asks for them.
+        numbers: of the form.
+        counts: how many elements each is of.
+    """
+
+    keys: Column
+    places: Positions
+    slices: Micros
+    stamps: Micros
+    numbers: Numbers
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.places)

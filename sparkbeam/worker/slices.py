@@ -1,0 +1,137 @@
+"""Slices of time: of equal length, and the windows of a fixed or sliding WindowFn are some of them.
+
+An element of a sliding window of an hour every five minutes is in twelve windows, and in one slice
+of five minutes. So it is added up once, and what has come together in a slice goes to the twelve.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from apache_beam.transforms.window import (
+    BoundedWindow,
+    FixedWindows,
+    IntervalWindow,
+    SlidingWindows,
+    WindowFn,
+)
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.columnar import Micros
+from sparkbeam.worker.slots import slot_numbers, slots_of
+
+_MILLI = 1000
+_BEGIN, _END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
+
+_WINDOWS_IN_SPAN = 4
+"""Windows that begin in a span of so many lengths of a window go together."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """How windows are made of slices.
+
+    Attributes:
+        offset: where some slice begins, in microseconds.
+        length: of a slice, likewise.
+        count: how many make a window.
+    """
+
+    offset: int
+    length: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """How long a window is, in microseconds."""
+        return self.length * self.count
+
+    def numbers(self, times: Micros) -> Micros | None:
+        """In which slice each time is; None where some have a window that leaves time's bounds."""
+        if not len(times):
+            return times
+        if int(times.min()) - _BEGIN < 2 * self.size or _END - int(times.max()) < 2 * self.size:
+            return None
+        return slot_numbers(times, (self.offset, self.length))
+
+    def shared(self, windows: Sequence[BoundedWindow], count: int) -> Micros | None:
+        """The number of the slice of so many elements in the same windows.
+
+        None where these are not all windows of a slice.
+        """
+        if len(windows) != self.count or not all(type(one) is IntervalWindow for one in windows):
+            return None
+        start = max(window.start.micros for window in windows)
+        number = (start - self.offset) // self.length
+        if set(windows) != set(self.windows(number)):
+            return None
+        return np.full(count, number, np.int64)
+
+    def numbers_at(self, starts: Micros) -> Micros:
+        """The numbers of slices that begin somewhere, in microseconds."""
+        return (starts - self.offset) // self.length
+
+    def starts(self, numbers: Micros) -> Micros:
+        """Where slices begin, in microseconds."""
+        return numbers * self.length + self.offset
+
+    def in_windows(self, numbers: Micros) -> tuple[Positions, Micros]:
+        """The windows that slices are in.
+
+        Args:
+            numbers: of the slices.
+
+        Returns:
+            for each slice and window the place of the slice, and the number of the slice with
+            which the window begins.
+        """
+        places = np.tile(np.arange(len(numbers)), self.count)
+        back = np.repeat(np.arange(self.count), len(numbers))
+        return places, numbers[places] - back
+
+    def window(self, number: int) -> IntervalWindow:
+        """The window that begins with a slice."""
+        start = number * self.length + self.offset
+        return IntervalWindow(Timestamp(micros=start), Timestamp(micros=start + self.size))
+
+    def windows(self, number: int) -> tuple[IntervalWindow, ...]:
+        """All windows that a slice is in, the last first as Beam has them."""
+        return tuple(self.window(number - back) for back in range(self.count))
+
+    def spans(self, starts: Micros) -> Micros:
+        """The number of the span of time in which each window begins, whose groups go together."""
+        if self.count == 1:
+            return starts
+        found: Micros = starts // (_WINDOWS_IN_SPAN * self.size)
+        return found
+
+    def in_spans(self, starts: Micros) -> tuple[Positions, Micros]:
+        """The spans in which windows begin that slices are in: one, or two that are neighbours.
+
+        Args:
+            starts: of the slices, in microseconds.
+
+        Returns:
+            for each slice and span the place of the slice, and the number of the span.
+        """
+        last, first = self.spans(starts), self.spans(starts - (self.size - self.length))
+        both = np.flatnonzero(first != last)
+        places = np.concatenate([np.arange(len(starts)), both])
+        return places, np.concatenate([last, first[both]])
+
+
+def slices_of(window_fn: WindowFn) -> Slices | None:
+    """The slices of a WindowFn; None where its windows are not made of whole ones."""
+    bounds = slots_of(window_fn)
+    if bounds is None:
+        return None
+    offset, length = bounds
+    match window_fn:
+        case FixedWindows():
+            count = 1
+        case SlidingWindows():
+            count = window_fn.size.micros // length
+    # Beam's coders keep milliseconds of windows: finer ones are not told apart.
+    is_coded = offset % _MILLI == 0 and length % _MILLI == 0
+    return Slices(offset, length, count) if is_coded else None

@@ -1,0 +1,160 @@
+"""What a combine has gathered before the shuffle, of pairs in columns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.shapes import Shape
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.form import Form, Numbers
+from sparkbeam.worker.layouts.pairs import distinct
+from sparkbeam.worker.partials import Partials
+
+_MOST_WAITING = 500_000
+_MOST_WAITING_BYTES = 32 << 20
+_MOST_BYTES = 64 << 20
+_MOST_PLACES = 1 << 62
+_DIGIT = 16
+_MOST_DIGITS = 2
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Pairs, or what several pairs have come to.
+
+    Attributes:
+        keys: of each.
+        slices: of each, the number of its slice of time.
+        stamps: of each, in microseconds.
+        numbers: of each, of the vectorised form.
+        counts: how many elements each is of.
+    """
+
+    keys: pa.Array
+    slices: Micros
+    stamps: Micros
+    numbers: Numbers
+    counts: Micros
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        return int(self.keys.nbytes) + sum(column.nbytes for column in self._columns())
+
+    def _columns(self) -> tuple[Any, ...]:
+        return self.slices, self.stamps, self.numbers, self.counts
+
+    @staticmethod
+    def joined(parts: "list[Gathered]") -> "Gathered":
+        """All of several, one after the other."""
+        keys = pa.concat_arrays([part.keys for part in parts])
+        return Gathered(
+            keys, *map(np.concatenate, zip(*(p._columns() for p in parts), strict=True))
+        )
+
+
+class ColumnTotals:
+    """What there is by key and slice of time, of pairs of one kind.
+
+    Pairs wait until there are many; then those of a key and slice are added up all at once.
+
+    Args:
+        form: of the combine.
+        stamps: combines their timestamps.
+        shape: of the keys.
+
+    Attributes:
+        settled: what has been added up.
+    """
+
+    def __init__(self, form: Form, stamps: np.ufunc, shape: Shape) -> None:
+        self._form = form
+        self._stamps = stamps
+        self._shape = shape
+        self.settled: Partials | None = None
+        self._gathered: Gathered | None = None
+        self._waiting: list[Gathered] = []
+        self._rows = self._bytes = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether what waits is to be added up."""
+        settled = 0 if self.settled is None else len(self.settled)
+        return self._rows >= max(_MOST_WAITING, settled) or self._bytes >= _MOST_WAITING_BYTES
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what has been added up takes much memory."""
+        return self._gathered is not None and self._gathered.nbytes >= _MOST_BYTES
+
+    def add(self, some: Gathered) -> None:
+        """Takes in pairs."""
+        self._waiting.append(some)
+        self._rows += len(some.slices)
+        self._bytes += some.nbytes
+
+    def settle(self) -> bool:
+        """Adds up what waits; False where that is not exact, and all is as it was."""
+        if not self._waiting:
+            return True
+        before = [] if self._gathered is None else [self._gathered]
+        together = Gathered.joined([*before, *self._waiting])
+        found = distinct(together.keys, self._shape)
+        if found is None:
+            return False
+        keys, places = found
+        order, firsts = in_order(places, together.slices)
+        totals = self._form.add_up(together.numbers[order], firsts)
+        if totals is None:
+            return False
+        heads = order[firsts]
+        slices = together.slices[heads]
+        stamps = self._stamps.reduceat(together.stamps[order], firsts)
+        counts = np.add.reduceat(together.counts[order], firsts)
+        self.settled = Partials(keys, places[heads], slices, stamps, totals, counts)
+        of_each = together.keys.take(pa.array(heads))
+        self._gathered = Gathered(of_each, slices, stamps, totals, counts)
+        self.waiting()
+        return True
+
+    def take(self) -> Partials | None:
+        """What has been added up; it is gone afterwards."""
+        found, self.settled, self._gathered = self.settled, None, None
+        return found
+
+    def waiting(self) -> list[Gathered]:
+        """What waits, in the order in which it has come; nothing does afterwards."""
+        waiting, self._waiting = self._waiting, []
+        self._rows = self._bytes = 0
+        return waiting
+
+
+def in_order(places: Positions, slices: Micros) -> tuple[Positions, Positions]:
+    """The order by place and slice, equal ones as they come, and where each run begins in it."""
+    first = int(slices.min())
+    span = int(slices.max()) - first + 1
+    most = (int(places.max()) + 1) * span
+    if most > _MOST_PLACES:
+        order = np.lexsort((slices, places))
+        columns = [places[order], slices[order]]
+    else:
+        together = places * span + (slices - first)
+        order = _stable(together, most)
+        columns = [together[order]]
+    differ = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return order, np.flatnonzero(np.concatenate([[True], differ]))
+
+
+def _stable(numbers: Positions, most: int) -> Positions:
+    """The order of numbers below a limit; of small ones numpy sorts the digits by counting."""
+    digits = range(0, max(1, (most - 1).bit_length()), _DIGIT)
+    if len(digits) > _MOST_DIGITS:
+        return np.argsort(numbers, kind="stable")
+    order = np.arange(len(numbers))
+    for shift in digits:
+        digit = (numbers[order] >> shift).astype(np.uint16)
+        order = order[np.argsort(digit, kind="stable")]
+    return order

@@ -1,0 +1,179 @@
+"""The map side of a combine over columns: pairs are added up by key and slice of time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.columns.shapes import Record, Shape
+from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.form import Form
+from sparkbeam.wire.rounding import coded_column, coded_end
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.pairs import are_told_apart
+from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.slices import Slices, slices_of
+from sparkbeam.worker.slots import runs_of
+from sparkbeam.worker.stamps import combine_stamps
+from sparkbeam.worker.steps.columntotals import ColumnTotals, Gathered, in_order
+
+_Kind = tuple[Shape, pa.DataType, Any]
+
+
+class ColumnCombine:
+    """Gathers pairs in columns.
+
+    Args:
+        combine_fn: merges accumulators.
+        form: its vectorised form.
+        windowing: of the pairs.
+    """
+
+    def __init__(self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing) -> None:
+        self._combine_fn = combine_fn
+        self._form = form
+        self._is_default = windowing.is_default()
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        self._slices = slices_of(windowing.windowfn)
+        self._is_stamped = combine_stamps(windowing) is not None
+        self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
+        self._tables: dict[_Kind, ColumnTotals] = {}
+
+    @property
+    def are_many(self) -> bool:
+        """Whether what waits is to be added up."""
+        return any(table.are_many for table in self._tables.values())
+
+    @property
+    def are_large(self) -> bool:
+        """Whether what has been added up takes much memory."""
+        return any(table.is_large for table in self._tables.values())
+
+    def take(self, block: Block) -> bool:
+        """Takes in pairs; False where they are not for this."""
+        slices = self._slices_of(block)
+        column = block.column
+        if slices is None or column is None or column.array.null_count:
+            return False
+        shape = column.shape
+        if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+            return False
+        keys, (of_keys, of_values) = column.array.field(0), shape.fields
+        if not are_told_apart(keys, of_keys):
+            return False
+        numbers = self._form.numbers_of(column.array.field(1), of_values)
+        if numbers is None or self._form.add_up(numbers[:1], np.zeros(1, np.intp)) is None:
+            return False
+        kind = of_keys, keys.type, numbers.dtype
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = ColumnTotals(self._form, self._stamps, of_keys)
+        times = coded_column(block.time_column()) if self._is_stamped else np.zeros_like(slices)
+        # A copy, as a part would keep the whole batch of rows in memory.
+        copied = pa.concat_arrays([keys, keys.slice(0, 0)])
+        table.add(Gathered(copied, slices, times, numbers, np.ones(len(slices), np.int64)))
+        return True
+
+    def _slices_of(self, block: Block) -> Micros | None:
+        """The number of each element's slice; None where they are in others than whole slices."""
+        if self._is_global:
+            return np.zeros(len(block), np.int64)
+        slices = self._slices
+        if slices is None:
+            return None
+        match block.assigned:
+            case None:
+                return slices.shared(block.windowing.windows, len(block))
+            case Intervals() as given:
+                return slices.numbers(given.starts) if slices.count == 1 else None
+        return slices.numbers(block.time_column())
+
+    def settle(self) -> bool:
+        """Adds up what waits; False where some of it cannot be added up exactly, and waits."""
+        settled = [table.settle() for table in self._tables.values()]
+        return all(settled)
+
+    def settled(self) -> list[Partials]:
+        """What has been added up; it is gone afterwards, and what waits still does."""
+        found = [table.take() for table in self._tables.values()]
+        return [some for some in found if some is not None]
+
+    def waiting(self) -> Iterator[tuple[Sequence[BoundedWindow], list[Any], list[int] | None]]:
+        """What waits, by the windows: pairs, and their timestamps in microseconds."""
+        for (shape, _, _), table in self._tables.items():
+            for some in table.waiting():
+                values = self._form.values(some.numbers)
+                pairs = list(zip(column_of(some.keys, shape).values(), values, strict=True))
+                for first, rows in runs_of(some.slices):
+                    chosen = range(len(pairs)) if rows is None else rows.tolist()
+                    stamps = some.stamps.tolist() if self._is_stamped else None
+                    yield (
+                        self._windows(int(some.slices[first])),
+                        [pairs[at] for at in chosen],
+                        None if stamps is None else [stamps[at] for at in chosen],
+                    )
+
+    def example(self, found: Partials) -> WindowedValue:
+        """The first of what has been added up, as an element."""
+        key = found.keys[int(found.places[0]) : int(found.places[0]) + 1].first()
+        (accumulator,) = self._form.accumulators(found.numbers[:1], self._combine_fn)
+        windows = self._windows(int(found.slices[0]))
+        return WindowedValue((key, accumulator), windows[0].max_timestamp(), windows)
+
+    def groups(self, found: Partials) -> Iterator[tuple[Block, int]]:
+        """Blocks of accumulators by window, and how many elements each is of."""
+        keys = found.keys.values()
+        some = found if self._slices is None else self._in_windows(found, self._slices)
+        for first, rows in runs_of(some.slices):
+            chosen = np.arange(len(some)) if rows is None else rows
+            template = self._template(int(some.slices[first]))
+            accumulators = self._form.accumulators(some.numbers[chosen], self._combine_fn)
+            names = map(keys.__getitem__, some.places[chosen].tolist())
+            pairs = list(zip(names, accumulators, strict=True))
+            stamps = some.stamps[chosen] if self._is_stamped else None
+            yield Block(template, pairs, stamps), int(some.counts[chosen].sum())
+
+    def _in_windows(self, found: Partials, slices: Slices) -> Partials:
+        """The same by window, whose number is that of the slice with which it begins."""
+        if slices.count == 1:
+            return found
+        places, first = slices.in_windows(found.slices)
+        order, firsts = in_order(found.places[places], first)
+        each = Partials(
+            found.keys,
+            found.places[places][order],
+            first[order],
+            found.stamps[places][order],
+            found.numbers[places][order],
+            found.counts[places][order],
+        )
+        totals = self._form.add_up(each.numbers, firsts)
+        if totals is None:
+            return each
+        stamps = self._stamps.reduceat(each.stamps, firsts)
+        counts = np.add.reduceat(each.counts, firsts)
+        return Partials(
+            found.keys, each.places[firsts], each.slices[firsts], stamps, totals, counts
+        )
+
+    def _windows(self, number: int) -> tuple[BoundedWindow, ...]:
+        """The windows of a slice."""
+        if self._slices is None:
+            return GLOBAL.windows
+        return self._slices.windows(number)
+
+    def _template(self, number: int) -> WindowedValue:
+        """A windowed value with the window that begins with a slice, at its end."""
+        if self._is_default:
+            return GLOBAL
+        window: BoundedWindow = GlobalWindow()
+        if self._slices is not None:
+            window = self._slices.window(number)
+        return WindowedValue(None, coded_end(window), (window,))

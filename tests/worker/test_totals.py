@@ -1,0 +1,220 @@
+"""Combines of fixed and sliding windows over columns come to what they come to one by one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+from apache_beam.transforms.core import CombineFn, Windowing
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    SlidingWindows,
+    TimestampCombiner,
+    WindowFn,
+)
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+from test_combined import KEYS, LABEL, Rows, outputs
+
+from sparkbeam.windows.forms import form_of
+from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
+from sparkbeam.worker.columns import column_of_values
+from sparkbeam.worker.grouping.combined import combined_totals
+from sparkbeam.worker.layouts.groups import (
+    GroupSink,
+    global_groups,
+    stamped_groups,
+    windowed_groups,
+)
+from sparkbeam.worker.layouts.totals import TotalsSink, totals_groups
+from sparkbeam.worker.slices import slices_of
+from sparkbeam.worker.steps.combinecolumns import ColumnCombine
+from sparkbeam.worker.totals import Combine
+
+WINDOWS: list[WindowFn] = [
+    GlobalWindows(),
+    FixedWindows(5),
+    FixedWindows(7, 3),
+    SlidingWindows(12, 3),
+    SlidingWindows(6, 2, 1),
+    SlidingWindows(6, 6),
+    SlidingWindows(7, 3),
+    FixedWindows(0.0005),
+]
+FNS: dict[str, CombineFn] = {
+    "sum": CombineFn.from_callable(sum),
+    "max": CombineFn.from_callable(max),
+    "count": CountCombineFn(),
+    "mean": MeanCombineFn(),
+}
+SECOND = 1_000_000
+Element = tuple[Any, int, int]
+"""A key, a second, and a number."""
+
+
+def of(window_fn: WindowFn, combiner: Any = TimestampCombiner.OUTPUT_AT_EOW) -> Windowing:
+    return Windowing(window_fn, timestamp_combiner=combiner)
+
+
+def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
+    pair = coders.TupleCoder([coders.FastPrimitivesCoder(), coders.FastPrimitivesCoder()])
+    return coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
+
+
+def block_of(elements: list[Element], window_fn: WindowFn) -> Block:
+    """The elements in columns where they make one, with the windows that they are assigned."""
+    pairs = [(key, value) for key, _, value in elements]
+    stamps = np.array([second * SECOND for _, second, _ in elements])
+    block = Block(GLOBAL, column_of_values(pairs) or pairs, stamps)
+    return block if isinstance(window_fn, GlobalWindows) else block.with_assigned(window_fn)
+
+
+def accumulators(elements: list[Element], fn: CombineFn, window_fn: WindowFn) -> Iterator[Block]:
+    """Blocks of an accumulator for each element."""
+    for key, second, value in elements:
+        windows = windows_at(window_fn, second * SECOND)
+        template = WindowedValue(None, second, windows)
+        yield Block(template, [(key, fn.add_input(fn.create_accumulator(), value))])
+
+
+@pytest.mark.parametrize("name", FNS)
+@settings(max_examples=80, deadline=None)
+@given(data=hs.data())
+def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
+    keys = KEYS[data.draw(hs.sampled_from(sorted(KEYS)))]
+    numbers = hs.sampled_from([1, -7, 2**61, -(2**63)])
+    elements = hs.tuples(hs.sampled_from(keys), hs.integers(-30, 30), numbers)
+    parts = data.draw(hs.lists(hs.lists(elements, min_size=1, max_size=8), min_size=1, max_size=5))
+    window_fn = data.draw(hs.sampled_from(WINDOWS))
+    windowing = of(window_fn, data.draw(hs.sampled_from([1, 2, 3])))
+    fn, coder = FNS[name], coder_of(windowing)
+    reference, rows = Rows(), Rows()
+    expected_sink = GroupSink(1, reference, coder, windowing)
+    sink = TotalsSink(1, rows, coder, windowing)
+    for part in parts:
+        for block in accumulators(part, fn, window_fn):
+            expected_sink.write_block(block)
+        columns = ColumnCombine(fn, form_of(fn), windowing)
+        block = block_of(part, window_fn)
+        if data.draw(hs.booleans()) and columns.take(block) and columns.settle():
+            for found in columns.settled():
+                sink.write_partials(found)
+        else:
+            for block in accumulators(part, fn, window_fn):
+                sink.write_block(block)
+    expected_sink.flush()
+    sink.flush()
+    groups = windowed_groups if windowing.timestamp_combiner == 1 else stamped_groups
+    if windowing.is_default():
+        groups = global_groups
+    ordered = (row[1:] for row in sorted(reference.rows, key=lambda row: row[1:3]))
+    expected = outputs(groups(ordered, coder, windowing), fn)
+    batches = rows.batches(data.draw(hs.sampled_from([1, 2, 5, 100])))
+    combine = Combine(fn, form_of(fn), LABEL)
+    assert outputs(combined_totals(batches, coder, windowing, combine), fn) == expected
+
+
+@pytest.mark.parametrize("window_fn", WINDOWS, ids=repr)
+def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None:
+    fn, windowing = FNS["sum"], of(window_fn)
+    coder, rows = coder_of(windowing), Rows()
+    sink = TotalsSink(1, rows, coder, windowing)
+    elements = [(key, second, 1) for second in range(20) for key in ("a", "b")]
+    for block in accumulators(elements, fn, window_fn):
+        sink.write_block(block)
+    sink.flush()
+    ordered = (row[1:] for row in sorted(rows.rows, key=lambda row: row[1:3]))
+    combine = Combine(fn, form_of(fn), LABEL)
+    expected = outputs(combined_totals(rows.batches(7), coder, windowing, combine), fn)
+    assert outputs(totals_groups(ordered, coder, windowing), fn) == expected
+
+
+@pytest.mark.parametrize("window_fn", WINDOWS[1:7], ids=repr)
+def test_slices_are_in_the_windows_that_beam_assigns(window_fn: WindowFn) -> None:
+    slices = slices_of(window_fn)
+    if slices is None:
+        assert window_fn == SlidingWindows(7, 3)
+        return
+    times = np.arange(-40, 40, dtype=np.int64) * SECOND
+    numbers = slices.numbers(times)
+    assert numbers is not None
+    for micros, number in zip(times.tolist(), numbers.tolist(), strict=True):
+        windows = windows_at(window_fn, micros)
+        assert set(windows) == set(slices.windows(number))
+        shared = slices.shared(windows, 2)
+        assert shared is not None
+        assert shared.tolist() == [number, number]
+    places, first = slices.in_windows(numbers)
+    for place, at in zip(places.tolist(), first.tolist(), strict=True):
+        assert slices.window(at) in windows_at(window_fn, int(times[place]))
+
+
+def test_a_slice_goes_to_each_span_in_which_one_of_its_windows_begins() -> None:
+    slices = slices_of(SlidingWindows(12, 3))
+    assert slices is not None
+    starts = slices.starts(np.arange(-50, 50))
+    places, spans = slices.in_spans(starts)
+    found = set(zip(places.tolist(), spans.tolist(), strict=True))
+    assert len(found) == len(places) < 1.25 * len(starts)
+    for place, start in enumerate(starts.tolist()):
+        begins = np.array([start - back * slices.length for back in range(slices.count)])
+        assert {span for at, span in found if at == place} == set(slices.spans(begins).tolist())
+
+
+def test_times_whose_windows_leave_the_bounds_of_time_have_no_slices() -> None:
+    slices = slices_of(FixedWindows(10))
+    assert slices is not None
+    for time in (MIN_TIMESTAMP, MAX_TIMESTAMP):
+        assert slices.numbers(np.array([0, time.micros])) is None
+    assert slices.numbers(np.array([], np.int64)) is not None
+
+
+def test_windows_that_are_a_part_of_a_slice_s_have_none() -> None:
+    window_fn = SlidingWindows(12, 3)
+    slices = slices_of(window_fn)
+    assert slices is not None
+    windows = windows_at(window_fn, 0)
+    assert slices.shared(windows[:1], 1) is None
+    assert slices.shared((*windows[:3], windows[0]), 1) is None
+
+
+def test_groups_for_others_are_by_window_and_tell_their_elements() -> None:
+    fn, window_fn = FNS["sum"], SlidingWindows(6, 2)
+    columns = ColumnCombine(fn, form_of(fn), of(window_fn))
+    assert columns.take(block_of([("a", 0, 1), ("a", 1, 2), ("b", 3, 4), ("a", 3, 8)], window_fn))
+    assert columns.settle()
+    (found,) = columns.settled()
+    groups = [
+        (int(block.windowing.windows[0].start), fn.extract_output(total), key, count)
+        for block, count in columns.groups(found)
+        for key, total in block.values
+    ]
+    assert sorted(groups) == [
+        (-4, 3, "a", 2),
+        (-2, 4, "b", 4),
+        (-2, 11, "a", 4),
+        (0, 4, "b", 4),
+        (0, 11, "a", 4),
+        (2, 4, "b", 2),
+        (2, 8, "a", 2),
+    ]
+
+
+def test_what_cannot_be_added_up_exactly_is_given_back() -> None:
+    fn, window_fn = FNS["sum"], FixedWindows(5)
+    columns = ColumnCombine(fn, form_of(fn), of(window_fn))
+    assert columns.take(block_of([("a", 0, 2**62), ("a", 7, 1)], window_fn))
+    assert columns.settle()
+    assert columns.take(block_of([("a", 1, 2**62), ("a", 2, 1)], window_fn))
+    assert not columns.settle()
+    (found,) = columns.settled()
+    assert found.numbers.tolist() == [2**62, 1]
+    ((windows, pairs, stamps),) = columns.waiting()
+    assert windows == windows_at(window_fn, SECOND)
+    assert pairs == [("a", 2**62), ("a", 1)]
+    assert stamps is None
