@@ -55,7 +55,8 @@ def told(build: Build, *options: str) -> list[str]:
 
 
 COUNT_IN_BATCH = """\
-'Count' (s1): by key and window, in one pass over the rows, because FixedWindows fire once
+'Count' (s1): by key and window, many at once, because FixedWindows fire once, and count has a
+vectorised form
   partial   MapInArrow s0   elements to accumulators, in a table in memory
   exchange  Exchange, Sort  by key, sorted by key and order
   merge     MapInArrow s1   accumulators of all tasks

@@ -65,13 +65,18 @@ def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
 
 
 def fields_read(plan: Plan, stage: Stage) -> frozenset[int] | None:
-    """The positions of the fields of the rows that a stage reads from Spark that it looks at.
+    """The positions of the fields that a stage needs of the rows that it reads from Spark.
 
-    None where it reads none, or may look at all of them.
+    It may do without those that it does not look at, and that may be None. None where it gets no
+    rows in columns, or may look at all fields.
     """
+    spec = _spec(plan, stage)
+    if spec is None:
+        return None
     walk = _Walk(stage)
-    found: set[int] = set()
-    for pcollection, shape in walk.read(_spec(plan, stage)):
+    fields = _schema(spec).fields
+    found = {at for at, part in enumerate(fields) if not part.type.nullable}
+    for pcollection, shape in walk.read(spec):
         needed = walk.needs(pcollection, shape)
         if needed is None:
             return None
@@ -86,6 +91,11 @@ def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
         return None
     spec = ReadSpec.unpack(source.payload)
     return spec if spec.in_columns else None
+
+
+def _schema(spec: ReadSpec) -> schema_pb2.Schema:
+    coder: RowCoder = pickler.loads(spec.coder)
+    return coder.schema
 
 
 def _shape(schema: schema_pb2.Schema) -> Record:
@@ -116,9 +126,8 @@ class _Walk:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
         if spec is not None:
             source = self._descriptor.transforms[self._stage.source_id]
-            coder: RowCoder = pickler.loads(spec.coder)
             for output in source.outputs.values():
-                yield output, _shape(coder.schema)
+                yield output, _shape(_schema(spec))
 
     def tables(self, plan: Plan) -> Iterator[tuple[str, Shape]]:
         """The PCollections that are the rows of Arrow tables, and what their elements are."""

@@ -5,10 +5,6 @@ such a function is evaluated over columns or called, it does not see the other f
 """
 
 from dataclasses import replace
-from itertools import count
-
-from apache_beam.coders import RowCoder
-from apache_beam.internal import pickler
 
 from sparkbeam.plan.model import Plan, Source
 from sparkbeam.plan.overcolumns import fields_read
@@ -30,11 +26,7 @@ def _projected(plan: Plan, source: Source) -> Source:
     needed = _needed(plan, source) if spec.format in _COLUMNAR else None
     if needed is None or len(needed) == len(spec.columns):
         return source
-    coder: RowCoder = pickler.loads(spec.coder)
-    # None stands in the place of the others.
-    may_be_none = [part.type.nullable for part in coder.schema.fields]
-    each = zip(count(), spec.columns, may_be_none, strict=False)
-    names = tuple(name for at, name, is_nullable in each if at in needed or not is_nullable)
+    names = tuple(name for at, name in enumerate(spec.columns) if at in needed)
     return replace(source, payload=replace(spec, needed=names).pack())
 
 
