@@ -21,7 +21,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
@@ -33,6 +33,8 @@ from sparkbeam.options import SparkBeamOptions
 
 CORES = 2
 GAP = WINDOW = 10
+MINUTE, HOUR = 60, 3600
+GROUPS = 1000
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,29 @@ def window_sums(bids: Any) -> Any:
         | beam.WindowInto(FixedWindows(WINDOW))
         | beam.CombinePerKey(sum)
         | beam.MapTuple(lambda bidder, total: total)
+    )
+
+
+def group_sums(bids: Any, window_fn: Any) -> Any:
+    """What each of a thousand groups of bidders has bid in a window."""
+    return (
+        bids
+        | "prices" >> beam.Map(lambda bid: (bid.bidder % GROUPS, bid.price))
+        | beam.WindowInto(window_fn)
+        | beam.CombinePerKey(sum)
+        | beam.MapTuple(lambda group, total: total)
+    )
+
+
+def in_groups(window_fn: Any, *window: str) -> Task:
+    """Sums of groups of bidders, over bids that come sixty times as slowly."""
+    return Task(
+        f"sum of a group in {' every '.join(window)}",
+        lambda bids: group_sums(bids, window_fn),
+        lambda bids: bids.groupBy(
+            sf.window("slowly", *window), (sf.col("bidder") % GROUPS).alias("group")
+        ).agg(sf.sum("price").alias("number")),
+        lambda folder: ReadFromSpark("parquet", {"path": folder}, timestamp_column="slowly"),
     )
 
 
@@ -143,6 +168,9 @@ TASKS = {
             sf.sum("price").alias("number")
         ),
     ),
+    "hour": in_groups(FixedWindows(HOUR), "1 hour"),
+    "minutes": in_groups(FixedWindows(5 * MINUTE), "5 minutes"),
+    "sliding": in_groups(SlidingWindows(HOUR, 5 * MINUTE), "1 hour", "5 minutes"),
     "mean": Task(
         "mean price of an auction",
         means,
@@ -174,6 +202,10 @@ def note(number: Any) -> None:
     TOTAL.inc(number)
 
 
+SHUFFLED: dict[str, int] = {}
+"""The bytes that pipelines have written to shuffles, by the names of their tasks."""
+
+
 def in_beam(spark: Any, folder: str, task: Task, *options: str) -> tuple[int, int]:
     """What a pipeline comes to."""
     p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(list(options)))
@@ -181,6 +213,8 @@ def in_beam(spark: Any, folder: str, task: Task, *options: str) -> tuple[int, in
     _ = task.build(bids) | "note" >> beam.Map(note)
     result = p.run()
     result.wait_until_finish()
+    stages = [spark for stage in result.summary().stages for spark in stage.spark]
+    SHUFFLED[task.name] = sum(stage.written_bytes for stage in stages)
     counters = result.metrics().query()["counters"]
     found = {counter.key.metric.name: counter.committed for counter in counters}
     return found["results"], found["total"]
@@ -198,7 +232,9 @@ def write_bids(spark: Any, events: int, folder: str) -> None:
     spark.dataSource.register(NexmarkDataSource)
     source = spark.read.format("nexmark").option("kind", "bid").option("events", events)
     bids = source.load().withColumn("at", sf.timestamp_millis("date_time"))
-    bids.write.parquet(folder)
+    first = bids.agg(sf.min("date_time")).head()[0]
+    slowly = sf.timestamp_millis(first + MINUTE * (sf.col("date_time") - first))
+    bids.withColumn("slowly", slowly).write.parquet(folder)
 
 
 def main() -> None:
@@ -241,6 +277,8 @@ def main() -> None:
             if len({result for program, result in results.items() if program != "Spark"}) > 1:
                 sys.exit("Columns and elements differ.")
     Console(width=120).print(table)
+    for name, size in SHUFFLED.items():
+        print(f"{name}: {size / 1e6:.1f} MB written to a shuffle")
 
 
 if __name__ == "__main__":

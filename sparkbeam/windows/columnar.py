@@ -126,7 +126,7 @@ class SessionColumns:
         if len(kinds) == 1 and np.dtype(object) not in kinds:
             assert self.form is not None
             numbers = np.concatenate([part.totals for part in parts])
-            totals = self.form.add_up(numbers[cut.order], cut.firsts)
+            totals = self._added_up(numbers[cut.order], cut.firsts)
         if totals is None:
             found = [one for part in parts for one in self.accumulators(part)]
             totals = self._merged(cut, objects(found))
@@ -153,6 +153,10 @@ class SessionColumns:
         reach = _reach(is_other_key, ends)
         is_apart = (starts[1:] >= reach[:-1]) & (starts[1:] != starts[:-1])
         return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other_key | is_apart])))
+
+    def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        assert self.form is not None
+        return self.form.add_up(numbers, firsts)
 
     def _columns(
         self, cut: _Cut, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
@@ -200,6 +204,10 @@ class WindowColumns(SessionColumns):
         columns = [column[order] for column in (keys, starts, ends)]
         is_other = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
         return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other])))
+
+    def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        assert self.form is not None
+        return self.form.add_in_order(numbers, firsts, merges=True)
 
 
 def _order(*columns: Micros) -> _Places:

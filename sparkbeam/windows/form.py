@@ -62,6 +62,18 @@ class Form(ABC):
         It is not where the order within a run makes a difference.
         """
 
+    def add_in_order(
+        self, numbers: Numbers, firsts: npt.NDArray[np.intp], *, merges: bool
+    ) -> Numbers | None:
+        """As :meth:`add_up`, of runs whose order is that in which the CombineFn takes them in.
+
+        Args:
+            numbers: of the runs.
+            firsts: where each run begins.
+            merges: they are of accumulators, and not of values behind the first, which may be one.
+        """
+        return self.add_up(numbers, firsts)
+
     def values(self, numbers: Numbers) -> list[Any]:
         """Values that come to the same as those of which the numbers are, one for each."""
         found: list[Any] = numbers.tolist()

@@ -1,5 +1,6 @@
 """The CombineFns that numpy can do: those of which there are vectorised forms."""
 
+import sys
 from collections.abc import Sequence
 from operator import add
 from typing import Any
@@ -28,6 +29,9 @@ from sparkbeam.windows.form import (
 
 _Places = npt.NDArray[np.intp]
 
+_SUM_FOLDS = sys.version_info < (3, 12)
+"""Whether ``sum`` of floats adds one after the other. Later it makes up for what that loses."""
+
 _LARGEST = np.iinfo(np.int64).max
 _PLAIN = frozenset([bool, int, float, str, bytes, type(None)])
 
@@ -53,7 +57,7 @@ class _Count(Form):
 
 
 class _Sum(Form):
-    """Of whole numbers: a float's place in a sum makes a difference."""
+    """Of whole numbers, or of floats one after the other: their places make a difference."""
 
     name = "sum"
 
@@ -61,10 +65,16 @@ class _Sum(Form):
         return _whole(values) if set(map(type, values)) == {int} else None
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        return _whole_of(column)
+        are_floats = _SUM_FOLDS and pa.types.is_floating(column.type)
+        return _real_of(column) if are_floats else _whole_of(column)
 
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
-        return _sums(numbers, firsts)
+        return None if numbers.dtype == FLOATS else _sums(numbers, firsts)
+
+    def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
+        if numbers.dtype != FLOATS:
+            return self.add_up(numbers, firsts)
+        return _folded(numbers, firsts)
 
     def added(
         self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
@@ -73,7 +83,7 @@ class _Sum(Form):
         return super().added(known, numbers, firsts, combine_fn) if _are_whole(known) else None
 
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return pa.array(numbers), INT
+        return pa.array(numbers), _number(numbers.dtype)
 
 
 class _Extreme(Form):
@@ -194,6 +204,12 @@ class _Mean(Form):
         sums = None if values.dtype == FLOATS else _sums(values, firsts)
         return None if sums is None else record_of(sums, np.add.reduceat(counts, firsts))
 
+    def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
+        values, counts = parts_of(numbers)
+        if values.dtype != FLOATS or (merges and not _SUM_FOLDS):
+            return self.add_up(numbers, firsts)
+        return record_of(_folded(values, firsts), np.add.reduceat(counts, firsts))
+
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
 
@@ -274,6 +290,10 @@ class _Tuple(Form):
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         return _all_of([form.add_up(part, firsts) for form, part in self._each(numbers)])
 
+    def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
+        each = self._each(numbers)
+        return _all_of([form.add_in_order(part, firsts, merges=merges) for form, part in each])
+
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         each = zip(self._parts, parts_of(numbers), strict=True)
         found = [form.accumulators(part, one) for (form, one), part in each]
@@ -334,9 +354,18 @@ def _in_turn(before: list[Any], numbers: Numbers, firsts: _Places) -> list[Any] 
         starts = np.array(list(map(float, before)))
     except OverflowError:
         return None
-    runs = np.arange(len(before))
-    places = np.concatenate([runs, np.repeat(runs, np.diff(firsts, append=len(numbers)))])
+    places = np.concatenate([np.arange(len(before)), _runs(numbers, firsts)])
     return np.bincount(places, np.concatenate([starts, numbers])).tolist()
+
+
+def _folded(numbers: Numbers, firsts: _Places) -> Numbers:
+    """Sums of runs, from 0 on, one number after the other."""
+    return np.bincount(_runs(numbers, firsts), numbers)
+
+
+def _runs(numbers: Numbers, firsts: _Places) -> _Places:
+    """Of each number the run that it is in."""
+    return np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(numbers)))
 
 
 def _in_order(numbers: Numbers) -> Numbers | None:

@@ -1,5 +1,6 @@
 """Combines of fixed and sliding windows over columns come to what they come to one by one."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,7 +88,8 @@ def accumulators(elements: list[Element], fn: CombineFn, window_fn: WindowFn) ->
 @given(data=hs.data())
 def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     keys = KEYS[data.draw(hs.sampled_from(sorted(KEYS)))]
-    numbers = hs.sampled_from([1, -7, 2**61, -(2**63)])
+    of_a_kind = [[1, -7, 2**61, -(2**63)], [1.5, -0.25, 2.0**40, -0.0]]
+    numbers = hs.sampled_from(data.draw(hs.sampled_from(of_a_kind)))
     elements = hs.tuples(hs.sampled_from(keys), hs.integers(-30, 30), numbers)
     parts = data.draw(hs.lists(hs.lists(elements, min_size=1, max_size=8), min_size=1, max_size=5))
     window_fn = data.draw(hs.sampled_from(WINDOWS))
@@ -203,6 +205,25 @@ def test_groups_for_others_are_by_window_and_tell_their_elements() -> None:
         (2, 4, "b", 2),
         (2, 8, "a", 2),
     ]
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_floats_are_added_one_after_the_other(name: str) -> None:
+    fn, window_fn = FNS[name], FixedWindows(100)
+    values = [0.1 * number for number in range(50)]
+    expected = fn.create_accumulator()
+    for value in values:
+        expected = fn.add_input(expected, value)
+    columns = ColumnCombine(fn, form_of(fn), of(window_fn))
+    is_taken = True
+    for part in (values[:20], values[20:]):
+        block = block_of([("a", 0, value) for value in part], window_fn)
+        is_taken = is_taken and columns.take(block) and columns.settle()
+    assert is_taken or (name == "sum" and sys.version_info >= (3, 12))
+    for found in columns.settled():
+        ((block, count),) = columns.groups(found)
+        assert count == 50
+        assert fn.extract_output(block.values[0][1]) == fn.extract_output(expected)
 
 
 def test_what_cannot_be_added_up_exactly_is_given_back() -> None:

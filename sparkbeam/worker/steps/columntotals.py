@@ -107,7 +107,7 @@ class ColumnTotals:
             return False
         keys, places = found
         order, firsts = in_order(places, together.slices)
-        totals = self._form.add_up(together.numbers[order], firsts)
+        totals = self._form.add_in_order(together.numbers[order], firsts, merges=False)
         if totals is None:
             return False
         heads = order[firsts]

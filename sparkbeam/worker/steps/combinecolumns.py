@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.shapes import Record, Shape
 from sparkbeam.windows.columnar import Micros
-from sparkbeam.windows.form import Form
+from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.columns import column_of
@@ -69,7 +69,7 @@ class ColumnCombine:
         if not are_told_apart(keys, of_keys):
             return False
         numbers = self._form.numbers_of(column.array.field(1), of_values)
-        if numbers is None or self._form.add_up(numbers[:1], np.zeros(1, np.intp)) is None:
+        if numbers is None or not self._is_exact(numbers[:1]):
             return False
         kind = of_keys, keys.type, numbers.dtype
         table = self._tables.get(kind)
@@ -80,6 +80,11 @@ class ColumnCombine:
         copied = pa.concat_arrays([keys, keys.slice(0, 0)])
         table.add(Gathered(copied, slices, times, numbers, np.ones(len(slices), np.int64)))
         return True
+
+    def _is_exact(self, numbers: Numbers) -> bool:
+        """Whether numbers of such a type may be added up exactly."""
+        one = np.zeros(1, np.intp)
+        return self._form.add_in_order(numbers, one, merges=False) is not None
 
     def _slices_of(self, block: Block) -> Micros | None:
         """The number of each element's slice; None where they are in others than whole slices."""
@@ -154,7 +159,7 @@ class ColumnCombine:
             found.numbers[places][order],
             found.counts[places][order],
         )
-        totals = self._form.add_up(each.numbers, firsts)
+        totals = self._form.add_in_order(each.numbers, firsts, merges=True)
         if totals is None:
             return each
         stamps = self._stamps.reduceat(each.stamps, firsts)
