@@ -32,6 +32,7 @@ from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.steps.combinecolumns import ColumnCombine
 from sparkbeam.worker.steps.combines import PrecombineOperation
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.sessiontables import ColumnarTable
@@ -49,7 +50,6 @@ SCHEMA = st.StructType(
         st.StructField("tags", st.ArrayType(st.StringType()), True),
     ]
 )
-NAMES = SCHEMA.names
 evaluated: list[bool] = []
 counters: list[Any] = []
 
@@ -92,8 +92,10 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         if not columns:
             monkeypatch.setattr(ColumnarTable, "take_columns", lambda _: None)
             monkeypatch.setattr(SourceOperation, "combine", None)
-        frame = read_table(tables, NAMES, time)
-        monkeypatch.setattr(frames, "timed", lambda *_: frame)
+            monkeypatch.setattr(ColumnCombine, "take", lambda *_: False)
+        monkeypatch.setattr(
+            frames, "timed", lambda _, spec, __: read_table(tables, spec.read, time)
+        )
         p = beam.Pipeline(BatchRunner())
         rows = p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column=time)
         _ = build(rows) | "note" >> beam.Map(note)
