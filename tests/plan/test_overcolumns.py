@@ -105,7 +105,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
         (
             lambda rows: (
                 rows
-                | "y" >> beam.Map(lambda row: (row.name, row.inner.x))
+                | "y" >> beam.Map(lambda row: (row.name, row.name))
                 | "x" >> beam.CombinePerKey(sum)
             ),
             "its values are not for sum over columns",
