@@ -1,5 +1,6 @@
 """The DataFrames of Spark's sources, as batch and streaming read them."""
 
+import itertools
 import json
 from typing import Any
 
@@ -20,11 +21,12 @@ GIVEN = "DataFrame"
 """The format of a source that is a DataFrame which the program has."""
 
 _given: dict[str, Any] = {}
+_numbers = itertools.count()
 
 
 def give(frame: Any) -> str:
     """Keeps a DataFrame for a source of this process; the name under which it finds it."""
-    name = str(len(_given))
+    name = str(next(_numbers))
     _given[name] = frame
     return name
 
