@@ -141,24 +141,31 @@ class _Blocks:
         windowing: of the elements that they are of.
         combine: how they have been merged.
         make: has merged them.
+        coder: of the elements.
+        suffix: how many bytes a row's key has behind the encoded key.
     """
 
-    def __init__(self, windowing: Windowing, combine: Combine, make: SessionColumns) -> None:
+    def __init__(
+        self,
+        windowing: Windowing,
+        combine: Combine,
+        make: SessionColumns,
+        coder: coders.WindowedValueCoder,
+        *,
+        suffix: int,
+    ) -> None:
         self._at_end = combine_stamps(windowing) is None
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         time = coded_end(GlobalWindow()) if self._is_global else MIN_TIMESTAMP
         self._template = WindowedValue(None, time, GLOBAL.windows, pane_of(windowing))
         self._combine = combine
         self._make = make
+        self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
+        self._suffix = suffix
 
-    def of(self, found: Columns, keys: list[Any], places: Micros) -> Block:
-        """A block.
-
-        Args:
-            found: the groups.
-            keys: all keys that there are.
-            places: that of each group's key among them.
-        """
+    def of(self, found: Columns, keys_of_rows: pa.Array) -> Block:
+        """A block of groups and the keys of rows, by the number that these have there."""
+        keys, places = self._keys(keys_of_rows, found.keys)
         totals = None
         if found.totals.dtype != object:
             totals = self._combine.grouped(keys, places, found.totals)
@@ -174,6 +181,13 @@ class _Blocks:
         windows = None if self._is_global else Intervals(found.starts, found.ends)
         return Block(self._template, values, stamps, windows)
 
+    def _keys(self, encoded: pa.Array, places: Micros) -> tuple[list[Any], Micros]:
+        """Keys, and the place of each group's among them."""
+        if self._suffix:
+            without = pc.binary_slice(encoded, 0, -self._suffix).dictionary_encode()
+            encoded, places = without.dictionary, without.indices.to_numpy()[places]
+        return list(map(self._decode_key, encoded.to_pylist())), places
+
 
 def combined_sessions(
     batches: Iterator[pa.RecordBatch],
@@ -182,17 +196,11 @@ def combined_sessions(
     combine: Combine,
 ) -> Iterator[Block]:
     """The sessions of rows that are sorted by start."""
-    pair = coder.wrapped_value_coder
-    decode_key = pair.key_coder().get_impl().decode_nested
-    cells = Cells(_TIMES, pair.value_coder(), combine)
     make = SessionColumns(combine.combine_fn, combine_stamps(windowing) or max)
-
-    as_block = _Blocks(windowing, combine, make)
-
-    def block(found: Columns, encoded: pa.Array) -> Block:
-        return as_block.of(found, list(map(decode_key, encoded.to_pylist())), found.keys)
-
-    return _Combined(cells, _groups, make, block, combine.label).blocks(batches)
+    blocks = _Blocks(windowing, combine, make, coder, suffix=0)
+    return _Combined(_cells(coder, combine), _groups, make, blocks.of, combine.label).blocks(
+        batches
+    )
 
 
 def combined_totals(
@@ -202,24 +210,16 @@ def combined_totals(
     combine: Combine,
 ) -> Iterator[Block]:
     """The groups by key and window of ``Layout.TOTALS``."""
-    pair = coder.wrapped_value_coder
-    decode_key = pair.key_coder().get_impl().decode_nested
-    cells = Cells(_TIMES, pair.value_coder(), combine)
     make = WindowColumns(combine.combine_fn, combine_stamps(windowing) or max)
     is_global = isinstance(windowing.windowfn, GlobalWindows)
+    blocks = _Blocks(windowing, combine, make, coder, suffix=0 if is_global else SUFFIX_BYTES)
     slices = slices_of(windowing.windowfn)
     expand = _groups if slices is None or slices.count == 1 else _of_slices(slices)
-    as_block = _Blocks(windowing, combine, make)
+    return _Combined(_cells(coder, combine), expand, make, blocks.of, combine.label).blocks(batches)
 
-    def block(found: Columns, encoded: pa.Array) -> Block:
-        places = found.keys
-        if not is_global:
-            prefixes = pc.binary_slice(encoded, 0, -SUFFIX_BYTES).dictionary_encode()
-            encoded = prefixes.dictionary
-            places = prefixes.indices.to_numpy()[places]
-        return as_block.of(found, list(map(decode_key, encoded.to_pylist())), places)
 
-    return _Combined(cells, expand, make, block, combine.label).blocks(batches)
+def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
+    return Cells(_TIMES, coder.wrapped_value_coder.value_coder(), combine)
 
 
 def _of_slices(slices: Slices) -> _Expand:
