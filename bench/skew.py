@@ -1,8 +1,8 @@
 """Skewed keys: joins and combines of which half of the elements have one key, beside even ones.
 
 Run with ``python bench/skew.py``. Contestants take turns in one session on two cores. Elements are
-made in the workers, by 32 tasks. Of a join it also tells how long its tasks took: the longest one
-over the one in the middle, of the last stage of Spark's.
+made in the workers, by one task for each core. It also tells how long the tasks behind the shuffle
+took: the longest one over the one in the middle.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from sparkbeam import Join, SparkRunner, session
 from sparkbeam.options import SparkBeamOptions
 
 CORES = 2
-TASKS = 32
+SHARES = 32
 ITEMS = 100_000
 SEEN = Metrics.counter("bench", "seen")
 
@@ -43,7 +43,7 @@ def sales_of(sales: Sales) -> Callable[[int], Iterator[tuple[int, int, float]]]:
     count, hot = sales.count, sales.hot
 
     def make(share: int) -> Iterator[tuple[int, int, float]]:
-        for number in range(share, count, TASKS):
+        for number in range(share, count, SHARES):
             scattered = number * 2654435761 % (1 << 32)
             item = 7 if hot and scattered & 256 else (scattered >> 9) % ITEMS
             yield number, item, number * 0.5
@@ -53,7 +53,7 @@ def sales_of(sales: Sales) -> Callable[[int], Iterator[tuple[int, int, float]]]:
 
 def items(share: int) -> Iterator[tuple[int, str]]:
     """Makes a share of the items: number, name."""
-    for number in range(share, ITEMS, TASKS):
+    for number in range(share, ITEMS, SHARES):
         yield number, f"{'the name of an item ' * 8}{number:08d}"
 
 
@@ -64,7 +64,7 @@ def tell(total: int) -> None:
 
 def made(p: Any, label: str, make: Callable[[int], Any]) -> Any:
     """What all shares make together."""
-    shares = p | f"{label}: shares" >> beam.Create(range(TASKS))
+    shares = p | f"{label}: shares" >> beam.Create(range(SHARES))
     return shares | label >> beam.FlatMap(make)
 
 
