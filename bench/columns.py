@@ -211,7 +211,7 @@ def in_beam(spark: Any, folder: str, task: Task, *options: str) -> tuple[int, in
     p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(list(options)))
     bids = p | task.read(folder)
     _ = task.build(bids) | "note" >> beam.Map(note)
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     stages = [spark for stage in result.summary().stages for spark in stage.spark]
     SHUFFLED[task.name] = sum(stage.written_bytes for stage in stages)

@@ -123,7 +123,7 @@ def run(spark: Any, build: Callable[[Any, Sales], Any], sales: Sales, runs: Runs
     results = build(p, sales) | "count" >> beam.combiners.Count.Globally()
     results | "tell" >> beam.Map(tell)
     begun = time.perf_counter()
-    result = p.run()
+    result: Any = p.run()
     result.wait_until_finish()
     runs.seconds.append(time.perf_counter() - begun)
     runs.results = result.metrics().query()["counters"][0].committed

@@ -176,7 +176,7 @@ class TestOnSpark:
             "anti": [(3, None)],
         }[how]
         assert_that(joined, equal_to(expected))
-        result = p.run()
+        result: Any = p.run()
         result.wait_until_finish()
         seen = MetricsFilter().with_namespace("equijoins")
         assert [n.committed for n in result.metrics().query(seen)["counters"]] == [4, 4]
@@ -208,7 +208,7 @@ class TestOnSpark:
         try:
             for key, value in small.items():
                 spark.conf.set(key, value)
-            result = p.run()
+            result: Any = p.run()
             result.wait_until_finish()
         finally:
             for key, value in before.items():

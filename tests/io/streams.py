@@ -124,7 +124,7 @@ class Word(typing.NamedTuple):
     """A word with all kinds of fields."""
 
     text: str
-    count: int
+    count: int  # type: ignore[assignment]
     share: float | None
     parts: list[str]
     places: dict[str, int]

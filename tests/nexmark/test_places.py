@@ -1,5 +1,6 @@
 """Which runners are found on this machine, and what is known that they cannot do."""
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path))
     monkeypatch.setattr(places, "version", lambda name: "1.2.3")
     monkeypatch.setattr(prism_runner, "beam_version", "1.2.3")
-    monkeypatch.setattr(places.platform, "system", lambda: "Linux")
-    monkeypatch.setattr(places.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     return tmp_path
 
 
@@ -51,7 +52,7 @@ class TestFound:
     def test_on_a_machine_for_which_there_is_no_prism_it_is_left_out(
         self, shelf: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(places.platform, "machine", lambda: "s390x")
+        monkeypatch.setattr(platform, "machine", lambda: "s390x")
         assert len(found([])[1]) == 1
 
 

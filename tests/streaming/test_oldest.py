@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
+from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from in_process import StreamingRunner
 
 from sparkbeam.progress.streaming import StreamingTracker
@@ -157,8 +158,8 @@ def test_a_window_is_that_of_a_combine_or_of_the_grouping_before_the_steps(
         _ = (
             pairs
             | beam.WindowInto(
-                beam.window.FixedWindows(10),
-                timestamp_combiner=beam.transforms.window.TimestampCombiner.OUTPUT_AT_EARLIEST,
+                FixedWindows(10),
+                timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST,
             )
             | "Group" >> (beam.CombinePerKey(max) if combines else beam.GroupByKey())
             | "After" >> beam.Map(str)

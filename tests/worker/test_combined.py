@@ -1,6 +1,5 @@
 """Accumulators that are merged over columns come to what they come to one by one."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,33 +17,19 @@ from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.window import Sessions, TimestampCombiner
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from merged import KEYS, LABEL, Rows, outputs
 
 from sparkbeam.windows.columnar import SessionColumns
 from sparkbeam.windows.form import INTS
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.wire.rows import SCHEMA
-from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.layouts.accumulated import Cells
 from sparkbeam.worker.layouts.numbers import number_cells, numbers_in
 from sparkbeam.worker.layouts.sessions import SessionSink, sessions
-from sparkbeam.worker.slots import parts_of
-from sparkbeam.worker.totals import Combine, Totals
+from sparkbeam.worker.totals import Combine
 
-LABEL = "the sum"
-KEYS: dict[str, list[Any]] = {
-    "int": [0, -1, 2**40],
-    "mixed": [0, "0", b"0", None],
-    "str": ["a", "ä", ""],
-    "bytes": [b"", b"\0"],
-    "pairs": [("a", 1), ("a", 2)],
-    "nested": [(("a", 1), b"x"), (("b", 1), b"")],
-    "large": [2**62, -(2**63)],
-    "lengths": [(1,), (1, 2)],
-    "none": [None],
-    "truth": [True, False],
-}
 FNS: dict[str, CombineFn] = {
     "sum": CombineFn.from_callable(sum),
     "min": CombineFn.from_callable(min),
@@ -67,31 +52,6 @@ NUMBERS: dict[str, Any] = {
     "top": hs.sampled_from([1, -7, 1.5, 2**62]),
     "several": hs.sampled_from([1, -7, 2**62, 0.5]),
 }
-
-
-class Rows:
-    """Gathers rows."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, bytes, int, bytes]] = []
-
-    def append(self, tag: int, key: Any, order: int, value: bytes) -> None:
-        self.rows.append((tag, key, order, value))
-
-    def extend(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
-        self.rows += zip([tag] * len(keys), keys, orders, values, strict=True)
-
-    def extend_columns(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
-        self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
-
-    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """In their order, as Spark sorts them."""
-        self.rows.sort(key=lambda row: row[1:3])
-        columns = [list(column) for column in zip(*self.rows, strict=True)]
-        table = pa.table(
-            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-        )
-        return iter(table.to_batches(max_chunksize=size))
 
 
 def windowing(combiner: Any) -> Windowing:
@@ -120,23 +80,6 @@ def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) ->
             for number, session in make.sessions(found):
                 sink.write_sessions([(keys[number][1], [session])])
     return rows
-
-
-def outputs(blocks: Iterator[Block], fn: CombineFn) -> list[str]:
-    """What the groups of blocks come to, with all that belongs to them."""
-    found = []
-    for block in blocks:
-        for part in parts_of(block):
-            for element in part.elements():
-                key, accumulators = element.value
-                total = fn.extract_output(fn.merge_accumulators(accumulators))
-                found.append(repr(element.with_value((key, total))) + repr(element.pane_info))
-        if isinstance(block.column, Totals):
-            plain = [
-                (key, fn.extract_output(fn.merge_accumulators(of))) for key, of in block.values
-            ]
-            assert repr(block.column.outputs().values()) == repr(plain)
-    return sorted(found)
 
 
 @pytest.mark.parametrize("name", FNS)

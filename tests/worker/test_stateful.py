@@ -210,6 +210,9 @@ class Rows:
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         self.rows += zip(keys, orders, values, strict=True)
 
+    def extend_columns(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
+        self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
+
 
 @pytest.mark.parametrize("values", [[5], [None, (1, 2)], [(1, 2), [3]]], ids=repr)
 @pytest.mark.parametrize(

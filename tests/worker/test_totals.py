@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as hs
-from test_combined import KEYS, LABEL, Rows, outputs
+from merged import KEYS, LABEL, Rows, outputs
 
 from sparkbeam.windows.forms import form_of
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
@@ -54,12 +54,18 @@ FNS: dict[str, CombineFn] = {
     "mean": MeanCombineFn(),
 }
 SECOND = 1_000_000
-Element = tuple[Any, int, int]
+Element = tuple[Any, int, Any]
 """A key, a second, and a number."""
 
 
 def of(window_fn: WindowFn, combiner: Any = TimestampCombiner.OUTPUT_AT_EOW) -> Windowing:
     return Windowing(window_fn, timestamp_combiner=combiner)
+
+
+def gathering(fn: CombineFn, windowing: Windowing) -> ColumnCombine:
+    form = form_of(fn)
+    assert form is not None
+    return ColumnCombine(fn, form, windowing)
 
 
 def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
@@ -101,7 +107,7 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     for part in parts:
         for block in accumulators(part, fn, window_fn):
             expected_sink.write_block(block)
-        columns = ColumnCombine(fn, form_of(fn), windowing)
+        columns = gathering(fn, windowing)
         block = block_of(part, window_fn)
         if data.draw(hs.booleans()) and columns.take(block) and columns.settle():
             for found in columns.settled():
@@ -187,7 +193,7 @@ def test_windows_that_are_a_part_of_a_slice_s_have_none() -> None:
 
 def test_groups_for_others_are_by_window_and_tell_their_elements() -> None:
     fn, window_fn = FNS["sum"], SlidingWindows(6, 2)
-    columns = ColumnCombine(fn, form_of(fn), of(window_fn))
+    columns = gathering(fn, of(window_fn))
     assert columns.take(block_of([("a", 0, 1), ("a", 1, 2), ("b", 3, 4), ("a", 3, 8)], window_fn))
     assert columns.settle()
     (found,) = columns.settled()
@@ -214,7 +220,7 @@ def test_floats_are_added_one_after_the_other(name: str) -> None:
     expected = fn.create_accumulator()
     for value in values:
         expected = fn.add_input(expected, value)
-    columns = ColumnCombine(fn, form_of(fn), of(window_fn))
+    columns = gathering(fn, of(window_fn))
     is_taken = True
     for part in (values[:20], values[20:]):
         block = block_of([("a", 0, value) for value in part], window_fn)
@@ -228,7 +234,7 @@ def test_floats_are_added_one_after_the_other(name: str) -> None:
 
 def test_what_cannot_be_added_up_exactly_is_given_back() -> None:
     fn, window_fn = FNS["sum"], FixedWindows(5)
-    columns = ColumnCombine(fn, form_of(fn), of(window_fn))
+    columns = gathering(fn, of(window_fn))
     assert columns.take(block_of([("a", 0, 2**62), ("a", 7, 1)], window_fn))
     assert columns.settle()
     assert columns.take(block_of([("a", 1, 2**62), ("a", 2, 1)], window_fn))
