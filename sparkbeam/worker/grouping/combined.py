@@ -214,7 +214,7 @@ def combined_totals(
     is_global = isinstance(windowing.windowfn, GlobalWindows)
     blocks = _Blocks(windowing, combine, make, coder, suffix=0 if is_global else SUFFIX_BYTES)
     slices = slices_of(windowing.windowfn)
-    expand = _groups if slices is None or slices.count == 1 else _of_slices(slices)
+    expand = _groups if slices is None or slices.count == 1 else _of_slices(slices, make)
     return _Combined(_cells(coder, combine), expand, make, blocks.of, combine.label).blocks(batches)
 
 
@@ -222,18 +222,22 @@ def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
     return Cells(_TIMES, coder.wrapped_value_coder.value_coder(), combine)
 
 
-def _of_slices(slices: Slices) -> _Expand:
-    """Makes the groups of slices, which are in several windows."""
+def _of_slices(slices: Slices, make: SessionColumns) -> _Expand:
+    """Makes the groups of slices, which are in several windows; equal slices are merged first."""
 
     def groups(found: Accumulated, starts: Micros, numbers: Micros, keys: pa.Array) -> Columns:
         if not found.are_numbers:
             return _groups(found, starts, numbers, keys)
-        places, first = slices.in_windows(slices.numbers_at(starts))
+        parts = _groups(found, starts, numbers, keys)
+        merged = make.merge(parts)
+        if merged.totals.dtype != object:
+            parts = merged
+        places, first = slices.in_windows(slices.numbers_at(parts.starts))
         begins = slices.starts(first)
         # A slice goes to each span in which windows begin that it is in.
-        are_here = slices.spans(begins) == spans_of(keys)[numbers[places]]
+        are_here = slices.spans(begins) == spans_of(keys)[parts.keys[places]]
         places, begins = places[are_here], begins[are_here]
-        stamps, totals = found.times[1][places], found.totals[places]
-        return Columns(numbers[places], begins, begins + slices.size, stamps, totals)
+        stamps, totals = parts.stamps[places], parts.totals[places]
+        return Columns(parts.keys[places], begins, begins + slices.size, stamps, totals)
 
     return groups
