@@ -28,6 +28,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.grouping.panes import Panes
 
 TRIGGERS = [
@@ -52,6 +53,7 @@ STAMPS = [
 
 
 def one_by_one(windowing: Windowing, elements: list[WindowedValue]) -> list[WindowedValue]:
+    """The panes of Beam's driver, with timestamps as Beam's coder gives them back."""
     driver = trigger.create_trigger_driver(windowing, is_batch=True, clock=time)
     state = trigger.InMemoryUnmergedState()
     panes = list(driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP))
@@ -59,7 +61,10 @@ def one_by_one(windowing: Windowing, elements: list[WindowedValue]) -> list[Wind
         due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
         for window, (name, domain, fire_time, _) in due:
             panes += driver.process_timer(window, name, domain, fire_time, state)
-    return panes
+    return [
+        WindowedValue(pane.value, coded(pane.timestamp), pane.windows, pane.pane_info)
+        for pane in panes
+    ]
 
 
 def described(panes: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.beam import last_pane
+from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.stamps import combine_stamps
 
 _ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
@@ -41,7 +42,8 @@ class Panes:
     def of(self, elements: Iterable[WindowedValue]) -> Iterator[WindowedValue]:
         """Panes whose values are lists."""
         for pane in self._fired(self._gathered(elements)):
-            yield pane.with_value(list(chain.from_iterable(pane.value)))
+            values = list(chain.from_iterable(pane.value))
+            yield WindowedValue(values, coded(pane.timestamp), pane.windows, pane.pane_info)
 
     def _gathered(self, elements: Iterable[WindowedValue]) -> list[WindowedValue]:
         """One element for all that are in the same windows, with the timestamp that decides."""
