@@ -127,7 +127,7 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     assert outputs(combined_totals(batches, coder, windowing, combine), fn) == expected
 
 
-@pytest.mark.parametrize("window_fn", WINDOWS, ids=repr)
+@pytest.mark.parametrize("window_fn", WINDOWS)
 def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None:
     fn, windowing = FNS["sum"], of(window_fn)
     coder, rows = coder_of(windowing), Rows()
@@ -142,7 +142,7 @@ def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None
     assert outputs(totals_groups(ordered, coder, windowing), fn) == expected
 
 
-@pytest.mark.parametrize("window_fn", WINDOWS[1:7], ids=repr)
+@pytest.mark.parametrize("window_fn", WINDOWS[1:7])
 def test_slices_are_in_the_windows_that_beam_assigns(window_fn: WindowFn) -> None:
     slices = slices_of(window_fn)
     if slices is None:
