@@ -20,7 +20,7 @@ from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape, arrow_type_of
-from sparkbeam.plan.functions import function_of, over_columns
+from sparkbeam.plan.functions import dofn_of, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
@@ -184,6 +184,8 @@ class _Walk:
         """What becomes of columns in a step; None where accumulators do."""
         if transform.spec.urn == _PRECOMBINE:
             return self._combined(transform, shape)
+        if getattr(dofn_of(transform), "takes_columns", False):
+            return None
         fn = function_of(transform)
         if fn is None:
             return Refused("it is more than a function of the element")

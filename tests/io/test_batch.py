@@ -73,6 +73,32 @@ def test_rows_are_written_with_the_schema_of_their_type(spark: Any, tmp_path: Pa
     assert sorted(map(tuple, found.collect())) == things
 
 
+def test_columns_are_written_as_their_elements_are(spark: Any, tmp_path: Path) -> None:
+    rows = [(number, f"n{number}", number / 4) for number in range(12_000)]
+    path = tmp_path / "in"
+    spark.createDataFrame(rows, "id long, name string, share double").write.parquet(str(path))
+    for columns in ("auto", "off"):
+        p = beam.Pipeline(SparkRunner(session=spark), argv=[f"--columns={columns}"])
+        _ = (
+            p
+            | ReadFromSpark("parquet", {"path": path})
+            | beam.Filter(lambda row: row.id % 3 == 0)
+            | beam.Map(lambda row: beam.Row(name=row.name, double=2 * row.id, share=row.share))
+            | WriteToSpark(
+                "parquet",
+                {"path": tmp_path / columns},
+                "double long, name string, share double",
+            )
+        )
+        p.run().wait_until_finish()
+    written = [
+        sorted(map(tuple, spark.read.parquet(str(tmp_path / columns)).collect()))
+        for columns in ("auto", "off")
+    ]
+    expected = [(2 * number, name, share) for number, name, share in rows if number % 3 == 0]
+    assert written == [expected, expected]
+
+
 def test_a_relative_path_is_one_from_the_working_folder(
     spark: Any, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import types as st
 
 from sparkbeam import SparkRunner
 from sparkbeam.explain import describe
-from sparkbeam.io import ReadFromSpark
+from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.overcolumns import column_steps
@@ -47,6 +47,14 @@ def planned(build: Callable[[Any], Any], *options: str) -> Plan:
 def told(build: Callable[[Any], Any], *options: str) -> dict[str, str | None]:
     plan = planned(build, *options)
     return {step.label: step.reason for stage in plan.stages for step in column_steps(plan, stage)}
+
+
+def test_what_spark_writes_stays_columns() -> None:
+    def build(rows: Any) -> None:
+        few = rows | "few" >> beam.Filter(lambda row: row.id > 3)
+        _ = few | "Store" >> WriteToSpark("parquet", {}, "id long, name string")
+
+    assert told(build) == {"few": None, "Store/Pack": None}
 
 
 class Twice(beam.DoFn):

@@ -25,7 +25,9 @@ from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.layouts.chunks import chunks
 
-_CELL_ROWS = 5000
+CELL_ROWS = 5000
+"""So many rows make a cell."""
+
 _FLOATS = frozenset([float, np.float16, np.float32, np.float64])
 _FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 _CELLS = coders.WindowedValueCoder(coders.BytesCoder(), coders.GlobalWindowCoder())
@@ -41,7 +43,7 @@ class PackElements(beam.DoFn):
     def process(self, element: Any) -> Iterable[WindowedValue] | None:
         """Keeps an element; puts out a cell when there are many."""
         self._elements.append(element)
-        return self._cell() if len(self._elements) >= _CELL_ROWS else None
+        return self._cell() if len(self._elements) >= CELL_ROWS else None
 
     def finish_bundle(self) -> Iterable[WindowedValue] | None:
         """Puts out the rest."""
@@ -69,22 +71,27 @@ class PackArrow(PackElements):
     Args:
         schema: of the rows.
         whole: elements have no fields, and are the values of the only column.
+
+    Attributes:
+        schema, whole: the same.
     """
 
+    takes_columns = True
+    """Where its elements are columns, they stay so."""
+
     def __init__(self, schema: pa.Schema, *, whole: bool = False) -> None:
-        self._schema = schema
-        self._whole = whole
+        self.schema = schema
+        self.whole = whole
 
     def _packed(self, elements: list[Any]) -> bytes:
-        batch = pa.record_batch(self._columns(elements), schema=self._schema)
-        return bytes(batch.serialize().to_pybytes())
+        return cell_of(pa.record_batch(self._columns(elements), schema=self.schema))
 
     def _columns(self, elements: list[Any]) -> list[pa.Array]:
-        if self._whole:
-            return [_column(elements, self._schema.field(0))]
+        if self.whole:
+            return [_column(elements, self.schema.field(0))]
         return [
             _column([_field(element, field.name) for element in elements], field)
-            for field in self._schema
+            for field in self.schema
         ]
 
 
@@ -99,6 +106,8 @@ class PackTimed(PackArrow):
         whole: elements are the values of the first of two columns.
     """
 
+    takes_columns = False
+
     def process(
         self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterable[WindowedValue] | None:
@@ -107,8 +116,13 @@ class PackTimed(PackArrow):
     def _columns(self, elements: list[Any]) -> list[pa.Array]:
         times = pa.array([_sayable(time.micros) for _, time in elements], pa.int64())
         values = [element for element, _ in elements]
-        rows = PackArrow(self._schema.remove(len(self._schema) - 1), whole=self._whole)
-        return [*rows._columns(values), times.cast(self._schema.field(-1).type)]
+        rows = PackArrow(self.schema.remove(len(self.schema) - 1), whole=self.whole)
+        return [*rows._columns(values), times.cast(self.schema.field(-1).type)]
+
+
+def cell_of(batch: pa.RecordBatch) -> bytes:
+    """The cell that a sink makes rows of."""
+    return bytes(batch.serialize().to_pybytes())
 
 
 def _sayable(micros: int) -> int | None:

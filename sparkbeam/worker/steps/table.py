@@ -15,6 +15,7 @@ from sparkbeam.worker.steps import (
     dofns,
     edges,
     functions,
+    packs,
     phases,
     sessions,
     windows,
@@ -26,6 +27,7 @@ ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
 
 IN_BLOCKS: tuple[Way[Any], ...] = (
     arrowtables.TABLE_ROWS,
+    packs.PACK,
     functions.FUNCTION,
     dofns.DOFN,
     windows.WINDOWS,

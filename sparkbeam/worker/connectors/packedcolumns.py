@@ -1,0 +1,61 @@
+"""From columns of elements to the columns of a sink's rows, without an object for each element."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, STR, Opaque, Record, Shape
+from sparkbeam.worker.columns import Column
+
+_KINDS: dict[Shape, Callable[[pa.DataType], bool]] = {
+    INT: pa.types.is_integer,
+    FLOAT: pa.types.is_float64,
+    BOOL: pa.types.is_boolean,
+    STR: pa.types.is_string,
+    BYTES: pa.types.is_binary,
+}
+
+
+def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
+    """The columns of a schema, as they would be made of the elements one by one.
+
+    None where that cannot be promised: elements without named fields or that are None, a field
+    that is missing or of another type than its column, an integer that this has no room for.
+    """
+    shape, array = column.shape, column.array
+    if not isinstance(shape, Record) or shape.type in (tuple, list) or array.null_count:
+        return None
+    found = []
+    for field in schema:
+        if field.name not in shape.names:
+            if shape.type is not dict:
+                return None
+            found.append(pa.nulls(len(array), field.type))
+            continue
+        at = shape.names.index(field.name)
+        part = _as_type(array.field(at), shape.fields[at], field.type)
+        if part is None:
+            return None
+        found.append(part)
+    return found
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return any(_has_maps(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _as_type(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array | None:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if isinstance(shape, Opaque):
+        # A dict has each key of a map once.
+        return array if array.type == kind and not _has_maps(kind) else None
+    suits = _KINDS.get(shape)
+    if suits is None or not suits(kind):
+        return None
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid:
+        return None
