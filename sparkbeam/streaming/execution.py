@@ -34,14 +34,14 @@ from sparkbeam.streaming.files import (
     files_of,
 )
 from sparkbeam.streaming.sink import QuerySink
-from sparkbeam.streaming.source import SourceSpec, TickSource
+from sparkbeam.streaming.source import WATERMARK, SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.temporary import RunFolder
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
-from sparkbeam.wire.messages import DDL
+from sparkbeam.wire.messages import DDL, SCHEMA
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
@@ -292,6 +292,8 @@ class StreamingExecution:
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
+        # So Spark shows it, and nothing else: no operator gets to see the column.
+        rows = rows.withWatermark(WATERMARK, "0 seconds").select(*SCHEMA.names)
         first, *later = layer_tasks(
             uuid.uuid4().hex,
             self._topology,

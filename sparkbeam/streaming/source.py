@@ -10,6 +10,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -27,9 +28,13 @@ from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, p
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 
+WATERMARK = "watermark"
+"""A column of the source: the least watermark of what Spark and a TestStream give."""
+
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
 _LOOK_SECONDS = 0.5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -301,7 +306,14 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         committed = tuple(feedback.finalizers) if feedback is not None else ()
         return [InputPartition((start, end, committed))]
 
-    def read(self, partition: InputPartition) -> Iterator[Message]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """The messages of a micro-batch, each with the watermark at the end of it."""
+        end = Position(**partition.value[1])
+        watermark = _moment(min(end.watermarks.values(), default=MIN_MICROS))
+        for message in self._messages(partition):
+            yield *message, watermark
+
+    def _messages(self, partition: InputPartition) -> Iterator[Message]:
         start, end = (Position(**offset) for offset in partition.value[:2])
         rounds: list[Round] = []
         sent = 0
@@ -323,6 +335,14 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing is kept that could go."""
 
 
+def _moment(micros: int) -> datetime | None:
+    """A time for people; None where it is no watermark yet, or the end of time."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+
+
 def _round(position: Position) -> Round:
     return Round(position.time, {int(tag): mark for tag, mark in position.watermarks.items()})
 
@@ -335,7 +355,7 @@ class TickSource(DataSource):
         return "sparkbeam_ticks"
 
     def schema(self) -> str:
-        return DDL
+        return f"{DDL}, {WATERMARK} timestamp"
 
     def streamReader(self, schema: Any) -> TickReader:
         return TickReader(SourceSpec.parse(self.options["spec"]))

@@ -42,7 +42,16 @@ def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -
             | ForeachBatch(keep, "key bigint, count bigint, end bigint")
         )
 
-    streams.run_until(spark, tmp_path / "checkpoint", build, lambda: len(_sums(out)) >= 4)
+    shown: set[str] = set()
+
+    def is_enough() -> bool:
+        progress = [query.lastProgress for query in spark.streams.active]
+        shown.update(one.eventTime["watermark"] for one in progress if one)
+        return len(_sums(out)) >= 4
+
+    streams.run_until(spark, tmp_path / "checkpoint", build, is_enough)
+    # Spark's own page has the watermark.
+    assert any(text.startswith("2023-11-14T22:13:") for text in shown)
     sums = _sums(out)
     assert sums == [
         {"key": key, "count": 100, "end": START_MILLIS // 1000 + 10 * (number + 1)}
