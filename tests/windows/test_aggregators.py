@@ -127,7 +127,8 @@ VALUES = {
     "max of texts": (beam.CombineFn.from_callable(max), st.text(max_size=2)),
     "sum, of Beam": (SumInt64Fn(), st.integers(-5, 5)),
     "max, of Beam": (MaxInt64Fn(), WHOLE),
-    "mean": (MeanCombineFn(), st.one_of(WHOLE, st.sampled_from([0.5, -1.25]))),
+    # Sums of larger numbers and floats would depend on their order.
+    "mean": (MeanCombineFn(), st.one_of(st.integers(-5, 5), st.sampled_from([0.5, -1.25]))),
     "any": (beam.CombineFn.from_callable(any), st.sampled_from([0, 1, "", None, True])),
     "several": (SingleInputTupleCombineFn(sum, MeanCombineFn(), all), WHOLE),
     "tuples": (
