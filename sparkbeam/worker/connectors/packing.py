@@ -76,12 +76,14 @@ class PackArrow(PackElements):
         schema, whole: the same.
     """
 
-    takes_columns = True
-    """Where its elements are columns, they stay so."""
-
     def __init__(self, schema: pa.Schema, *, whole: bool = False) -> None:
         self.schema = schema
         self.whole = whole
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether elements that are columns stay so."""
+        return not self.whole
 
     def _packed(self, elements: list[Any]) -> bytes:
         return cell_of(pa.record_batch(self._columns(elements), schema=self.schema))
@@ -106,7 +108,10 @@ class PackTimed(PackArrow):
         whole: elements are the values of the first of two columns.
     """
 
-    takes_columns = False
+    @property
+    def takes_columns(self) -> bool:
+        """Never: a timestamp goes with each element."""
+        return False
 
     def process(
         self, element: Any, timestamp: Any = beam.DoFn.TimestampParam

@@ -4,6 +4,7 @@ They are written and read as arrays. Who reads cells of both kinds tells them ap
 the run, which is negative for numbers: a *mark*, which tells ints from floats.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from sparkbeam.windows.form import FLOATS, INTS, Kind, Numbers, kind_of_leaves, 
 
 _COUNT = np.dtype(">i4")
 _TIME = np.dtype(">i8")
+
+END_AND_STAMP = struct.Struct(">qq")
+"""Before the accumulators of a window: its end and the combined timestamp, in microseconds."""
 
 
 def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> pa.Array:

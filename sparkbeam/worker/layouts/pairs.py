@@ -14,6 +14,10 @@ _PLAIN = frozenset([INT, STR, BYTES])
 _MOST_PLACES = 1 << 62
 
 
+Half = tuple[pa.Array, Shape]
+"""Keys or values, and what each is."""
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Pairs by their keys.
@@ -33,16 +37,23 @@ class Pairs:
 
 def pairs_of(column: Column) -> Pairs | None:
     """The pairs of a column; None where their keys are not plain, and told apart by Python."""
-    shape = column.shape
-    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
-        return None
-    if column.array.null_count:
-        return None
-    found = distinct(column.array.field(0), shape.fields[0])
-    if found is None:
+    halves = halves_of(column)
+    found = None if halves is None else distinct(*halves[0])
+    if halves is None or found is None:
         return None
     keys, places = found
-    return Pairs(keys.values(), places, column.array.field(1), shape.fields[1])
+    return Pairs(keys.values(), places, *halves[1])
+
+
+def halves_of(column: Column) -> tuple[Half, Half] | None:
+    """The keys and the values of a column of pairs, or None: of other elements, or with None."""
+    shape, array = column.shape, column.array
+    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+        return None
+    if array.null_count:
+        return None
+    of_keys, of_values = shape.fields
+    return (array.field(0), of_keys), (array.field(1), of_values)
 
 
 def are_told_apart(keys: pa.Array, shape: Shape) -> bool:

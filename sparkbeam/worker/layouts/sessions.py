@@ -1,6 +1,5 @@
 """``Layout.SESSIONS``: sessions of a key, merged as far as the writer reaches."""
 
-import struct
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -21,16 +20,13 @@ from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, Row, RowWriter
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.numbers import number_cells
+from sparkbeam.worker.layouts.numbers import END_AND_STAMP, number_cells
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.layouts.tables import OBJECT_BYTES, TABLE_BYTES
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.stamps import ON_TIME, combine_stamps
 
 _KEY = itemgetter(0)
-
-SESSION_HEADER = struct.Struct(">qq")
-"""The end of a session and its combined timestamp, both in microseconds."""
 
 
 class SessionSink(Sink):
@@ -85,7 +81,7 @@ class SessionSink(Sink):
             for start, end, stamp, accumulator in sessions:
                 starts.append(start)
                 run = RunCoder.join([self._encode_value(accumulator)])
-                cells.append(SESSION_HEADER.pack(end, stamp) + run)
+                cells.append(END_AND_STAMP.pack(end, stamp) + run)
         self._rows.extend(self._tag, keys, starts, cells)
 
     def write_session_columns(self, keys: list[Any], found: Columns) -> None:
@@ -113,7 +109,7 @@ class SessionSink(Sink):
 
     def _append(self, key: bytes, start: int, end: int, stamp: int, run: list[bytes]) -> None:
         self._rows.append(
-            self._tag, key, start, SESSION_HEADER.pack(end, stamp) + RunCoder.join(run)
+            self._tag, key, start, END_AND_STAMP.pack(end, stamp) + RunCoder.join(run)
         )
 
 
@@ -137,7 +133,7 @@ def sessions(
         values: ValuesBuilder | None = None
         start = end = stamp = 0
         for _, next_start, cell in group:
-            next_end, next_stamp = SESSION_HEADER.unpack_from(cell)
+            next_end, next_stamp = END_AND_STAMP.unpack_from(cell)
             if values is None or not in_session(next_start, start, end):
                 if values is not None:
                     yield session(key, start, end, stamp, values)
@@ -145,6 +141,6 @@ def sessions(
                 start, end, stamp = next_start, next_end, next_stamp
             end = max(end, next_end)
             stamp = combine(stamp, next_stamp)
-            values.append(cell[SESSION_HEADER.size :])
+            values.append(cell[END_AND_STAMP.size :])
         if values is not None:
             yield session(key, start, end, stamp, values)

@@ -26,14 +26,13 @@ from sparkbeam.wire.rounding import coded, coded_end, coded_span
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.groups import GroupSink
-from sparkbeam.worker.layouts.numbers import fixed_cells, number_cells
+from sparkbeam.worker.layouts.numbers import END_AND_STAMP, fixed_cells, number_cells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.slices import slices_of
 from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING, combine_stamps
 
 _NUMBER = struct.Struct(">q")
-_HEAD = struct.Struct(">qq")
 SUFFIX_BYTES = _NUMBER.size
 """What a key has behind it, but in the global window."""
 
@@ -73,7 +72,9 @@ class TotalsSink(GroupSink):
             if not self._is_global:
                 suffix = _NUMBER.pack(self._span(start))
                 keys = [key + suffix for key in keys]
-            cells = [_HEAD.pack(end, at) + run for at, run in zip(stamps, runs, strict=True)]
+            cells = [
+                END_AND_STAMP.pack(end, at) + run for at, run in zip(stamps, runs, strict=True)
+            ]
             self._rows.extend(self._tag, keys, [start] * len(keys), cells)
 
     def _span(self, start: int) -> int:
@@ -94,9 +95,9 @@ def totals_groups(
     for (composite, start), group in groupby(rows, _KEY_AND_START):
         found: dict[int, tuple[ValuesBuilder, list[int]]] = {}
         for _, _, cell in group:
-            end, stamp = _HEAD.unpack_from(cell)
+            end, stamp = END_AND_STAMP.unpack_from(cell)
             values, stamps = found.setdefault(end, (ValuesBuilder(runs), []))
-            values.append(cell[_HEAD.size :])
+            values.append(cell[END_AND_STAMP.size :])
             stamps.append(stamp)
         key = decode_key(composite if is_global else composite[:-SUFFIX_BYTES])
         for end, (values, stamps) in found.items():

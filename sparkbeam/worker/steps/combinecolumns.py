@@ -10,14 +10,14 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.shapes import Record, Shape
+from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.pairs import are_told_apart
+from sparkbeam.worker.layouts.pairs import are_told_apart, halves_of
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import runs_of
@@ -59,16 +59,13 @@ class ColumnCombine:
     def take(self, block: Block) -> bool:
         """Takes in pairs; False where they are not for this."""
         slices = self._slices_of(block)
-        column = block.column
-        if slices is None or column is None or column.array.null_count:
+        halves = None if block.column is None else halves_of(block.column)
+        if slices is None or halves is None:
             return False
-        shape = column.shape
-        if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
-            return False
-        keys, (of_keys, of_values) = column.array.field(0), shape.fields
+        (keys, of_keys), (values, of_values) = halves
         if not are_told_apart(keys, of_keys):
             return False
-        numbers = self._form.numbers_of(column.array.field(1), of_values)
+        numbers = self._form.numbers_of(values, of_values)
         if numbers is None or not self._is_exact(numbers[:1]):
             return False
         kind = of_keys, keys.type, numbers.dtype

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -132,13 +131,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 self._emitter.hand_on(self._partial_takers, found, example, len(found))
                 continue
             for block, count in columns.groups(found):
-                for part in self._in_parts(block):
-                    self._emitter.block(part)
-                if not self._is_global and count > len(block):
-                    self._tell(block.windowing, count - len(block))
+                self._put_out_block(block, count)
 
-    def _in_parts(self, block: Block) -> Iterator[Block]:
-        """Accumulators in blocks that are not too large."""
+    def _put_out_block(self, block: Block, count: int) -> None:
+        """Puts out keys with their accumulators, compacted, of so many elements of a window."""
         compact = self.combine_fn_compact or (lambda accumulator: accumulator)
         limit = BlockLimit()
         start = 0
@@ -146,8 +142,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
             part = slice(start, start + limit.values)
             pairs = [(key, compact(accumulator)) for key, accumulator in block.values[part]]
             limit.learn(pairs)
-            yield block.with_part(part, pairs)
+            self._emitter.block(block.with_part(part, pairs))
             start = part.stop
+        if not self._is_global and count > len(block):
+            self._tell(block.windowing, count - len(block))
 
     def _take_columns(self, block: Block) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
@@ -259,30 +257,16 @@ class PrecombineOperation(operations.PGBKCVOperation):
             template = GLOBAL
             if window is not None:
                 template = WindowedValue(None, coded_end(window), (window,))
-            for names, pairs in self._pairs(table.accumulators):
-                stamps = [table.stamps[name] for name in names] if table.stamps else None
-                self._emitter.block(Block(template, pairs, stamps))
-            if window is not None and table.count > len(table.accumulators):
-                self._tell(template, table.count - len(table.accumulators))
+            names = map(self._names.key, table.accumulators)
+            pairs = list(zip(names, table.accumulators.values(), strict=True))
+            stamps = [table.stamps[name] for name in table.accumulators] if table.stamps else None
+            self._put_out_block(Block(template, pairs, stamps), table.count)
 
     def _tell(self, template: WindowedValue, number: int) -> None:
         """Tells how many more elements there were than accumulators of them."""
         for reader in self.readers:
             if isinstance(reader, SinkOperation):
                 reader.process_count(template, number)
-
-    def _pairs(
-        self, accumulators: dict[Hashable, Any]
-    ) -> Iterator[tuple[list[Hashable], list[Any]]]:
-        """Names of keys, and the keys with their accumulators, compacted."""
-        compact = self.combine_fn_compact or (lambda accumulator: accumulator)
-        key = self._names.key
-        limit = BlockLimit()
-        remaining = iter(accumulators.items())
-        while part := list(islice(remaining, limit.values)):
-            pairs = [(key(name), compact(accumulator)) for name, accumulator in part]
-            limit.learn(pairs)
-            yield [name for name, _ in part], pairs
 
     def finish(self) -> None:
         with self.scoped_finish_state:

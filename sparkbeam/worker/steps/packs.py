@@ -60,7 +60,7 @@ def _pack(step: Step) -> PackArrow | None:
     if not step.may_make_columns or not step.is_simple:
         return None
     fn = step.dofn.fn
-    return fn if type(fn) is PackArrow and not fn.whole else None
+    return fn if isinstance(fn, PackArrow) and fn.takes_columns else None
 
 
 def _make(step: Step, fn: PackArrow) -> operations.DoOperation:
