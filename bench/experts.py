@@ -1,0 +1,275 @@
+"""Nexmark's queries beside what an expert of Spark's DataFrames writes.
+
+Run with ``python bench/experts.py``. Nexmark's persons, auctions and bids are written to Parquet
+once, each a table. Then, in one session on two cores, the contestants of each query take turns:
+the Beam query of ``sparkbeam.nexmark`` as it stands, and a program over DataFrames. Both
+count the results, and add up a number that is made of all their fields, and have to agree.
+"""
+
+import argparse
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.combiners import CountCombineFn, TupleCombineFn
+from apache_beam.transforms.window import GlobalWindows
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam import SparkRunner, session
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.datasource import NexmarkDataSource
+from sparkbeam.nexmark.model import Auction, Bid, Event, Person
+from sparkbeam.nexmark.queries import QUERIES
+from sparkbeam.options import SparkBeamOptions
+
+CORES = 2
+WINDOW, PERIOD, SHORTER = "10 seconds", "5 seconds", "9999 milliseconds"
+
+Tables = Callable[[str], DataFrame]
+"""Gives the table of a kind of events."""
+
+Found = tuple[int, int]
+"""How many results there are, and what their numbers come to."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A query in two forms.
+
+    Attributes:
+        kinds: the events that it is about.
+        number: one that is made of all fields of a result, in Beam.
+        program: what the expert writes.
+        same: the same in Spark's SQL, of the rows of the program.
+    """
+
+    kinds: tuple[str, ...]
+    number: Callable[[Any], int]
+    program: Callable[[Tables], DataFrame]
+    same: str
+
+
+def in_euros(table: Tables) -> DataFrame:
+    """Query 1."""
+    return table("bid").withColumn("price", sf.expr("price * 89 div 100"))
+
+
+def selected(table: Tables) -> DataFrame:
+    """Query 2."""
+    return table("bid").where("auction % 123 = 0").select("auction", "price")
+
+
+def hot_items(table: Tables) -> DataFrame:
+    """Query 5."""
+    counts = table("bid").groupBy(sf.window("at", WINDOW, PERIOD), "auction").count()
+    most = sf.max("count").over(Window.partitionBy("window"))
+    return counts.withColumn("most", most).where("count = most").select("auction", "count")
+
+
+def highest_bids(table: Tables) -> DataFrame:
+    """Query 7."""
+    bids = table("bid").withColumn("start", sf.window("at", WINDOW)["start"])
+    highest = bids.groupBy("start").agg(sf.max("price").alias("price"))
+    return bids.join(sf.broadcast(highest), ["start", "price"])
+
+
+def new_users(table: Tables) -> DataFrame:
+    """Query 8."""
+    start = sf.window("at", WINDOW)["start"].alias("start")
+    persons = table("person").select("id", "name", start)
+    auctions = table("auction").select(sf.col("seller").alias("id"), "reserve", start)
+    return persons.join(auctions, ["id", "start"]).select("id", "name", "reserve")
+
+
+def user_sessions(table: Tables) -> DataFrame:
+    """Query 11.
+
+    Sessions that touch are one in Spark and two in Beam. Times are whole milliseconds, so a gap
+    that is one shorter makes them two in Spark.
+    """
+    return table("bid").groupBy(sf.session_window("at", SHORTER), "bidder").count()
+
+
+OF_A_BID = "auction + bidder + price + date_time + length(extra)"
+
+
+def of_a_bid(bid: Bid) -> int:
+    """A number of all fields of a bid."""
+    return bid.auction + bid.bidder + bid.price + bid.date_time + len(bid.extra)
+
+
+CONTESTS = {
+    1: Contest(("bid",), of_a_bid, in_euros, OF_A_BID),
+    2: Contest(("bid",), lambda found: found.auction + found.price, selected, "auction + price"),
+    5: Contest(("bid",), lambda found: found.auction * found.bids, hot_items, "auction * count"),
+    7: Contest(("bid",), of_a_bid, highest_bids, OF_A_BID),
+    8: Contest(
+        ("person", "auction"),
+        lambda found: found.id + len(found.name) + found.reserve,
+        new_users,
+        "id + length(name) + reserve",
+    ),
+    11: Contest(("bid",), lambda found: found.bidder * found.bids, user_sessions, "bidder * count"),
+}
+"""By the numbers of the queries."""
+
+
+def person(row: Any) -> Person:
+    """The Person of a row."""
+    return Person(
+        row.id,
+        row.name,
+        row.email_address,
+        row.credit_card,
+        row.city,
+        row.state,
+        row.date_time,
+        row.extra,
+    )
+
+
+def auction(row: Any) -> Auction:
+    """The Auction of a row."""
+    return Auction(
+        row.id,
+        row.item_name,
+        row.description,
+        row.initial_bid,
+        row.reserve,
+        row.date_time,
+        row.expires,
+        row.seller,
+        row.category,
+        row.extra,
+    )
+
+
+def bid(row: Any) -> Bid:
+    """The Bid of a row."""
+    return Bid(row.auction, row.bidder, row.price, row.date_time, row.extra)
+
+
+EVENTS: dict[str, Callable[[Any], Event]] = {"person": person, "auction": auction, "bid": bid}
+"""Makes events of a kind of the rows of its table."""
+
+RESULTS, TOTAL = Metrics.counter("bench", "results"), Metrics.counter("bench", "total")
+
+
+def note(found: Found) -> None:
+    """Tells what there is."""
+    RESULTS.inc(found[0])
+    TOTAL.inc(found[1])
+
+
+def read(p: beam.Pipeline, folder: str, kind: str) -> Any:
+    """The events of a kind."""
+    path = {"path": f"{folder}/{kind}"}
+    return (
+        p
+        | f"Read {kind}" >> ReadFromSpark("parquet", path, timestamp_column="at")
+        | f"Make {kind}" >> beam.Map(EVENTS[kind]).with_output_types(Event)
+    )
+
+
+def in_beam(spark: SparkSession, folder: str, number: int) -> Found:
+    """What a query comes to."""
+    contest = CONTESTS[number]
+    p = beam.Pipeline(SparkRunner(spark))
+    kinds = [read(p, folder, kind) for kind in contest.kinds]
+    events = kinds[0] if len(kinds) == 1 else kinds | beam.Flatten()
+    _ = (
+        QUERIES[number].build(events, Configuration())
+        | "Number" >> beam.Map(contest.number).with_output_types(int)
+        | "Twice" >> beam.Map(lambda number: (number, number))
+        | "All" >> beam.WindowInto(GlobalWindows())
+        | "Sum" >> beam.CombineGlobally(TupleCombineFn(CountCombineFn(), sum)).without_defaults()
+        | "Note" >> beam.Map(note)
+    )
+    result: Any = p.run()
+    result.wait_until_finish()
+    counters = result.metrics().query()["counters"]
+    found = {counter.key.metric.name: counter.committed for counter in counters}
+    return found["results"], found["total"]
+
+
+def in_spark(spark: SparkSession, folder: str, number: int) -> Found:
+    """What a program over DataFrames comes to."""
+    contest = CONTESTS[number]
+    results = contest.program(lambda kind: spark.read.parquet(f"{folder}/{kind}"))
+    row = results.agg(sf.count("*"), sf.expr(f"sum({contest.same})")).head()
+    assert row is not None
+    return row[0], row[1]
+
+
+def write(spark: SparkSession, events: int, folder: str) -> None:
+    """So many events as Parquet, a table for each kind."""
+    spark.dataSource.register(NexmarkDataSource)
+    for kind in EVENTS:
+        source = spark.read.format("nexmark").option("kind", kind).option("events", events)
+        of_kind = source.load().withColumn("at", sf.timestamp_millis("date_time"))
+        of_kind.write.parquet(f"{folder}/{kind}")
+
+
+def main() -> None:
+    """Measures and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--query", default=",".join(map(str, CONTESTS)), help="such as 1,7")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
+    table = Table("query", "results", "Beam, s", "Spark, s", "Beam to Spark")
+    with tempfile.TemporaryDirectory() as scratch:
+        write(spark, arguments.events, scratch)
+        for number in map(int, arguments.query.split(",")):
+            contestants = {
+                "Beam": partial(in_beam, spark, scratch, number),
+                "Spark": partial(in_spark, spark, scratch, number),
+            }
+            found, medians = measured(contestants, arguments.rounds)
+            if found["Beam"] != found["Spark"]:
+                sys.exit(f"The results of query {number} differ: {found}")
+            ours, theirs = medians["Beam"], medians["Spark"]
+            name = f"q{number} {QUERIES[number].name}"
+            figures = f"{ours:.2f}", f"{theirs:.2f}", f"{ours / theirs:.2f}"
+            table.add_row(name, f"{found['Beam'][0]:,}", *figures)
+    Console(width=100).print(table)
+
+
+def measured(
+    contestants: Mapping[str, Callable[[], Found]], rounds: int
+) -> tuple[dict[str, Found], dict[str, float]]:
+    """What each contestant finds, and the median of the seconds that it takes for it.
+
+    Args:
+        contestants: by their names; they take turns.
+        rounds: how often each runs, after once that does not count.
+    """
+    found: dict[str, Found] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(rounds + 1):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            found[name] = run()
+            taken = time.perf_counter() - start
+            print(f"{name}: {taken:.2f} s {found[name]}", file=sys.stderr, flush=True)
+            if number:
+                seconds[name].append(taken)
+    return found, {name: statistics.median(times) for name, times in seconds.items()}
+
+
+if __name__ == "__main__":
+    main()
