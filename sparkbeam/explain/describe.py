@@ -24,6 +24,7 @@ from sparkbeam.plan.model import (
     Stage,
 )
 from sparkbeam.plan.overcolumns import ColumnStep, column_steps
+from sparkbeam.plan.projection import read_of_files
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 WIDTH = 100
@@ -134,6 +135,7 @@ def stages(plan: Plan) -> str:
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
+            *(("step", _of_files(*found)) for found in read_of_files(stage)),
             *(("step", _over_columns(step)) for step in column_steps(plan, stage)),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
@@ -205,6 +207,11 @@ def grouping(how: Grouping) -> str:
         f"{words}; before the shuffle by the {how.aggregator.value} aggregator of sessions, "
         f"because {printable(how.aggregator_reason)}"
     )
+
+
+def _of_files(reading: str, needed: int, there: int) -> str:
+    """How much of Parquet files is read."""
+    return f"{printable(reading)}: {needed} of {there} columns"
 
 
 def _over_columns(step: ColumnStep) -> str:

@@ -114,6 +114,14 @@ def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     return None if args or kwargs else fn
 
 
+def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
+    """Gives a ParDo, of which :func:`dofn_of` has got a DoFn, another one."""
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    _, *others = pickler.loads(payload.do_fn.payload)
+    payload.do_fn.payload = pickler.dumps((fn, *others))
+    transform.spec.payload = payload.SerializeToString()
+
+
 def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Whether a transform is the step of ``beam.Create`` that holds the values."""
     return is_of_create(function_of(transform))

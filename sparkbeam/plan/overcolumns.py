@@ -60,7 +60,8 @@ class ColumnStep:
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
     walk = _Walk(stage)
-    begins = [*walk.read(_spec(plan, stage)), *(walk.tables(plan) if stage.in_columns else ())]
+    tables = walk.tables(plan) if stage.in_columns else ()
+    begins = [*walk.read(_spec(plan, stage)), *((output, shape) for _, output, shape in tables)]
     return list(walk.steps(begins))
 
 
@@ -82,6 +83,21 @@ def fields_read(plan: Plan, stage: Stage) -> frozenset[int] | None:
             return None
         found |= needed
     return frozenset(found)
+
+
+def columns_needed(plan: Plan, stage: Stage) -> dict[str, frozenset[str] | None]:
+    """The names of the columns that a stage needs of Parquet files; None for all.
+
+    Returns:
+        For each transform that reads files whose rows the stage gets.
+    """
+    walk = _Walk(stage)
+    found: dict[str, frozenset[str] | None] = {}
+    for reading, output, shape in walk.tables(plan):
+        needed = walk.needs(output, shape) if stage.in_columns else None
+        names = shape.names if isinstance(shape, Record) else ()
+        found[reading] = None if needed is None else frozenset(names[at] for at in needed)
+    return found
 
 
 def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
@@ -129,12 +145,17 @@ class _Walk:
             for output in source.outputs.values():
                 yield output, _shape(_schema(spec))
 
-    def tables(self, plan: Plan) -> Iterator[tuple[str, Shape]]:
-        """The PCollections that are the rows of Arrow tables, and what their elements are."""
+    def tables(self, plan: Plan) -> Iterator[tuple[str, str, Shape]]:
+        """The PCollections that are the rows of Arrow tables.
+
+        Yields:
+            The label of the transform that reads them, the PCollection and what its elements are.
+        """
         for transform in self._descriptor.transforms.values():
             shape = rows_read(plan, transform)
             if shape is not None:
-                yield from ((output, shape) for output in transform.outputs.values())
+                reading = transform.unique_name.rpartition("/")[0]
+                yield from ((reading, output, shape) for output in transform.outputs.values())
 
     def steps(self, begins: list[tuple[str, Shape]]) -> Iterator[ColumnStep]:
         """The steps that get columns.

@@ -1,14 +1,24 @@
-"""Leaves out the columns of Spark's sources that no step looks at, so that nobody reads them.
+"""Leaves out columns of Spark's sources and of Parquet files that no step looks at.
 
 What steps look at is known where their functions are compiled (:mod:`sparkbeam.columns`): whether
 such a function is evaluated over columns or called, it does not see the other fields.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from sparkbeam.plan.model import Plan, Source
-from sparkbeam.plan.overcolumns import fields_read
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+
+from sparkbeam.plan.functions import dofn_of, set_dofn
+from sparkbeam.plan.model import Plan, Source, Stage
+from sparkbeam.plan.overcolumns import columns_needed, fields_read
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.upstream.parquet import (
+    ProjectedSource,
+    projected_source,
+    set_source,
+    source_of_read,
+)
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta"])
 """Formats of which a column can be left out. In others it may be what makes a row malformed."""
@@ -16,7 +26,56 @@ _COLUMNAR = frozenset(["parquet", "orc", "delta"])
 
 def projected(plan: Plan) -> Plan:
     """The plan with sources that know which of their columns are needed."""
-    return replace(plan, sources=tuple(_projected(plan, source) for source in plan.sources))
+    stages = plan.stages if plan.streaming else _over_fewer_columns(plan)
+    sources = tuple(_projected(plan, source) for source in plan.sources)
+    return replace(plan, sources=sources, stages=stages)
+
+
+def read_of_files(stage: Stage) -> Iterator[tuple[str, int, int]]:
+    """The transforms of a stage that read some columns of Parquet files: how many, and of which."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    for transform in descriptor.transforms.values():
+        source = source_of_read(dofn_of(transform))
+        if isinstance(source, ProjectedSource):
+            reading = transform.unique_name.rpartition("/Read/")[0]
+            yield reading, len(source.needed), len(source.schema)
+
+
+def _over_fewer_columns(plan: Plan) -> tuple[Stage, ...]:
+    """The stages, in which Beam's ``ReadFromParquet`` reads what some stage looks at."""
+    found: dict[str, frozenset[str]] = {}
+    whole: set[str] = set()
+    for stage in plan.stages:
+        for reading, needed in columns_needed(plan, stage).items():
+            if needed is None:
+                whole.add(reading)
+            else:
+                found[reading] = found.get(reading, frozenset()) | needed
+    fewer = {reading: needed for reading, needed in found.items() if reading not in whole}
+    return tuple(_reading(stage, fewer) for stage in plan.stages) if fewer else plan.stages
+
+
+def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
+    """A stage in which some transforms read fewer columns."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    changed = False
+    for transform in descriptor.transforms.values():
+        for reading, needed in fewer.items():
+            if transform.unique_name.startswith(f"{reading}/Read/"):
+                changed |= _read_less(transform, needed)
+    return replace(stage, descriptor=descriptor.SerializeToString()) if changed else stage
+
+
+def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]) -> bool:
+    """Whether a step has put out a source of Parquet files, which reads fewer columns now."""
+    fn = dofn_of(transform)
+    source = source_of_read(fn)
+    fewer = None if source is None else projected_source(source, needed)
+    if fn is None or fewer is None:
+        return False
+    set_source(fn, fewer)
+    set_dofn(transform, fn)
+    return True
 
 
 def _projected(plan: Plan, source: Source) -> Source:

@@ -17,7 +17,7 @@ from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
 from sparkbeam.plan.functions import dofn_of
 from sparkbeam.plan.model import Plan
-from sparkbeam.upstream.beam import (
+from sparkbeam.upstream.parquet import (
     TABLES_TO_DICTS,
     parquet_schema,
     row_type_of_tables,

@@ -14,11 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
 from apache_beam.coders import coder_impl
-from apache_beam.io import iobase, parquetio
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
@@ -193,46 +189,6 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
         return expand(self, pcoll)
 
     core.ParDo.expand = checked  # type: ignore[method-assign]
-
-
-# Of reading Parquet.
-
-TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
-"""The DoFn that makes a dict of each row of an Arrow table."""
-
-
-def row_type_of_tables(fn: Any) -> Any:
-    """The class of which a DoFn makes a Row for each row of an Arrow table; None for any other."""
-    if type(fn) is not parquetio._ArrowTableToBeamRows:
-        return None
-    element_type = row_type.RowTypeConstraint.from_user_type(fn._beam_type) or fn._beam_type
-    return getattr(element_type, "user_type", None)
-
-
-def source_of_read(fn: Any) -> iobase.BoundedSource | None:
-    """The source that a step of Beam's ``Read`` puts out; None for any other DoFn."""
-    function = function_of_map(getattr(fn, "process", None))
-    if function is None or getattr(function, "__qualname__", None) != _QUALNAME_OF_EMIT:
-        return None
-    source = getattr(inspect.getclosurevars(function).nonlocals.get("self"), "source", None)
-    return source if isinstance(source, iobase.BoundedSource) else None
-
-
-_QUALNAME_OF_EMIT = f"{iobase.Read.expand.__qualname__}.<locals>.<lambda>"
-
-
-def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
-    """The columns that a source reads of its first Parquet file; None where there is none."""
-    if not isinstance(source, parquetio._ParquetSource) or not source._pattern.is_accessible():
-        return None
-    try:
-        (found,) = FileSystems.match([source._pattern.get()], [1])
-        with FileSystems.open(found.metadata_list[0].path) as file:
-            schema = parquetio.pq.read_schema(file)
-    except (BeamIOError, OSError, IndexError, pa.ArrowException):
-        return None
-    names = source._columns
-    return schema if names is None else pa.schema([f for f in schema if f.name in names])
 
 
 # Of a bundle.

@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows
+from in_process_batch import BatchRunner
+from noting import found, note
 from pyspark.sql import types as st
 
 from sparkbeam import SparkRunner
@@ -117,3 +121,79 @@ def test_a_block_that_goes_element_by_element_has_what_its_function_looks_at(
             | beam.Map(lambda row: (row.id, row.number * 4))
         )
         assert_that(numbers, equal_to([(1, 2**64), (2, 20)]))
+
+
+def test_parquet_is_read_of_those_columns_alone(tmp_path: Path) -> None:
+    write_files(tmp_path, a=NUMBERS, b=NUMBERS)
+    plan = files_planned(tmp_path, lambda rows: rows | beam.Map(lambda row: row["id"]))
+    assert "ReadFromParquet: 1 of 3 columns" in describe.stages(plan)
+
+
+NUMBERS = pa.table({"id": [1, 2], "name": ["a", "b"], "number": [2**62, 5]})
+
+
+def write_files(folder: Path, **tables: pa.Table) -> None:
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=1)
+
+
+def files_planned(folder: Path, build: Callable[[Any], Any], **read: Any) -> Plan:
+    runner = SparkRunner()
+    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner"])
+    build(p | beam.io.ReadFromParquet(f"{folder}/*.parquet", **read))
+    return runner._plan(p, p.options.view_as(SparkBeamOptions))
+
+
+@pytest.mark.parametrize(
+    ("build", "read"),
+    [
+        (lambda rows: rows | beam.Map(lambda row: (row["id"], "name" in row, row)), {}),
+        (lambda rows: rows | beam.Map(lambda row: list(row.values())), {}),
+        (lambda rows: rows | beam.Map(lambda row: row["id"]), {"columns": ["id"]}),
+        (lambda rows: rows | beam.Reshuffle() | beam.Map(lambda row: row["id"]), {}),
+    ],
+)
+def test_parquet_is_read_as_it_was_where_rows_are_needed_whole(
+    build: Callable[[Any], Any], read: dict[str, Any], tmp_path: Path
+) -> None:
+    write_files(tmp_path, a=NUMBERS)
+    assert " of 3 columns" not in describe.stages(files_planned(tmp_path, build, **read))
+
+
+def test_of_a_file_with_other_columns_all_are_read(tmp_path: Path) -> None:
+    other = NUMBERS.append_column("discount", pa.array([1, 2]))
+    write_files(tmp_path, a=NUMBERS, b=other, c=NUMBERS.select(["number", "id"]))
+    assert results_of(tmp_path, lambda row: (row["id"], row.get("discount", 0), "name" in row)) == [
+        (1, 0, False),
+        (1, 0, True),
+        (1, 1, True),
+        (2, 0, False),
+        (2, 0, True),
+        (2, 2, True),
+    ]
+
+
+def test_what_goes_element_by_element_has_the_columns_that_are_read(tmp_path: Path) -> None:
+    write_files(tmp_path, a=NUMBERS)
+    assert results_of(tmp_path, lambda row: row["number"] * 4) == [20, 2**64]
+
+
+@pytest.mark.parametrize("columns", [["name", "id", "number"], ["id", "number"]])
+def test_columns_that_the_user_has_chosen(columns: list[str], tmp_path: Path) -> None:
+    write_files(tmp_path, a=NUMBERS)
+    found = results_of(tmp_path, lambda row: (row["id"], row.get("name")), columns=columns)
+    assert found == ([(1, "a"), (2, "b")] if "name" in columns else [(1, None), (2, None)])
+
+
+def test_no_column_at_all(tmp_path: Path) -> None:
+    write_files(tmp_path, a=NUMBERS)
+    assert results_of(tmp_path, lambda row: 1) == [1, 1]
+
+
+def results_of(folder: Path, function: Callable[[Any], Any], **read: Any) -> list[Any]:
+    found.clear()
+    p = beam.Pipeline(BatchRunner())
+    rows = p | beam.io.ReadFromParquet(f"{folder}/*.parquet", **read)
+    _ = rows | beam.Map(function) | "found" >> beam.Map(note)
+    p.run().wait_until_finish()
+    return sorted(value for value, *_ in found)

@@ -1,0 +1,130 @@
+"""What sparkbeam assumes of Beam's reading of Parquet; see :mod:`sparkbeam.upstream.beam`."""
+
+import copy
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.io import iobase, parquetio
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms import core
+from apache_beam.typehints import row_type
+
+from sparkbeam.upstream.beam import function_of_map
+
+TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
+"""The DoFn that makes a dict of each row of an Arrow table."""
+
+
+def row_type_of_tables(fn: Any) -> Any:
+    """The class of which a DoFn makes a Row for each row of an Arrow table; None for any other."""
+    if type(fn) is not parquetio._ArrowTableToBeamRows:
+        return None
+    element_type = row_type.RowTypeConstraint.from_user_type(fn._beam_type) or fn._beam_type
+    return getattr(element_type, "user_type", None)
+
+
+def source_of_read(fn: Any) -> iobase.BoundedSource | None:
+    """The source that a step of Beam's ``Read`` puts out; None for any other DoFn."""
+    read = _read_of(fn)
+    source = None if read is None else read.source
+    return source if isinstance(source, iobase.BoundedSource) else None
+
+
+def set_source(fn: core.DoFn, source: iobase.BoundedSource) -> None:
+    """Lets a step of Beam's ``Read`` put out another source."""
+    read = _read_of(fn)
+    assert read is not None
+    read.source = source
+
+
+def _read_of(fn: Any) -> iobase.Read | None:
+    function = function_of_map(getattr(fn, "process", None))
+    if function is None or getattr(function, "__qualname__", None) != _QUALNAME_OF_EMIT:
+        return None
+    read: iobase.Read | None = inspect.getclosurevars(function).nonlocals.get("self")
+    return read
+
+
+_QUALNAME_OF_EMIT = f"{iobase.Read.expand.__qualname__}.<locals>.<lambda>"
+
+
+def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
+    """The columns that a source reads of its first Parquet file; None where there is none."""
+    if not isinstance(source, parquetio._ParquetSource) or not source._pattern.is_accessible():
+        return None
+    try:
+        (found,) = FileSystems.match([source._pattern.get()], [1])
+        with FileSystems.open(found.metadata_list[0].path) as file:
+            schema = parquetio.pq.read_schema(file)
+    except (BeamIOError, OSError, IndexError, pa.ArrowException):
+        return None
+    return _chosen(schema, source._columns)
+
+
+def _chosen(schema: pa.Schema, names: list[str] | None) -> pa.Schema:
+    """What is read of columns; of structs with few of their fields it tells nothing."""
+    return schema if names is None else pa.schema([f for f in schema if f.name in names])
+
+
+def projected_source(
+    source: iobase.BoundedSource, needed: frozenset[str]
+) -> "ProjectedSource | None":
+    """A source of Parquet files that reads some columns; None where it is of something else.
+
+    Args:
+        source: reads all columns, or those that it was given.
+        needed: the names of the columns to read.
+    """
+    schema = parquet_schema(source)
+    if schema is None or len(needed) >= len(schema) or any("." in name for name in schema.names):
+        return None
+    assert isinstance(source, parquetio._ParquetSource)
+    if source._columns is not None and set(source._columns) != set(schema.names):
+        return None
+    return ProjectedSource(source, schema, needed)
+
+
+class ProjectedSource(parquetio._ParquetSource):
+    """Reads some columns of Parquet files; the others are there, and null.
+
+    Of a file with other columns than the first one has all are read.
+
+    Args:
+        source: reads all columns.
+        schema: of the first file.
+        needed: the names of the columns to read.
+
+    Attributes:
+        schema, needed: the same.
+    """
+
+    def __init__(
+        self, source: parquetio._ParquetSource, schema: pa.Schema, needed: frozenset[str]
+    ) -> None:
+        super().__init__(source._pattern, source._min_bundle_size, columns=source._columns)
+        self.schema = schema
+        self.needed = [name for name in schema.names if name in needed] or schema.names[:1]
+
+    def read_records(self, file_name: str, range_tracker: Any) -> Iterator[pa.Table]:
+        with self.open_file(file_name) as file:
+            schema = _chosen(parquetio.pq.read_schema(file), self._columns)
+        if not schema.equals(self.schema):
+            yield from super().read_records(file_name, range_tracker)
+            return
+        fewer = copy.copy(self)
+        fewer._columns = self.needed
+        for table in super(ProjectedSource, fewer).read_records(file_name, range_tracker):
+            yield _with_nulls(table, schema)
+
+
+def _with_nulls(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of a schema; those that it has not are null."""
+    there = set(table.column_names)
+    columns = [
+        table[field.name] if field.name in there else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
