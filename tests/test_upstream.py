@@ -14,6 +14,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
+from apache_beam.metrics import Metrics
+from apache_beam.metrics.cells import CounterCell, DistributionCell
+from apache_beam.metrics.metricbase import MetricName
 from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
@@ -111,6 +114,12 @@ class TestUserCode:
 
     def test_a_flat_map_is_no_map(self) -> None:
         assert of_beam.function_of_map(beam.FlatMap(doubled).dofn.process) is None
+
+    def test_what_a_call_of_inc_updates(self) -> None:
+        counter: Any = Metrics.counter("some", "seen")
+        assert of_beam.updated_metric(counter.inc) == (CounterCell, MetricName("some", "seen"), 1)
+        distribution: Any = Metrics.distribution("some", "sizes")
+        assert of_beam.updated_metric(distribution.update).cell is DistributionCell
 
     def test_the_function_of_a_create_is_known(self) -> None:
         found = []

@@ -13,6 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns import numbers, text
 from sparkbeam.columns.comparisons import compared, is_none
+from sparkbeam.columns.counting import METRICS
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.nodes import (
     Apply,
@@ -355,6 +356,7 @@ def full_name(function: Any) -> str:
 
 
 _KNOWN: dict[Any, Handler] = {
+    **METRICS,
     len: _folding(len, _length),
     abs: _folding(abs, _absolute),
     min: _extreme("<", "min"),

@@ -135,8 +135,11 @@ class Compiled:
         with _exactly():
             if self._is_one_to_one and len(leaves) == 1:
                 values, times = self._columns(evaluation, *leaves[0][:2])
-                return Output(values, None, times)
-            return self._gathered(evaluation, leaves)
+                output = Output(values, None, times)
+            else:
+                output = self._gathered(evaluation, leaves)
+        evaluation.update_metrics()
+        return output
 
     def kept(self, *columns: pa.Array, rows: Positions | None = None) -> Positions:
         """The positions of the elements that stay; of a filter only.
@@ -145,7 +148,9 @@ class Compiled:
         """
         assert self.is_filter
         evaluation = self._run(columns, rows)
-        return _sorted([_rows_of(leaf[0]) for leaf in self._leaves(evaluation)])[0]
+        found = _sorted([_rows_of(leaf[0]) for leaf in self._leaves(evaluation)])[0]
+        evaluation.update_metrics()
+        return found
 
     def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
         for guard in self._guards:

@@ -10,7 +10,9 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.metrics.execution import MetricUpdater
 
+from sparkbeam.columns.counting import amounts_of
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.nodes import (
     Apply,
@@ -23,6 +25,7 @@ from sparkbeam.columns.nodes import (
     OfUnion,
     Select,
     Statement,
+    Update,
 )
 from sparkbeam.columns.reasons import NotExact
 from sparkbeam.columns.shapes import NONE, Record, Shape, Union
@@ -125,6 +128,7 @@ class Evaluation:
 
     def __init__(self, arguments: tuple[pa.Array, ...], rows: Positions | None = None) -> None:
         self._arguments = arguments
+        self._updates: list[tuple[MetricUpdater, list[int]]] = []
         self._all = Selection(len(arguments[0]))
         self.top = self._all
         if rows is not None:
@@ -145,8 +149,18 @@ class Evaluation:
                 self.run(statement.no, no)
             elif isinstance(statement, Fail):
                 raise NotExact(statement.reason)
+            elif isinstance(statement, Update):
+                amount = self.value(statement.amount, selection)
+                found = amounts_of(statement.updater, amount, selection.count)
+                self._updates.append((statement.updater, found))
             else:
                 self.value(statement.node, selection)
+
+    def update_metrics(self) -> None:
+        """Updates the metrics, once all else is done that might fail."""
+        for updater, amounts in self._updates:
+            for amount in amounts:
+                updater(amount)
 
     def split(self, condition: Node, selection: Selection) -> tuple[Selection, Selection]:
         """The elements for which a condition holds, and the others."""

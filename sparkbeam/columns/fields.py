@@ -18,6 +18,7 @@ from sparkbeam.columns.nodes import (
     Select,
     Stamped,
     Statement,
+    Update,
 )
 from sparkbeam.columns.shapes import Record
 
@@ -64,6 +65,8 @@ def _items(statements: Iterable[Statement]) -> Iterator[Item]:
         match statement:
             case Evaluate():
                 yield statement.node
+            case Update():
+                yield statement.amount
             case Branch():
                 yield statement.condition
                 yield from _items(statement.yes)

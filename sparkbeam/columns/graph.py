@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from apache_beam.metrics.execution import MetricUpdater
+
 from sparkbeam.columns import numbers, text
 from sparkbeam.columns.nodes import (
     Apply,
@@ -23,6 +25,7 @@ from sparkbeam.columns.nodes import (
     Select,
     Stamped,
     Statement,
+    Update,
 )
 from sparkbeam.columns.plain import shape_of_value
 from sparkbeam.columns.reasons import NotCompiled, NotExact
@@ -269,6 +272,11 @@ class Graph:
     def fail(self, reason: str) -> None:
         """Refuses a block of which an element gets here."""
         self._statements.append(Fail(reason))
+
+    def update(self, updater: MetricUpdater, amount: Node) -> None:
+        """Updates a metric by the amount of each element that gets here."""
+        checked(amount)
+        self._statements.append(Update(updater, amount))
 
     @contextmanager
     def collected(self) -> Iterator[list[Statement]]:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from apache_beam.metrics.execution import MetricUpdater
+
 from sparkbeam.columns.shapes import BOOL, Record, Shape, Union
 
 
@@ -193,7 +195,15 @@ class Fail:
     reason: str
 
 
-Statement: TypeAlias = Evaluate | Branch | Fail
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Updates a metric by each of the values of an expression."""
+
+    updater: MetricUpdater
+    amount: Node
+
+
+Statement: TypeAlias = Evaluate | Branch | Fail | Update
 
 
 def is_type_of(column: Column, kinds: tuple[type, ...]) -> tuple[int, ...]:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns import operators
 from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.counting import counted
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_dict, of_text, replaced_fields
 from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Named, Node, Slice
@@ -84,6 +86,8 @@ class Objects:
         if callee is getattr:
             return self._named_attribute(args, given)
         match callee:
+            case MetricUpdater() if not given:
+                return counted(self._graph, callee, tuple(args))
             case functools.partial():
                 bound = [self.held(arg) for arg in callee.args]
                 known = {name: self.held(value) for name, value in callee.keywords.items()}

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from apache_beam.coders import coder_impl
+from apache_beam.metrics.execution import MetricUpdater
+from apache_beam.metrics.metricbase import MetricName
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
@@ -39,6 +41,25 @@ def function_of_map(process: Any) -> Callable[[Any], Any] | None:
 
 
 _CODE_OF_MAP = core.Map(lambda element: element).dofn.process.__code__
+
+
+class Updated(NamedTuple):
+    """The metric that a call of ``inc`` of a counter, or ``update`` of a distribution, updates.
+
+    Attributes:
+        cell: the class that keeps its value.
+        name: of the metric.
+        default: by what it is updated without an argument.
+    """
+
+    cell: Any
+    name: MetricName
+    default: Any
+
+
+def updated_metric(updater: MetricUpdater) -> Updated:
+    """What metric it is."""
+    return Updated(*updater.__reduce__()[1])
 
 
 def is_of_create(fn: Any) -> bool:
