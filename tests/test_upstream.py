@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from apache_beam.coders import coder_impl
 from apache_beam.internal import pickler
@@ -24,12 +27,15 @@ from apache_beam.transforms import combiners, core, trigger
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
 from apache_beam.typehints import row_type
+from apache_beam.typehints.arrow_type_compatibility import PyarrowBatchConverter
+from apache_beam.typehints.batch import BatchConverter
 from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from waiting import until
 
 import sparkbeam
+from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import spark as of_spark
 
@@ -194,6 +200,45 @@ class TestUserCode:
 
         assert of_beam.handles_batches(Batched())
         assert not of_beam.handles_batches(core.CallableWrapperDoFn(doubled))
+
+    def test_what_dofns_of_batches_take_and_make_is_known(self) -> None:
+        class Batched(beam.DoFn):
+            def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
+                yield batch
+
+            def infer_output_type(self, input_type: Any) -> Any:
+                return input_type
+
+        class Made(beam.DoFn):
+            @beam.DoFn.yields_batches
+            def process(self, element: int) -> Iterator[list[int]]:
+                yield [element]
+
+            def infer_output_type(self, input_type: Any) -> Any:
+                return int
+
+        batched, made = Batched(), Made()
+        beam.ParDo(batched).infer_batch_converters(Pair)
+        beam.ParDo(made).infer_batch_converters(int)
+        found = of_batches.batching_of(pickler.loads(pickler.dumps(batched)))
+        assert found is not None
+        assert isinstance(found.taken, PyarrowBatchConverter)
+        assert found.taken == found.made
+        assert found[2:] == (False, False, True)
+        assert of_batches.schema_of_batches(found.taken).names == ["left", "right"]
+        found = of_batches.batching_of(made)
+        assert found is not None
+        assert (found.taken, *found[2:4]) == (None, True, True)
+        assert of_batches.batching_of(core.CallableWrapperDoFn(doubled)) is None
+
+    def test_the_types_of_batches_are_known(self) -> None:
+        def converter(element: Any, batch: Any) -> Any:
+            return BatchConverter.from_typehints(element_type=element, batch_type=batch)
+
+        assert of_batches.type_of_batches(converter(int, pa.Array)) == pa.int64()
+        assert of_batches.dtype_of_batches(converter(float, pd.Series)) is np.float64
+        dtypes = of_batches.dtypes_of_batches(converter(Pair, pd.DataFrame))
+        assert dtypes == {"left": np.int64, "right": np.int64}
 
     def test_generated_row_types_are_told_apart(self) -> None:
         made: Any = row_type.RowTypeConstraint.from_fields([("one", int)])

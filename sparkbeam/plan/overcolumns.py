@@ -19,12 +19,24 @@ from apache_beam.transforms.window import GlobalWindows, Sessions
 from apache_beam.typehints.schemas import named_tuple_from_schema
 from apache_beam.utils import proto_utils
 
-from sparkbeam.columns import Compiled, Opaque, Record, Refused, Scalar, Shape, arrow_type_of
+from sparkbeam.columns import (
+    Compiled,
+    NotExact,
+    Opaque,
+    Record,
+    Refused,
+    Scalar,
+    Shape,
+    UnknownShape,
+    arrow_type_of,
+)
+from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.plan.tablerows import rows_read
+from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
+from sparkbeam.upstream.batches import Batching
 from sparkbeam.windows.forms import form_of
 
 _WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
@@ -60,8 +72,10 @@ class ColumnStep:
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
     walk = _Walk(stage)
-    tables = walk.tables(plan) if stage.in_columns else ()
-    begins = [*walk.read(_spec(plan, stage)), *((output, shape) for _, output, shape in tables)]
+    begins = list(walk.read(_spec(plan, stage)))
+    if stage.in_columns:
+        begins += [(output, shape) for _, output, shape in walk.tables(plan)]
+        begins += walk.batches()
     return list(walk.steps(begins))
 
 
@@ -130,6 +144,12 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
     return _OTHER
 
 
+def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
+    """How the DoFn of a step handles batches, if that may be over columns."""
+    fn = dofn_of(transform)
+    return None if fn is None or len(transform.outputs) != 1 else plain_batching(fn)
+
+
 class _Walk:
     """Follows columns through a stage."""
 
@@ -156,6 +176,20 @@ class _Walk:
             if shape is not None:
                 reading = transform.unique_name.rpartition("/")[0]
                 yield from ((reading, output, shape) for output in transform.outputs.values())
+
+    def batches(self) -> Iterator[tuple[str, Shape]]:
+        """The PCollections of elements of batches, and what these are."""
+        for transform in self._descriptor.transforms.values():
+            batching = _batching_of(transform)
+            if (
+                batching is None
+                or batching.made is None
+                or makes_rows_of_tables(dofn_of(transform))
+            ):
+                continue
+            shape = elements_declared(batching.made)
+            if shape is not None:
+                yield from ((output, shape) for output in transform.outputs.values())
 
     def steps(self, begins: list[tuple[str, Shape]]) -> Iterator[ColumnStep]:
         """The steps that get columns.
@@ -207,11 +241,38 @@ class _Walk:
             return self._combined(transform, shape)
         if getattr(dofn_of(transform), "takes_columns", False):
             return None
+        batching = _batching_of(transform)
+        if batching is not None and batching.taken is not None:
+            return self._batched(transform, batching, shape)
         fn = function_of(transform)
         if fn is None:
             return Refused("it is more than a function of the element")
         (output,) = transform.outputs.values()
         return over_columns(fn.process, shape, may_stamp=self._is_global(output))
+
+    def _batched(
+        self, transform: beam_runner_api_pb2.PTransform, batching: Batching, shape: Shape
+    ) -> Refused | None:
+        """What becomes of columns in a DoFn that takes batches."""
+        assert batching.taken is not None
+        if any(passes(made, batching.taken) for made in self._batches_into(transform)):
+            return None
+        if batching.takes_elements:
+            return Refused("it takes single elements, too")
+        try:
+            batch_of(batching.taken, pa.array([], arrow_type_of(shape)), shape)
+        except (NotExact, UnknownShape) as error:
+            return Refused(str(error))
+        return None
+
+    def _batches_into(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[Converter]:
+        """What knows the batches that a step gets as they have been made."""
+        for maker in self._descriptor.transforms.values():
+            if set(maker.outputs.values()).isdisjoint(transform.inputs.values()):
+                continue
+            batching = _batching_of(maker)
+            if batching is not None and batching.made is not None:
+                yield batching.made
 
     def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
         payload = proto_utils.parse_Bytes(

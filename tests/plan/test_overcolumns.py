@@ -1,9 +1,9 @@
 """Which steps are said to take columns."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
@@ -16,6 +16,7 @@ from apache_beam.transforms.window import (
     TimestampCombiner,
     TimestampedValue,
 )
+from apache_beam.typehints.batch import NumpyArray
 from pyspark.sql import types as st
 
 from sparkbeam import SparkRunner
@@ -140,6 +141,37 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 def test_why_a_step_takes_elements(build: Callable[[Any], Any], reason: str) -> None:
     found = {label.partition("/")[0]: why for label, why in told(build).items()}
     assert str(found["x"]).startswith(reason)
+
+
+class Few(NamedTuple):
+    id: int
+    name: str
+
+
+class Tables(beam.DoFn):
+    def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
+        yield batch
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return Few
+
+
+class Numbers(beam.DoFn):
+    @beam.DoFn.yields_elements
+    def process_batch(self, batch: NumpyArray[str]) -> Iterator[int]:  # type: ignore[valid-type]
+        yield len(batch)
+
+
+def test_batches_are_columns_on_both_sides() -> None:
+    def build(rows: Any) -> None:
+        few = rows | "few" >> beam.Map(lambda row: Few(row.id, row.name)).with_output_types(Few)
+        few = few | "tables" >> beam.ParDo(Tables()) | "again" >> beam.ParDo(Tables())
+        names = few | "names" >> beam.Map(lambda few: few.name).with_output_types(str)
+        _ = names | "numbers" >> beam.ParDo(Numbers())
+
+    steps = told(build)
+    assert steps.pop("numbers") == "the type of its batches depends on all elements"
+    assert steps == {"few": None, "tables": None, "again": None, "names": None}
 
 
 def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:

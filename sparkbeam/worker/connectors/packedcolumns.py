@@ -1,19 +1,11 @@
 """From columns of elements to the columns of a sink's rows, without an object for each element."""
 
-from collections.abc import Callable
-
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, STR, Opaque, Record, Shape
+from sparkbeam.columns import NotExact
+from sparkbeam.columns.arrays import array_of
+from sparkbeam.columns.shapes import Opaque, Record, Shape
 from sparkbeam.worker.columns import Column
-
-_KINDS: dict[Shape, Callable[[pa.DataType], bool]] = {
-    INT: pa.types.is_integer,
-    FLOAT: pa.types.is_float64,
-    BOOL: pa.types.is_boolean,
-    STR: pa.types.is_string,
-    BYTES: pa.types.is_binary,
-}
 
 
 def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
@@ -47,15 +39,10 @@ def _has_maps(kind: pa.DataType) -> bool:
 
 
 def _as_type(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array | None:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
     if isinstance(shape, Opaque):
         # A dict has each key of a map once.
         return array if array.type == kind and not _has_maps(kind) else None
-    suits = _KINDS.get(shape)
-    if suits is None or not suits(kind):
-        return None
     try:
-        return array.cast(kind)
-    except pa.ArrowInvalid:
+        return array_of(array, shape, kind)
+    except NotExact:
         return None

@@ -15,6 +15,7 @@ from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.steps.batches import passes_batches
 from sparkbeam.worker.steps.step import Step, Way
 
 
@@ -32,12 +33,14 @@ class TableRowsOperation(operations.DoOperation):
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
+        self._passes = passes_batches(self.get_output_batch_converter(), self.readers)
         self._rows: dict[pa.Schema, TableRows | None] = {}
 
     def process(self, o: WindowedValue) -> None:
-        """Makes elements of a table; where they are no column, as Beam does it."""
+        """Makes elements of a table; where they are no column, or batches, as Beam does it."""
         table = o.value
-        rows = self._rows_of(table.schema) if isinstance(table, Batch) else None
+        is_column = isinstance(table, Batch) and not self._passes
+        rows = self._rows_of(table.schema) if is_column else None
         if rows is None:
             super().process(o)
             return

@@ -262,18 +262,29 @@ def _asked_for(step: Step) -> Signature | None:
     return None if args or kwargs else _signature(fn, stateful=step.is_stateful)
 
 
-def _make(step: Step, signature: Signature) -> operations.DoOperation:
+def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:
+    """Makes an operation that runs the very DoFn of a step, and has been told so.
+
+    Args:
+        step: what it runs.
+        kind: makes the :class:`ElementOperation` itself.
+    """
     # The operation loads the DoFn itself, and has to set up the instance that runs here.
     shared = _Shared(step.dofn.fn)
     windowing = step.dofn.windowing or step.windowing(step.input)
     data = pickler.dumps((shared, (), {}, step.dofn.side_inputs, windowing))
+    made = step.block_operation(kind, data, windowing.windowfn)
+    made.prepare(step.dofn.fn, shared.number)
+    return made
+
+
+def _make(step: Step, signature: Signature) -> operations.DoOperation:
     kind: Callable[..., operations.DoOperation] = ElementOperation
     if step.is_stateful:
         kind = _with_states(step, StatefulOperation)
     elif signature.arguments:
         kind = DoFnOperation
-    made = step.block_operation(kind, data, windowing.windowfn)
-    made.prepare(step.dofn.fn, shared.number)
+    made = prepared(step, kind)
     if isinstance(made, DoFnOperation):
         made.ask(signature)
     elif is_of_the_element_alone(step.dofn.fn):

@@ -11,6 +11,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.steps import (
     arrowtables,
+    batches,
     combines,
     dofns,
     edges,
@@ -28,6 +29,7 @@ ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
 IN_BLOCKS: tuple[Way[Any], ...] = (
     arrowtables.TABLE_ROWS,
     packs.PACK,
+    batches.BATCHES,
     functions.FUNCTION,
     dofns.DOFN,
     windows.WINDOWS,

@@ -1,0 +1,83 @@
+"""What Arrow makes of Python's values, out of a column of them: none of them is made for that."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Opaque,
+    Shape,
+    shape_in_arrow,
+)
+
+_SUITING: dict[Shape, Callable[[pa.DataType], bool]] = {
+    INT: pa.types.is_integer,
+    FLOAT: pa.types.is_float64,
+    BOOL: pa.types.is_boolean,
+    STR: lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    BYTES: lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
+    NONE: lambda kind: True,
+}
+_PLAIN_TESTS: tuple[Callable[[pa.DataType], bool], ...] = (
+    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null),
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_decimal, pa.types.is_date32),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+)
+_LISTS: tuple[Callable[[pa.DataType], bool], ...] = (
+    *(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+)
+
+
+def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
+    """What ``pa.array(values, kind)`` gives for the values of a column.
+
+    Args:
+        array: the column.
+        shape: what its values are.
+        kind: the type to make.
+
+    Raises:
+        NotExact: that cannot be promised, or Arrow raises.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    suits = _SUITING.get(shape)
+    if suits is None:
+        if array.type == kind and _comes_back(kind, shape):
+            return array
+    elif suits(kind) or (shape == FLOAT and array.type == kind):
+        try:
+            return array.cast(kind)
+        except pa.ArrowException as error:
+            raise NotExact(f"{shape} has no room in {kind}") from error
+    raise NotExact(f"{shape} is not {kind} for certain")
+
+
+def _comes_back(kind: pa.DataType, shape: Shape) -> bool:
+    """Whether Arrow makes the same array of the values that it has made of one."""
+    if isinstance(shape, Opaque):
+        return _is_equal_again(kind, in_arrow=shape.is_as_in_arrow)
+    return _is_equal_again(kind, in_arrow=True) and shape == shape_in_arrow(kind)
+
+
+def _is_equal_again(kind: pa.DataType, *, in_arrow: bool) -> bool:
+    if any(test(kind) for test in _PLAIN_TESTS):
+        return True
+    if any(test(kind) for test in _LISTS):
+        return _is_equal_again(kind.value_type, in_arrow=in_arrow)
+    if not in_arrow:
+        return False
+    if pa.types.is_struct(kind):
+        names = [part.name for part in kind]
+        return len(set(names)) == len(names) and all(
+            _is_equal_again(part.type, in_arrow=True) for part in kind
+        )
+    # Python's times have no nanoseconds, but pandas' Timestamp has.
+    return pa.types.is_timestamp(kind)
