@@ -37,6 +37,7 @@ from waiting import until
 import sparkbeam
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
+from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import spark as of_spark
 
 PACKAGE = Path(sparkbeam.__file__).parent
@@ -239,6 +240,37 @@ class TestUserCode:
         assert of_batches.dtype_of_batches(converter(float, pd.Series)) is np.float64
         dtypes = of_batches.dtypes_of_batches(converter(Pair, pd.DataFrame))
         assert dtypes == {"left": np.int64, "right": np.int64}
+
+    def test_what_is_gathered_for_parquet_is_known(self) -> None:
+        schema = pa.schema([("left", pa.int64())])
+        dofns: list[core.DoFn] = []
+
+        def parquet(size: int) -> Any:
+            written = beam.io.WriteToParquet("unwritten", schema, size, record_batch_size=2)
+            p = beam.Pipeline()
+            _ = p | beam.Create([{"left": 1}]) | written
+            p.visit(visitor)
+            return dofns[-1]
+
+        class Visitor(beam.pipeline.PipelineVisitor):
+            def visit_transform(self, node: Any) -> None:
+                if isinstance(node.transform, beam.ParDo):
+                    fn = node.transform.dofn
+                    dofns.extend([fn] if of_parquet.row_groups_of(fn) is not None else [])
+
+        visitor = Visitor()
+        fn = parquet(20)
+        groups = of_parquet.row_groups_of(fn)
+        assert groups is not None
+        assert (groups.schema, groups.batch_rows) == (schema, 2)
+        _ = list(fn.process({"left": 1}, GlobalWindow()))
+        assert groups.full() is None
+        groups.add(pa.record_batch([pa.array([2, 3])], schema=schema), GlobalWindow())
+        table = groups.full()
+        assert table is not None
+        assert table["left"].to_pylist() == [1, 2, 3]
+        assert list(fn.finish_bundle()) == []
+        assert of_parquet.row_groups_of(core.CallableWrapperDoFn(doubled)) is None
 
     def test_generated_row_types_are_told_apart(self) -> None:
         made: Any = row_type.RowTypeConstraint.from_fields([("one", int)])

@@ -13,6 +13,7 @@ from sparkbeam.columns.shapes import (
     NONE,
     STR,
     Opaque,
+    Record,
     Shape,
     shape_in_arrow,
 )
@@ -58,6 +59,33 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
         except pa.ArrowException as error:
             raise NotExact(f"{shape} has no room in {kind}") from error
     raise NotExact(f"{shape} is not {kind} for certain")
+
+
+def arrays_of_dicts(array: pa.Array, shape: Shape, schema: pa.Schema) -> list[pa.Array]:
+    """The columns that Arrow makes of the items of dicts, where nullable ones may be missing.
+
+    Args:
+        array: a column of dicts.
+        shape: what they are.
+        schema: of the columns.
+
+    Raises:
+        NotExact: that cannot be promised, or making them raises.
+    """
+    if not isinstance(shape, Record) or shape.type is not dict:
+        raise NotExact(f"{shape} is no dict")
+    if array.null_count:
+        raise NotExact("it meets None")
+    found = []
+    for field in schema:
+        if field.name in shape.names:
+            at = shape.names.index(field.name)
+            found.append(array_of(array.field(at), shape.fields[at], field.type))
+        elif field.nullable:
+            found.append(pa.nulls(len(array), field.type))
+        else:
+            raise NotExact(f"{field.name} is missing")
+    return found
 
 
 def _comes_back(kind: pa.DataType, shape: Shape) -> bool:

@@ -1,7 +1,9 @@
 """Which steps of a stage take the columns of a source, found out without running them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -30,6 +32,7 @@ from sparkbeam.columns import (
     UnknownShape,
     arrow_type_of,
 )
+from sparkbeam.columns.arrays import arrays_of_dicts
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
@@ -37,6 +40,7 @@ from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
 from sparkbeam.upstream.batches import Batching
+from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.forms import form_of
 
 _WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
@@ -150,6 +154,15 @@ def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
     return None if fn is None or len(transform.outputs) != 1 else plain_batching(fn)
 
 
+def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | None:
+    """Why columns of a shape are not made something else; None where they are."""
+    try:
+        make(pa.array([], arrow_type_of(shape)), shape, *more)
+    except (NotExact, UnknownShape) as error:
+        return Refused(str(error))
+    return None
+
+
 class _Walk:
     """Follows columns through a stage."""
 
@@ -241,6 +254,9 @@ class _Walk:
             return self._combined(transform, shape)
         if getattr(dofn_of(transform), "takes_columns", False):
             return None
+        groups = row_groups_of(dofn_of(transform))
+        if groups is not None:
+            return _refused(arrays_of_dicts, shape, groups.schema)
         batching = _batching_of(transform)
         if batching is not None and batching.taken is not None:
             return self._batched(transform, batching, shape)
@@ -259,11 +275,7 @@ class _Walk:
             return None
         if batching.takes_elements:
             return Refused("it takes single elements, too")
-        try:
-            batch_of(batching.taken, pa.array([], arrow_type_of(shape)), shape)
-        except (NotExact, UnknownShape) as error:
-            return Refused(str(error))
-        return None
+        return _refused(partial(batch_of, batching.taken), shape)
 
     def _batches_into(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[Converter]:
         """What knows the batches that a step gets as they have been made."""

@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's reading of Parquet; see :mod:`sparkbeam.upstream.beam`."""
+"""What sparkbeam assumes of Beam's Parquet; see :mod:`sparkbeam.upstream.beam`."""
 
 import copy
 import inspect
@@ -10,6 +10,7 @@ from apache_beam.io import iobase, parquetio
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import core
+from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
 from sparkbeam.upstream.beam import function_of_map
@@ -128,3 +129,48 @@ def _with_nulls(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+class RowGroups:
+    """What Beam's ``WriteToParquet`` has gathered of a bundle, to be row groups of its files.
+
+    Args:
+        fn: the DoFn that gathers dicts and puts tables out.
+
+    Attributes:
+        schema: of the tables.
+        batch_rows: of so many dicts it makes a record batch, by whose bytes it knows the size of a
+            row group.
+    """
+
+    def __init__(self, fn: Any) -> None:
+        self._fn = fn
+        self.schema: pa.Schema = fn._schema
+        self.batch_rows = max(1, fn._buffer_size)
+
+    def add(self, batch: pa.RecordBatch, window: BoundedWindow) -> None:
+        """Appends a record batch.
+
+        Args:
+            batch: has the columns of the schema.
+            window: of its rows.
+        """
+        fn = self._fn
+        if fn._buffer[0]:
+            fn._flush_buffer()
+        fn._window = window
+        fn._record_batches.append(batch)
+        fn._record_batches_byte_size += batch.nbytes
+
+    def full(self) -> pa.Table | None:
+        """The next row group, which is taken out, if there are rows enough for it."""
+        fn = self._fn
+        if fn._record_batches_byte_size < fn._row_group_buffer_size:
+            return None
+        table: pa.Table = fn._create_table()
+        return table
+
+
+def row_groups_of(fn: Any) -> RowGroups | None:
+    """The row groups of the DoFn that makes tables of dicts; None for any other."""
+    return RowGroups(fn) if type(fn) is parquetio._RowDictionariesToArrowTable else None

@@ -174,6 +174,24 @@ def test_batches_are_columns_on_both_sides() -> None:
     assert steps == {"few": None, "tables": None, "again": None, "names": None}
 
 
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (pa.schema([("id", pa.int64()), ("other", pa.int8())]), None),
+        (pa.schema([("id", pa.string())]), "int is not string for certain"),
+        (pa.schema([pa.field("gone", pa.int8(), nullable=False)]), "gone is missing"),
+    ],
+)
+def test_what_beam_writes_to_parquet_stays_columns(schema: pa.Schema, reason: str | None) -> None:
+    def build(rows: Any) -> None:
+        dicts = rows | "dicts" >> beam.Map(lambda row: {"id": row.id, "at": row.at})
+        _ = dicts | "to" >> beam.io.WriteToParquet("unwritten", schema)
+
+    steps = told(build)
+    assert steps.pop("dicts") is None
+    assert list(steps.values()) == [reason]
+
+
 def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:
     steps = told(
         lambda rows: (

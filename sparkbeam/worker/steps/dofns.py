@@ -183,7 +183,7 @@ def _checked(fn: beam.DoFn) -> Callable[..., Any]:
     return checked
 
 
-def _signature(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
+def signature_of(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
     """What a DoFn asks for; None for one that asks for more, or in a way of its own."""
     if not asks_plainly(fn):
         return None
@@ -259,7 +259,7 @@ def _asked_for(step: Step) -> Signature | None:
     if not step.is_simple or step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
     _, fn, args, kwargs, *_ = step.dofn
-    return None if args or kwargs else _signature(fn, stateful=step.is_stateful)
+    return None if args or kwargs else signature_of(fn, stateful=step.is_stateful)
 
 
 def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:

@@ -1,0 +1,108 @@
+"""Operations on blocks: dicts that are columns become the tables that Beam writes to Parquet."""
+
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.runners.worker import operations
+
+from sparkbeam.columns import NotExact
+from sparkbeam.columns.arrays import arrays_of_dicts
+from sparkbeam.upstream.parquet import RowGroups, row_groups_of
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.steps.columnfunctions import count_refused
+from sparkbeam.worker.steps.dofns import DoFnOperation, prepared, signature_of
+from sparkbeam.worker.steps.step import Step, Way
+
+
+class TablesOperation(DoFnOperation):
+    """Gathers blocks that are columns of dicts for row groups; other elements the DoFn does.
+
+    Row groups are those that the DoFn makes of the same elements, unless it has gathered some of
+    them, or their bytes are so near to the size of a group that it matters how Arrow pads them.
+    """
+
+    _groups: RowGroups
+
+    def prepare(self, fn: beam.DoFn, shared: int) -> None:
+        super().prepare(fn, shared)
+        groups, signature = row_groups_of(fn), signature_of(fn, stateful=False)
+        assert groups is not None
+        assert signature is not None
+        self._groups = groups
+        self.ask(signature)
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._rest: list[pa.RecordBatch] = []
+        self._windowing = GLOBAL
+
+    def process_block(self, block: Block) -> None:
+        """Takes in many elements."""
+        with self.scoped_process_state:
+            batch = self._batch_of(block)
+            if batch is not None:
+                self._windowing = block.windowing
+                self._take(batch)
+                return
+            self._take_rest()
+        super().process_block(block)
+
+    def finish(self) -> None:
+        with self.scoped_finish_state:
+            self._take_rest()
+        super().finish()
+
+    def _batch_of(self, block: Block) -> pa.RecordBatch | None:
+        column = block.column
+        if column is None or len(block.windowing.windows) != 1:
+            return None
+        schema = self._groups.schema
+        try:
+            arrays = arrays_of_dicts(column.array, column.shape, schema)
+        except NotExact as refusal:
+            count_refused(str(refusal))
+            return None
+        return pa.record_batch(arrays, schema=schema)
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        """Adds rows in batches of the size that the DoFn makes; what is left of them waits."""
+        size = self._groups.batch_rows
+        missing = size - sum(map(len, self._rest))
+        self._rest.append(batch[:missing])
+        if len(batch) < missing:
+            return
+        self._take_rest()
+        for start in range(missing, len(batch), size):
+            part = batch[start : start + size]
+            if len(part) == size:
+                self._add(part)
+            else:
+                self._rest.append(part)
+
+    def _take_rest(self) -> None:
+        rest, self._rest = self._rest, []
+        if rest:
+            self._add(rest[0] if len(rest) == 1 else pa.concat_batches(rest))
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        table = self._groups.full()
+        if table is not None:
+            self._emitter.single(self._windowing.with_value(table))
+        self._groups.add(batch, self._windowing.windows[0])
+
+
+def _gathers_rows(step: Step) -> bool | None:
+    """Whether the DoFn of a step makes tables of dicts."""
+    if not step.may_make_columns or not step.is_simple:
+        return None
+    _, fn, args, kwargs, *_ = step.dofn
+    return (row_groups_of(fn) is not None and not args and not kwargs) or None
+
+
+def _make(step: Step, _: bool) -> operations.DoOperation:
+    made: operations.DoOperation = prepared(step, TablesOperation)
+    return made
+
+
+TABLES = Way("tables for Parquet, of columns", _gathers_rows, _make)
