@@ -38,9 +38,12 @@ from sparkbeam.plan.functions import dofn_of, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import SINK_URN, Plan, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
 from sparkbeam.upstream.batches import Batching
+from sparkbeam.upstream.beam import StampedPart, part_stamped_by
 from sparkbeam.upstream.parquet import row_groups_of
+from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.forms import form_of
 
 _WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
@@ -154,6 +157,14 @@ def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
     return None if fn is None or len(transform.outputs) != 1 else plain_batching(fn)
 
 
+def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
+    """What elements are with their timestamps."""
+    try:
+        return with_times(pa.array([], arrow_type_of(shape)), shape, part)[1]
+    except (NotExact, UnknownShape) as error:
+        return Refused(str(error))
+
+
 def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | None:
     """Why columns of a shape are not made something else; None where they are."""
     try:
@@ -225,6 +236,8 @@ class _Walk:
                     if isinstance(result, Compiled):
                         following = shape if result.is_filter else result.result
                         waiting += [(output, following) for output in transform.outputs.values()]
+                    elif isinstance(result, Record):
+                        waiting += [(output, result) for output in transform.outputs.values()]
 
     def needs(self, pcollection: str, shape: Shape) -> frozenset[int] | None:
         """The positions of the fields of records that some step looks at; None for all."""
@@ -248,8 +261,8 @@ class _Walk:
 
     def _taken(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
-    ) -> Compiled | Refused | None:
-        """What becomes of columns in a step; None where accumulators do."""
+    ) -> Compiled | Refused | Record | None:
+        """What becomes of columns in a step; None where no columns come out of it."""
         if transform.spec.urn == _PRECOMBINE:
             return self._combined(transform, shape)
         if getattr(dofn_of(transform), "takes_columns", False):
@@ -260,6 +273,9 @@ class _Walk:
         batching = _batching_of(transform)
         if batching is not None and batching.taken is not None:
             return self._batched(transform, batching, shape)
+        part = part_stamped_by(dofn_of(transform))
+        if part is not None:
+            return _stamped(shape, part)
         fn = function_of(transform)
         if fn is None:
             return Refused("it is more than a function of the element")
@@ -295,14 +311,20 @@ class _Walk:
         stamp = stamp_of(windowing)
         if stamp is not None and type(windowing.windowfn) is not Sessions:
             return Refused(f"its results have the {stamp} timestamp of their elements")
-        form = form_of(beam.CombineFn.from_runner_api(payload.combine_fn, self._context))
-        if form is None:
+        combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, self._context)
+        form = form_of(combine_fn)
+        choice = None if type(windowing.windowfn) is Sessions else choice_of(combine_fn)
+        if form is None and choice is None:
             return Refused("its CombineFn has no vectorised form")
         if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
             return Refused(f"its input is no pair, but {shape}")
         values = shape.fields[1]
-        if form.numbers_of(pa.array([], arrow_type_of(values)), values) is None:
-            return Refused(f"its values are not for {form.name} over columns")
+        if choice is not None and choice.is_for(values):
+            return None
+        if form is None or form.numbers_of(pa.array([], arrow_type_of(values)), values) is None:
+            known = form or choice
+            assert known is not None
+            return Refused(f"its values are not for {known.name} over columns")
         return None
 
     def _is_global(self, pcollection: str) -> bool:

@@ -62,6 +62,18 @@ def updated_metric(updater: MetricUpdater) -> Updated:
     return Updated(*updater.__reduce__()[1])
 
 
+StampedPart = Literal["element", "value"]
+"""To what a timestamp is joined: to an element, or to the value of one that is a pair."""
+
+
+def part_stamped_by(fn: Any) -> StampedPart | None:
+    """To what the DoFn joins timestamps with which ``Latest`` begins; None for any other."""
+    function = getattr(fn, "_fn", None)
+    if function is combiners.Latest.Globally.add_timestamp:
+        return "element"
+    return "value" if function is combiners.Latest.PerKey.add_timestamp else None
+
+
 def is_of_create(fn: Any) -> bool:
     """Whether a DoFn is the one with which ``beam.Create`` puts its values out."""
     function = getattr(fn, "_fn", None)

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn, TupleCombineFn
+from apache_beam.transforms.combiners import Latest, MeanCombineFn, ToListCombineFn, TupleCombineFn
 from apache_beam.transforms.window import (
     FixedWindows,
     Sessions,
@@ -172,6 +172,23 @@ def test_batches_are_columns_on_both_sides() -> None:
     steps = told(build)
     assert steps.pop("numbers") == "the type of its batches depends on all elements"
     assert steps == {"few": None, "tables": None, "again": None, "names": None}
+
+
+def test_what_chooses_among_values_takes_columns_before_the_shuffle() -> None:
+    def build(rows: Any) -> None:
+        names = rows | "names" >> beam.Map(lambda row: (row.id, row.name))
+        _ = names | "least" >> beam.CombinePerKey(min)
+        _ = names | "latest" >> Latest.PerKey()
+        _ = names | beam.WindowInto(Sessions(3)) | "of sessions" >> beam.CombinePerKey(max)
+
+    steps = told(build)
+    assert steps.pop("of sessions/Precombine") == "its values are not for max over columns"
+    assert steps.keys() > {
+        "names",
+        "least/Precombine",
+        "latest/CombinePerKey(LatestCombineFn)/Precombine",
+    }
+    assert set(steps.values()) == {None}
 
 
 @pytest.mark.parametrize(

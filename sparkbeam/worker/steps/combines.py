@@ -17,14 +17,16 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.form import Numbers
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
+from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.pairs import Pairs, pairs_of
+from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.sizes import size_of
@@ -66,6 +68,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._emitter = Emitter(self.readers, self.receivers[0])
         self._names = KeyNames(self.key_coder)
         self._form = form_of(self.combine_fn)
+        self._choice = choice_of(self.combine_fn)
         self._is_global = self.windowing.is_default()
         self._combine_stamps = combine_stamps(self.windowing)
         self._tables: defaultdict[BoundedWindow | None, CombineTable] = defaultdict(
@@ -104,9 +107,26 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 self._settle_columns()
             return
         for part in parts_of(block):
-            if not self._take_columns(part):
+            if not (self._take_chosen(part) or self._take_columns(part)):
                 stamps = part.times() if self._combine_stamps is not None else None
                 self._take(part.windowing.windows, part.values, stamps)
+
+    def _take_chosen(self, block: Block) -> bool:
+        """Takes in the pairs of a column that may be chosen; False where all have to be."""
+        choice = self._choice
+        if choice is None or block.column is None or self._combine_stamps is not None:
+            return False
+        halves = halves_of(block.column)
+        if halves is None or not choice.is_for(halves[1][1]) or halves[1][0].null_count:
+            return False
+        known = distinct(*halves[0])
+        if known is None:
+            return False
+        places, values = choice.chosen(known[1], halves[1][0])
+        keys = known[0].taken(places).values()
+        pairs = list(zip(keys, column_of(values, halves[1][1]).values(), strict=True))
+        self._take(block.windowing.windows, pairs, None, others=len(block) - len(pairs))
+        return True
 
     def _settle_columns(self) -> None:
         """Adds up the pairs that wait in columns."""
@@ -178,14 +198,21 @@ class PrecombineOperation(operations.PGBKCVOperation):
         return pairs, numbers
 
     def _take(
-        self, windows: Sequence[BoundedWindow], pairs: list[Any], stamps: list[int] | None
+        self,
+        windows: Sequence[BoundedWindow],
+        pairs: list[Any],
+        stamps: list[int] | None,
+        *,
+        others: int = 0,
     ) -> None:
+        """Takes in pairs one by one, which stand for so many others, too."""
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
         for window in (None,) if self._is_global else windows:
             table = self._waiting[window] = self._tables[window]
             with self._users_code():
                 table.gather(names, values)
+                table.count += others
             if stamps is not None:
                 assert self._combine_stamps is not None
                 table.combine_times(names, stamps, self._combine_stamps)

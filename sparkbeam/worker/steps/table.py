@@ -20,6 +20,7 @@ from sparkbeam.worker.steps import (
     parquetwrites,
     phases,
     sessions,
+    stamping,
     windows,
 )
 from sparkbeam.worker.steps.step import Step, Way
@@ -33,6 +34,7 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
     batches.BATCHES,
     parquetwrites.TABLES,
     functions.FUNCTION,
+    stamping.STAMPING,
     dofns.DOFN,
     windows.WINDOWS,
     sessions.SESSION_COMBINE,
