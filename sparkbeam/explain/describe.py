@@ -44,8 +44,9 @@ _TRAVEL = {
 _ARRIVAL = {
     Layout.CHUNKS: "",
     Layout.GROUPS: ", sorted",
-    Layout.TOTALS: ", sorted by window start",
+    Layout.TOTALS: ", many keys in a row",
     Layout.SESSIONS: ", sorted by session start",
+    Layout.SESSION_TOTALS: ", many keys in a row",
     Layout.TRIGGERED: ", sorted",
     Layout.STORED: ", into state",
     Layout.KEYED: ", sorted: state and timers of one key at a time",
@@ -80,6 +81,7 @@ _GROUPERS = {
     Evaluator.STAMPED: "by key and window, in one pass over the rows",
     Evaluator.TOTALS: "by key and window, many at once",
     Evaluator.SESSIONS: "by key and session, in one pass over the rows",
+    Evaluator.SESSION_TOTALS: "by key and session, many at once",
     Evaluator.MERGING: "by the WindowFn, key by key",
     Evaluator.PANES: f"{_DRIVER}, key by key",
     Evaluator.STORED_WINDOWS: "by key and window",

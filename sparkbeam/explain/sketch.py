@@ -22,6 +22,7 @@ _TEXTS = {
 
 _DETAILS: dict[Layout | Evaluator, str] = {
     Evaluator.SESSIONS: ", sessions",
+    Evaluator.SESSION_TOTALS: ", sessions",
     Evaluator.MERGING: ", merging",
     Evaluator.PANES: ", triggers",
     Evaluator.STORED_SESSIONS: ", sessions",

@@ -58,6 +58,8 @@ def decide(
         evaluator = Evaluator.MERGING
     if combines is None:
         return Grouping(evaluator, reason, combines=False)
+    if evaluator is Evaluator.SESSIONS and form_of(combines()) is not None:
+        evaluator = Evaluator.SESSION_TOTALS
     return Grouping(evaluator, reason, True, *_aggregator(combines(), sessions))
 
 

@@ -45,6 +45,9 @@ class Layout(Enum):
     SESSIONS = "sessions"
     """A key with one locally merged session of its values, ordered by the session's start."""
 
+    SESSION_TOTALS = "session_totals"
+    """As SESSIONS, where numbers stand for accumulators."""
+
     TRIGGERED = "triggered"
     """A key with a run of its windowed values, on the way to Beam's trigger driver."""
 
@@ -70,8 +73,12 @@ class Layout(Enum):
     """A window and key with a run of encoded values, on the way to a side input."""
 
 
+PACKED = frozenset([Layout.TOTALS, Layout.SESSION_TOTALS])
+"""Layouts whose rows are so many and small that they travel in packs."""
+
+
 class Evaluator(Enum):
-    """What makes the groups of a GroupByKey: the first seven in batch, the others in streaming.
+    """What makes the groups of a GroupByKey: the first eight in batch, the others in streaming.
 
     :mod:`sparkbeam.plan.grouping` decides which it is.
     """
@@ -90,6 +97,9 @@ class Evaluator(Enum):
 
     SESSIONS = "sessions"
     """The sessions of a key merge in one pass over rows that are sorted by their start."""
+
+    SESSION_TOTALS = "session_totals"
+    """The accumulators of the sessions of many keys are merged at once."""
 
     MERGING = "merging"
     """The WindowFn merges the windows of a key, in one call for each key."""
@@ -132,6 +142,7 @@ _GROUPED = {
     Evaluator.STAMPED: Layout.GROUPS,
     Evaluator.TOTALS: Layout.TOTALS,
     Evaluator.SESSIONS: Layout.SESSIONS,
+    Evaluator.SESSION_TOTALS: Layout.SESSION_TOTALS,
     Evaluator.MERGING: Layout.TRIGGERED,
     Evaluator.PANES: Layout.TRIGGERED,
 }

@@ -12,6 +12,7 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
+from sparkbeam.columns.order import in_order
 from sparkbeam.windows.aggregator import Session, Stamps, merged
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.windows.forms import form_of
@@ -42,7 +43,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def part(self, rows: slice) -> "Columns":
+    def part(self, rows: slice | npt.NDArray[np.bool_]) -> "Columns":
         """Some of the sessions."""
         times = self.starts[rows], self.ends[rows], self.stamps[rows]
         return Columns(self.keys[rows], *times, self.totals[rows])
@@ -147,7 +148,7 @@ class SessionColumns:
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
         """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py."""
-        order = _order(keys, starts)
+        order, _ = in_order(keys, starts)
         keys, starts, ends = keys[order], starts[order], ends[order]
         is_other_key = keys[1:] != keys[:-1]
         reach = _reach(is_other_key, ends)
@@ -200,7 +201,10 @@ class WindowColumns(SessionColumns):
     """The same of windows that do not merge: each is by itself, whatever it overlaps."""
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
-        order = _order(keys, starts, ends)
+        lengths = ends - starts
+        if (lengths == lengths[0]).all():
+            return _Cut(*in_order(keys, starts))
+        order = np.lexsort((ends, starts, keys))
         columns = [column[order] for column in (keys, starts, ends)]
         is_other = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
         return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other])))
@@ -208,16 +212,6 @@ class WindowColumns(SessionColumns):
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
         return self.form.add_in_order(numbers, firsts, merges=True)
-
-
-def _order(*columns: Micros) -> _Places:
-    """The places in the order of the columns, the first of which counts most."""
-    later: Any = True
-    for column in reversed(columns):
-        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
-    if np.all(later):
-        return np.arange(len(columns[0]))
-    return np.lexsort(columns[::-1])
 
 
 def _reach(is_other_key: npt.NDArray[np.bool_], ends: Micros) -> Micros:

@@ -7,6 +7,7 @@ from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.wire.packs import PackedRows
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.cells import stored_coder, stripped_coder
@@ -66,6 +67,9 @@ ENDS = {
     Layout.TOTALS: Ends(lambda port: TotalsSink(port.tag, port.rows, port.coder, port.windowing)),
     Layout.SESSIONS: Ends(
         lambda port: SessionSink(port.tag, port.rows, port.coder, port.windowing)
+    ),
+    Layout.SESSION_TOTALS: Ends(
+        lambda port: SessionSink(port.tag, PackedRows(port.rows), port.coder, port.windowing)
     ),
     Layout.TRIGGERED: Ends(
         lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder))

@@ -99,7 +99,7 @@ class TestStages:
             )
         )
         assert (
-            "group by key and session, in one pass over the rows, because Sessions fire once; "
+            "group by key and session, many at once, because Sessions fire once; "
             "before the shuffle by the columnar aggregator of sessions, because sum has a "
             "vectorised form"
         ) in " ".join(facts(text, "s1"))

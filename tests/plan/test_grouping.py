@@ -24,6 +24,7 @@ from plans import translated
 
 from sparkbeam.plan import grouping
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
+from sparkbeam.windows.forms import form_of
 from sparkbeam.worker.grouping.evaluators import BATCH, STREAMING
 
 COUNTING: dict[str, Any] = {
@@ -111,7 +112,9 @@ def test_the_combine_fn_decides_how_sessions_are_combined(
         streaming=False,
         sessions=asked,
     )
-    assert how == Grouping(Evaluator.SESSIONS, "Sessions fire once", True, found, reason)
+    has_form = form_of(CombineFn.maybe_from_callable(combine_fn)) is not None
+    evaluator = Evaluator.SESSION_TOTALS if has_form else Evaluator.SESSIONS
+    assert how == Grouping(evaluator, "Sessions fire once", True, found, reason)
 
 
 @pytest.mark.parametrize(

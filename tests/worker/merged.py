@@ -1,11 +1,15 @@
 """Keys, rows and outputs, for tests of what merges accumulators over columns."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 from apache_beam.transforms.core import CombineFn
+from hypothesis import strategies as hs
 
+from sparkbeam.wire import packs
 from sparkbeam.wire.rows import SCHEMA
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.slots import parts_of
@@ -49,6 +53,16 @@ class Rows:
             [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
         )
         return iter(table.to_batches(max_chunksize=size))
+
+
+@contextmanager
+def packs_of(size: int) -> Iterator[None]:
+    """Lets packs be no larger than so many bytes, and be read as if that were much."""
+    with mock.patch.multiple(packs, CELL_BYTES=size, _WHOLE_BYTES=size, _MOST_BYTES=size):
+        yield
+
+
+PACK_SIZES = hs.sampled_from([1, 300, 1 << 20])
 
 
 def outputs(blocks: Iterator[Block], fn: CombineFn) -> list[str]:

@@ -17,12 +17,13 @@ from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.window import Sessions, TimestampCombiner
 from hypothesis import given, settings
 from hypothesis import strategies as hs
-from merged import KEYS, LABEL, Rows, outputs
+from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 
 from sparkbeam.windows.columnar import SessionColumns
 from sparkbeam.windows.form import INTS
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.wire.packs import PackedRows, unpacked
 from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.layouts.accumulated import Cells
@@ -66,7 +67,7 @@ def coder_of(of: Windowing) -> coders.WindowedValueCoder:
 def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) -> Rows:
     """The rows of tasks, each of which has had some elements: sessions by key."""
     rows = Rows()
-    sink = SessionSink(1, rows, coder_of(of), of)
+    sink = SessionSink(1, PackedRows(rows) if columns else rows, coder_of(of), of)
     make = SessionColumns(fn, min)
     for elements in parts:
         keys = list(dict.fromkeys((type(key), key) for key, *_ in elements))
@@ -97,9 +98,11 @@ def test_sessions_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     rows = written(parts, fn, of, columns=False)
     ordered = (row[1:] for row in sorted(rows.rows, key=lambda row: row[1:3]))
     expected = outputs(in_blocks(sessions(ordered, coder_of(of), of)), fn)
-    batches = written(parts, fn, of, columns=True).batches(size)
     combine = Combine(fn, form_of(fn), LABEL)
-    assert outputs(combined_sessions(batches, coder_of(of), of, combine), fn) == expected
+    with packs_of(data.draw(PACK_SIZES)):
+        batches = written(parts, fn, of, columns=True).batches(size)
+        packed = unpacked(batches)
+        assert outputs(combined_sessions(packed, coder_of(of), of, combine), fn) == expected
 
 
 def test_what_fails_in_a_merge_is_the_user_s() -> None:
@@ -107,7 +110,9 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
     parts = [[("a", 0, 2, 1)], [("a", 1, 2, "text")]]
     batches = written(parts, fn, of, columns=True).batches(10)
     with pytest.raises(UserCodeFailed, match=LABEL):
-        list(combined_sessions(batches, coder_of(of), of, Combine(fn, form_of(fn), LABEL)))
+        list(
+            combined_sessions(unpacked(batches), coder_of(of), of, Combine(fn, form_of(fn), LABEL))
+        )
 
 
 def test_cells_of_numbers_are_read_as_they_were_written() -> None:

@@ -20,9 +20,10 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as hs
-from merged import KEYS, LABEL, Rows, outputs
+from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 
 from sparkbeam.windows.forms import form_of
+from sparkbeam.wire.packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
 from sparkbeam.worker.columns import column_of_values
 from sparkbeam.worker.grouping.combined import combined_totals
@@ -104,6 +105,7 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     reference, rows = Rows(), Rows()
     expected_sink = GroupSink(1, reference, coder, windowing)
     sink = TotalsSink(1, rows, coder, windowing)
+    size = data.draw(PACK_SIZES)
     for part in parts:
         for block in accumulators(part, fn, window_fn):
             expected_sink.write_block(block)
@@ -111,12 +113,14 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
         block = block_of(part, window_fn)
         if data.draw(hs.booleans()) and columns.take(block) and columns.settle():
             for found in columns.settled():
-                sink.write_partials(found)
+                with packs_of(size):
+                    sink.write_partials(found)
         else:
             for block in accumulators(part, fn, window_fn):
                 sink.write_block(block)
     expected_sink.flush()
-    sink.flush()
+    with packs_of(size):
+        sink.flush()
     groups = windowed_groups if windowing.timestamp_combiner == 1 else stamped_groups
     if windowing.is_default():
         groups = global_groups
@@ -124,7 +128,9 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     expected = outputs(groups(ordered, coder, windowing), fn)
     batches = rows.batches(data.draw(hs.sampled_from([1, 2, 5, 100])))
     combine = Combine(fn, form_of(fn), LABEL)
-    assert outputs(combined_totals(batches, coder, windowing, combine), fn) == expected
+    with packs_of(size):
+        packed = unpacked(batches)
+        assert outputs(combined_totals(packed, coder, windowing, combine), fn) == expected
 
 
 @pytest.mark.parametrize("window_fn", WINDOWS)
@@ -136,9 +142,10 @@ def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None
     for block in accumulators(elements, fn, window_fn):
         sink.write_block(block)
     sink.flush()
-    ordered = (row[1:] for row in sorted(rows.rows, key=lambda row: row[1:3]))
     combine = Combine(fn, form_of(fn), LABEL)
-    expected = outputs(combined_totals(rows.batches(7), coder, windowing, combine), fn)
+    packed = unpacked(rows.batches(7))
+    expected = outputs(combined_totals(packed, coder, windowing, combine), fn)
+    ordered = rows_of(unpacked(rows.batches(7)))
     assert outputs(totals_groups(ordered, coder, windowing), fn) == expected
 
 

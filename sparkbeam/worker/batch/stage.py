@@ -22,10 +22,11 @@ from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 from apache_beam.transforms.core import Windowing
 
 from sparkbeam import depth
-from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.packs import rows_of, unpacked
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
 from sparkbeam.wire.sideinputs import SideInputData
@@ -202,7 +203,7 @@ class _Run:
             self._finish(bundles, bundles.process(source.joined.blocks(self._data())))
             return
         elif source.combine is not None and self._combined is not None:
-            groups = self._combined(self._data(), *self._grouped(source), source.combine)
+            groups = self._combined(unpacked(self._data()), *self._grouped(source), source.combine)
             self._finish(bundles, bundles.process(groups))
             return
         else:
@@ -276,6 +277,9 @@ class _Run:
 
     def _data_rows(self) -> Iterator[Row]:
         """The rows of data."""
+        if self._task.stage.layout in PACKED:
+            yield from rows_of(unpacked(self._data()))
+            return
         for batch in self._data():
             yield from _tuples(batch)
 

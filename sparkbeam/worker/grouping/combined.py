@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
@@ -19,12 +18,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.columnar import Columns, Micros, SessionColumns, WindowColumns
 from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.wire.packs import Unpacked
 from sparkbeam.wire.rounding import coded_column, coded_end
-from sparkbeam.wire.rows import BATCH_BYTES
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.accumulated import Accumulated, Cells
-from sparkbeam.worker.layouts.totals import SUFFIX_BYTES, pane_of, spans_of
+from sparkbeam.worker.layouts.totals import pane_of
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.totals import Combine, Totals
@@ -32,25 +31,25 @@ from sparkbeam.worker.totals import Combine, Totals
 _TIMES = 2
 """Before an accumulator: the end of its window, and the combined timestamp."""
 
-_Expand = Callable[[Accumulated, Micros, Micros, pa.Array], Columns]
-"""Makes groups of what some rows have, of their starts, the numbers of their keys, and all keys."""
+_Expand = Callable[[Accumulated, Micros, Micros, Micros], Columns]
+"""Makes groups of what rows have, of their starts, the numbers of their keys, and their spans."""
 
 
 @dataclass(frozen=True)
 class _Open:
-    """The last groups of the rows so far, to which the next ones may belong.
+    """Groups to which rows that follow may belong.
 
     Attributes:
-        key: the encoded key of them all.
-        columns: the groups, with the number 0 for their key.
+        keys: the encoded keys that there are.
+        columns: the groups, by the numbers of their keys.
     """
 
-    key: bytes
+    keys: pa.Array
     columns: Columns
 
 
 class _Combined:
-    """Merges the groups of rows that are sorted by key and order.
+    """Merges the groups of rows.
 
     Args:
         cells: reads what is in them.
@@ -74,62 +73,42 @@ class _Combined:
         self._block = block
         self._label = label
 
-    def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
-        """The groups in batches of rows of data."""
+    def blocks(self, packed: Iterator[Unpacked]) -> Iterator[Block]:
+        """The groups of rows."""
         before: _Open | None = None
-        for batch in batches:
-            size = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
-            for start in range(0, batch.num_rows, size):
-                before, block = self._merged(before, batch.slice(start, size))
-                if block is not None:
-                    yield block
-        if before is not None:
-            yield self._block(before.columns, pa.array([before.key], pa.binary()))
+        for some in packed:
+            keys, found = self._merged(before, some)
+            before = None
+            if some.until is not None:
+                may_grow = (found.starts >= some.until) | (found.ends > some.until)
+                before = _still_open(keys, found.part(may_grow))
+                found = found.part(~may_grow)
+            if len(found):
+                yield self._block(found, keys)
 
-    def _merged(self, before: _Open | None, batch: pa.RecordBatch) -> tuple[_Open, Block | None]:
-        """What is open behind a batch, and the groups up to there."""
-        keys = batch.column(1).cast(pa.binary())
-        firsts = np.flatnonzero(np.concatenate([[True], _differ(keys)]))
-        distinct = keys.take(pa.array(firsts))
-        numbers = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(keys)))
-        parts: list[Columns] = []
+    def _merged(self, before: _Open | None, some: Unpacked) -> tuple[pa.Array, Columns]:
+        """Keys, and the groups of rows and of what was open before them."""
+        keys, numbers, parts = some.keys, some.places, []
         if before is not None:
-            if before.key != distinct[0].as_py():
-                distinct = pa.concat_arrays([pa.array([before.key], pa.binary()), distinct])
-                numbers += 1
-            parts.append(before.columns)
-        starts = batch.column(2).to_numpy()
-        cells = batch.column(3).cast(pa.binary())
+            every = pa.concat_arrays([before.keys, keys]).dictionary_encode()
+            keys, known = every.dictionary, every.indices.to_numpy().astype(np.int64)
+            parts.append(before.columns.with_keys(known[before.columns.keys]))
+            numbers = known[len(before.keys) :][numbers]
         try:
-            for some in self._cells.read(cells):
-                rows = some.of(starts), some.of(numbers)
-                parts.append(self._expand(some, *rows, distinct))
-            found = self._make.merge(*parts)
+            for cells in self._cells.read(some.values):
+                rows = cells.of(some.orders), cells.of(numbers), cells.of(some.spans)
+                parts.append(self._expand(cells, *rows))
+            return keys, self._make.merge(*parts)
         except Exception as error:
             raise UserCodeFailed(self._label) from error
-        closed = len(found) - _open(found, int(starts[-1]))
-        last = found.part(slice(closed, None))
-        zeros = np.zeros(len(last), np.int64)
-        is_open = _Open(distinct[int(last.keys[0])].as_py(), last.with_keys(zeros))
-        if not closed:
-            return is_open, None
-        return is_open, self._block(found.part(slice(0, closed)), distinct)
 
 
-def _differ(keys: pa.Array) -> Any:
-    """Whether each key but the first is another one than that before it."""
-    differ = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
-    return differ.to_numpy(zero_copy_only=False)
+def _still_open(keys: pa.Array, columns: Columns) -> _Open:
+    numbers, places = np.unique(columns.keys, return_inverse=True)
+    return _Open(keys.take(pa.array(numbers)), columns.with_keys(places))
 
 
-def _open(found: Columns, start: int) -> int:
-    """How many of the last groups what starts later may still belong to."""
-    is_last_key = found.keys == found.keys[-1]
-    may_grow = is_last_key & ((found.starts >= start) | (found.ends > start))
-    return len(found) - int(np.argmax(may_grow)) if may_grow.any() else 1
-
-
-def _groups(found: Accumulated, starts: Micros, numbers: Micros, keys: pa.Array) -> Columns:
+def _groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Columns:
     ends, stamps = found.times
     return Columns(numbers, starts, ends, stamps, found.totals)
 
@@ -142,7 +121,6 @@ class _Blocks:
         combine: how they have been merged.
         make: has merged them.
         coder: of the elements.
-        suffix: how many bytes a row's key has behind the encoded key.
     """
 
     def __init__(
@@ -151,8 +129,6 @@ class _Blocks:
         combine: Combine,
         make: SessionColumns,
         coder: coders.WindowedValueCoder,
-        *,
-        suffix: int,
     ) -> None:
         self._at_end = combine_stamps(windowing) is None
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
@@ -161,11 +137,10 @@ class _Blocks:
         self._combine = combine
         self._make = make
         self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
-        self._suffix = suffix
 
-    def of(self, found: Columns, keys_of_rows: pa.Array) -> Block:
-        """A block of groups and the keys of rows, by the number that these have there."""
-        keys, places = self._keys(keys_of_rows, found.keys)
+    def of(self, found: Columns, encoded: pa.Array) -> Block:
+        """A block of groups and their encoded keys, by the number that these have there."""
+        keys, places = list(map(self._decode_key, encoded.to_pylist())), found.keys
         totals = None
         if found.totals.dtype != object:
             totals = self._combine.grouped(keys, places, found.totals)
@@ -181,41 +156,31 @@ class _Blocks:
         windows = None if self._is_global else Intervals(found.starts, found.ends)
         return Block(self._template, values, stamps, windows)
 
-    def _keys(self, encoded: pa.Array, places: Micros) -> tuple[list[Any], Micros]:
-        """Keys, and the place of each group's among them."""
-        if self._suffix:
-            without = pc.binary_slice(encoded, 0, -self._suffix).dictionary_encode()
-            encoded, places = without.dictionary, without.indices.to_numpy()[places]
-        return list(map(self._decode_key, encoded.to_pylist())), places
-
 
 def combined_sessions(
-    batches: Iterator[pa.RecordBatch],
+    packed: Iterator[Unpacked],
     coder: coders.WindowedValueCoder,
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
-    """The sessions of rows that are sorted by start."""
+    """The sessions of ``Layout.SESSION_TOTALS``."""
     make = SessionColumns(combine.combine_fn, combine_stamps(windowing) or max)
-    blocks = _Blocks(windowing, combine, make, coder, suffix=0)
-    return _Combined(_cells(coder, combine), _groups, make, blocks.of, combine.label).blocks(
-        batches
-    )
+    blocks = _Blocks(windowing, combine, make, coder)
+    return _Combined(_cells(coder, combine), _groups, make, blocks.of, combine.label).blocks(packed)
 
 
 def combined_totals(
-    batches: Iterator[pa.RecordBatch],
+    packed: Iterator[Unpacked],
     coder: coders.WindowedValueCoder,
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
     """The groups by key and window of ``Layout.TOTALS``."""
     make = WindowColumns(combine.combine_fn, combine_stamps(windowing) or max)
-    is_global = isinstance(windowing.windowfn, GlobalWindows)
-    blocks = _Blocks(windowing, combine, make, coder, suffix=0 if is_global else SUFFIX_BYTES)
+    blocks = _Blocks(windowing, combine, make, coder)
     slices = slices_of(windowing.windowfn)
     expand = _groups if slices is None or slices.count == 1 else _of_slices(slices, make)
-    return _Combined(_cells(coder, combine), expand, make, blocks.of, combine.label).blocks(batches)
+    return _Combined(_cells(coder, combine), expand, make, blocks.of, combine.label).blocks(packed)
 
 
 def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
@@ -225,17 +190,18 @@ def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
 def _of_slices(slices: Slices, make: SessionColumns) -> _Expand:
     """Makes the groups of slices, which are in several windows; equal slices are merged first."""
 
-    def groups(found: Accumulated, starts: Micros, numbers: Micros, keys: pa.Array) -> Columns:
+    def groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Columns:
         if not found.are_numbers:
-            return _groups(found, starts, numbers, keys)
-        parts = _groups(found, starts, numbers, keys)
+            return _groups(found, starts, numbers, spans)
+        # The end of each is that of its slice: so there is room for what tells them apart.
+        parts = Columns(numbers, starts, spans, found.times[1], found.totals)
         merged = make.merge(parts)
         if merged.totals.dtype != object:
             parts = merged
         places, first = slices.in_windows(slices.numbers_at(parts.starts))
         begins = slices.starts(first)
         # A slice goes to each span in which windows begin that it is in.
-        are_here = slices.spans(begins) == spans_of(keys)[parts.keys[places]]
+        are_here = slices.spans(begins) == parts.ends[places]
         places, begins = places[are_here], begins[are_here]
         stamps, totals = parts.stamps[places], parts.totals[places]
         return Columns(parts.keys[places], begins, begins + slices.size, stamps, totals)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
-import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Evaluator
+from sparkbeam.wire.packs import Unpacked
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.combined import combined_sessions, combined_totals
@@ -64,19 +64,20 @@ BATCH: dict[Evaluator, Groups] = {
     Evaluator.STAMPED: stamped_groups,
     Evaluator.TOTALS: totals_groups,
     Evaluator.SESSIONS: lambda *read: in_blocks(sessions(*read)),
+    Evaluator.SESSION_TOTALS: lambda *read: in_blocks(sessions(*read)),
     Evaluator.MERGING: _of_each_key(MergingGroups),
     Evaluator.PANES: _of_each_key(Panes),
 }
 """Over all elements of a key at once."""
 
 Combines = Callable[
-    [Iterator[pa.RecordBatch], coders.WindowedValueCoder, Windowing, Combine], Iterator[Block]
+    [Iterator[Unpacked], coders.WindowedValueCoder, Windowing, Combine], Iterator[Block]
 ]
-"""Makes the groups of batches of rows that are sorted by key, which are combined."""
+"""Makes the groups of rows that come in packs, which are combined."""
 
 COMBINED: dict[Evaluator, Combines] = {
     Evaluator.TOTALS: combined_totals,
-    Evaluator.SESSIONS: combined_sessions,
+    Evaluator.SESSION_TOTALS: combined_sessions,
 }
 """Over columns, where the combine has a vectorised form."""
 

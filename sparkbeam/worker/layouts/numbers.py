@@ -6,13 +6,13 @@ the run, which is negative for numbers: a *mark*, which tells ints from floats.
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sparkbeam.windows.form import FLOATS, INTS, Kind, Numbers, kind_of_leaves, leaves_of
+from sparkbeam.wire.binary import buffer_of, fixed_cells, offsets_of
 
 _COUNT = np.dtype(">i4")
 _TIME = np.dtype(">i8")
@@ -36,17 +36,10 @@ def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> pa
     return fixed_cells(cells)
 
 
-def fixed_cells(values: npt.NDArray[Any]) -> pa.Array:
-    """The bytes of each value of an array, as binary."""
-    offsets = np.arange(len(values) + 1, dtype=np.int32) * values.dtype.itemsize
-    data = pa.py_buffer(values.tobytes())
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), data])
-
-
 def marks_of(cells: pa.Array, times: int) -> npt.NDArray[np.int64]:
     """The counts of the runs behind so many times; negative ones are marks of numbers."""
-    starts = _starts(cells)[:-1].astype(np.int64) + times * _TIME.itemsize
-    data = np.frombuffer(cells.buffers()[2], np.uint8)
+    starts = offsets_of(cells)[:-1].astype(np.int64) + times * _TIME.itemsize
+    data = buffer_of(cells)
     found = data[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
     marks: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
     return marks
@@ -64,15 +57,9 @@ def numbers_in(
     """
     of_numbers = _marked(int(marks_of(cells.slice(0, 1), times)[0]), like)
     kind = _kind_of_cell(times, of_numbers)
-    found = np.frombuffer(cells.buffers()[2], kind, len(cells), int(_starts(cells)[0]))
+    found = np.frombuffer(cells.buffers()[2], kind, len(cells), int(offsets_of(cells)[0]))
     columns = [found[f"time{at}"].astype(np.int64) for at in range(times)]
     return columns, found["number"].astype(of_numbers)
-
-
-def _starts(cells: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each cell begins, and the last ends, in the buffer of all."""
-    offsets = np.frombuffer(cells.buffers()[1], np.int32)
-    return offsets[cells.offset : cells.offset + len(cells) + 1]
 
 
 def _mark(kind: Kind) -> int:

@@ -1,40 +1,34 @@
 """``Layout.TOTALS``: accumulators by key and window, or by key and slice of windows.
 
-A row's key is the encoded key, and behind it what its windows are told apart by, or go together
-by; ``ord`` is the start of the window or slice. Its cell has the end and the combined timestamp of
-a window, both in microseconds, and a run of accumulators; or it has numbers of a vectorised form
-(:mod:`sparkbeam.worker.layouts.numbers`), which are those of a slice.
+A row has a span of time in which its windows begin, and the start of the window or slice. Its cell
+has the end and the combined timestamp of a window, both in microseconds, and a run of accumulators;
+or it has numbers of a vectorised form (:mod:`sparkbeam.worker.layouts.numbers`), which are those of
+a slice. Rows travel in packs (:mod:`sparkbeam.wire.packs`).
 """
 
-import struct
 from collections.abc import Iterator
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows, IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
+from sparkbeam.wire.packs import PackedRows
 from sparkbeam.wire.rounding import coded, coded_end, coded_span
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.groups import GroupSink
-from sparkbeam.worker.layouts.numbers import END_AND_STAMP, fixed_cells, number_cells
+from sparkbeam.worker.layouts.numbers import END_AND_STAMP, number_cells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.slices import slices_of
 from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING, combine_stamps
-
-_NUMBER = struct.Struct(">q")
-SUFFIX_BYTES = _NUMBER.size
-"""What a key has behind it, but in the global window."""
 
 _KEY_AND_START = itemgetter(0, 1)
 
@@ -46,6 +40,7 @@ class TotalsSink(GroupSink):
         self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
     ) -> None:
         super().__init__(tag, rows, coder, windowing)
+        self._packs = PackedRows(rows)
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._slices = slices_of(windowing.windowfn)
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
@@ -53,29 +48,33 @@ class TotalsSink(GroupSink):
     def write_partials(self, found: Partials) -> None:
         encoded = pa.array(map(self._encode_key, found.keys.values()), pa.binary())
         if self._is_global:
-            starts = ends = np.zeros(len(found), np.int64)
-            keys = encoded.take(pa.array(found.places))
-            cells = number_cells((ends, found.stamps), found.numbers)
+            starts = ends = spans = np.zeros(len(found), np.int64)
+            places = np.arange(len(found))
         else:
             assert self._slices is not None
             starts = self._slices.starts(found.slices)
-            cells = number_cells((starts + self._slices.length, found.stamps), found.numbers)
+            ends = starts + self._slices.length
             places, spans = self._slices.in_spans(starts)
-            keys = encoded.take(pa.array(found.places[places]))
-            keys = pc.binary_join_element_wise(keys, fixed_cells(spans.astype(">i8")), b"")
+        cells = number_cells((ends, found.stamps), found.numbers)
+        if len(places) > len(found):
             starts, cells = starts[places], cells.take(pa.array(places))
-        self._rows.extend_columns(self._tag, keys, starts, cells)
+        keys = encoded.take(pa.array(found.places[places]))
+        self._packs.extend_columns(self._tag, keys, starts, cells, spans)
 
     def flush(self) -> None:
-        for window, keys, runs, stamps in self._table.take():
+        keys: list[bytes] = []
+        starts: list[int] = []
+        spans: list[int] = []
+        cells: list[bytes] = []
+        for window, of_window, runs, stamps in self._table.take():
             start, end = (0, 0) if self._is_global else coded_span(window)
-            if not self._is_global:
-                suffix = _NUMBER.pack(self._span(start))
-                keys = [key + suffix for key in keys]
-            cells = [
+            keys += of_window
+            starts += [start] * len(of_window)
+            spans += [self._span(start)] * len(of_window)
+            cells += [
                 END_AND_STAMP.pack(end, at) + run for at, run in zip(stamps, runs, strict=True)
             ]
-            self._rows.extend(self._tag, keys, [start] * len(keys), cells)
+        self._packs.extend(self._tag, keys, starts, cells, spans)
 
     def _span(self, start: int) -> int:
         if self._slices is None:
@@ -92,14 +91,14 @@ def totals_groups(
     runs = RunCoder(pair.value_coder().get_impl())
     combine = combine_stamps(windowing)
     is_global = isinstance(windowing.windowfn, GlobalWindows)
-    for (composite, start), group in groupby(rows, _KEY_AND_START):
+    for (encoded, start), group in groupby(rows, _KEY_AND_START):
         found: dict[int, tuple[ValuesBuilder, list[int]]] = {}
         for _, _, cell in group:
             end, stamp = END_AND_STAMP.unpack_from(cell)
             values, stamps = found.setdefault(end, (ValuesBuilder(runs), []))
             values.append(cell[END_AND_STAMP.size :])
             stamps.append(stamp)
-        key = decode_key(composite if is_global else composite[:-SUFFIX_BYTES])
+        key = decode_key(encoded)
         for end, (values, stamps) in found.items():
             window: BoundedWindow = GlobalWindow()
             if not is_global:
@@ -109,12 +108,6 @@ def totals_groups(
                 time = coded(Timestamp(micros=reduce(combine, stamps)))
             template = WindowedValue(None, time, (window,), pane_of(windowing))
             yield Block(template, [(key, values.values())])
-
-
-def spans_of(keys: pa.Array) -> npt.NDArray[np.int64]:
-    """What windows go together by, of the keys of rows; there is none in the global window."""
-    packed = pc.binary_slice(keys, -SUFFIX_BYTES).buffers()[2]
-    return np.frombuffer(packed, ">i8", len(keys)).astype(np.int64)
 
 
 def pane_of(windowing: Windowing) -> PaneInfo:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkbeam.columns.order import in_order
 from sparkbeam.columns.shapes import Shape
-from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.worker.layouts.pairs import distinct
@@ -16,9 +16,8 @@ from sparkbeam.worker.partials import Partials
 _MOST_WAITING = 500_000
 _MOST_WAITING_BYTES = 32 << 20
 _MOST_BYTES = 64 << 20
-_MOST_PLACES = 1 << 62
-_DIGIT = 16
-_MOST_DIGITS = 2
+_FEW = 0.2
+"""Where a smaller part of new pairs may belong to what there is, that is put out before."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +64,14 @@ class ColumnTotals:
         form: of the combine.
         stamps: combines their timestamps.
         shape: of the keys.
-
-    Attributes:
-        settled: what has been added up.
     """
 
     def __init__(self, form: Form, stamps: np.ufunc, shape: Shape) -> None:
         self._form = form
         self._stamps = stamps
         self._shape = shape
-        self.settled: Partials | None = None
+        self._past: list[Partials] = []
+        self._settled: Partials | None = None
         self._gathered: Gathered | None = None
         self._waiting: list[Gathered] = []
         self._rows = self._bytes = 0
@@ -82,13 +79,14 @@ class ColumnTotals:
     @property
     def are_many(self) -> bool:
         """Whether what waits is to be added up."""
-        settled = 0 if self.settled is None else len(self.settled)
+        settled = 0 if self._settled is None else len(self._settled)
         return self._rows >= max(_MOST_WAITING, settled) or self._bytes >= _MOST_WAITING_BYTES
 
     @property
     def is_large(self) -> bool:
-        """Whether what has been added up takes much memory."""
-        return self._gathered is not None and self._gathered.nbytes >= _MOST_BYTES
+        """Whether what has been added up takes much memory, or hardly anything is added to it."""
+        is_large = self._gathered is not None and self._gathered.nbytes >= _MOST_BYTES
+        return is_large or bool(self._past)
 
     def add(self, some: Gathered) -> None:
         """Takes in pairs."""
@@ -100,8 +98,7 @@ class ColumnTotals:
         """Adds up what waits; False where that is not exact, and all is as it was."""
         if not self._waiting:
             return True
-        before = [] if self._gathered is None else [self._gathered]
-        together = Gathered.joined([*before, *self._waiting])
+        together = Gathered.joined([*self._before(), *self._waiting])
         found = distinct(together.keys, self._shape)
         if found is None:
             return False
@@ -114,15 +111,28 @@ class ColumnTotals:
         slices = together.slices[heads]
         stamps = self._stamps.reduceat(together.stamps[order], firsts)
         counts = np.add.reduceat(together.counts[order], firsts)
-        self.settled = Partials(keys, places[heads], slices, stamps, totals, counts)
+        self._settled = Partials(keys, places[heads], slices, stamps, totals, counts)
         of_each = together.keys.take(pa.array(heads))
         self._gathered = Gathered(of_each, slices, stamps, totals, counts)
         self.waiting()
         return True
 
-    def take(self) -> Partials | None:
+    def _before(self) -> list[Gathered]:
+        """What has been added up so far, unless new pairs are of other slices."""
+        before = self._gathered
+        if before is None:
+            return []
+        first, last = before.slices.min(), before.slices.max()
+        new = np.concatenate([some.slices for some in self._waiting])
+        if np.count_nonzero((new >= first) & (new <= last)) >= _FEW * len(new):
+            return [before]
+        self._past += self.take()
+        return []
+
+    def take(self) -> list[Partials]:
         """What has been added up; it is gone afterwards."""
-        found, self.settled, self._gathered = self.settled, None, None
+        found = self._past if self._settled is None else [*self._past, self._settled]
+        self._past, self._settled, self._gathered = [], None, None
         return found
 
     def waiting(self) -> list[Gathered]:
@@ -130,31 +140,3 @@ class ColumnTotals:
         waiting, self._waiting = self._waiting, []
         self._rows = self._bytes = 0
         return waiting
-
-
-def in_order(places: Positions, slices: Micros) -> tuple[Positions, Positions]:
-    """The order by place and slice, equal ones as they come, and where each run begins in it."""
-    first = int(slices.min())
-    span = int(slices.max()) - first + 1
-    most = (int(places.max()) + 1) * span
-    if most > _MOST_PLACES:
-        order = np.lexsort((slices, places))
-        columns = [places[order], slices[order]]
-    else:
-        together = places * span + (slices - first)
-        order = _stable(together, most)
-        columns = [together[order]]
-    differ = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return order, np.flatnonzero(np.concatenate([[True], differ]))
-
-
-def _stable(numbers: Positions, most: int) -> Positions:
-    """The order of numbers below a limit; of small ones numpy sorts the digits by counting."""
-    digits = range(0, max(1, (most - 1).bit_length()), _DIGIT)
-    if len(digits) > _MOST_DIGITS:
-        return np.argsort(numbers, kind="stable")
-    order = np.arange(len(numbers))
-    for shift in digits:
-        digit = (numbers[order] >> shift).astype(np.uint16)
-        order = order[np.argsort(digit, kind="stable")]
-    return order

@@ -10,6 +10,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns.order import in_order
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
@@ -22,7 +23,7 @@ from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import runs_of
 from sparkbeam.worker.stamps import combine_stamps
-from sparkbeam.worker.steps.columntotals import ColumnTotals, Gathered, in_order
+from sparkbeam.worker.steps.columntotals import ColumnTotals, Gathered
 
 _Kind = tuple[Shape, pa.DataType, Any]
 
@@ -104,8 +105,7 @@ class ColumnCombine:
 
     def settled(self) -> list[Partials]:
         """What has been added up; it is gone afterwards, and what waits still does."""
-        found = [table.take() for table in self._tables.values()]
-        return [some for some in found if some is not None]
+        return [some for table in self._tables.values() for some in table.take()]
 
     def waiting(self) -> Iterator[tuple[Sequence[BoundedWindow], list[Any], list[int] | None]]:
         """What waits, by the windows: pairs, and their timestamps in microseconds."""

@@ -1,0 +1,378 @@
+"""Many small rows of a shuffle in one.
+
+To place, sort and hand over a row takes Spark longer than a combine takes to merge it. So rows of
+accumulators travel in *packs*, each of keys that are in the same *bucket*. A row may have a *span*
+too: what it is to be merged with has the same key and span. So the rows of a key go to several
+buckets, which are neighbours. A pack is a row again:
+
+===========  =============================================================================
+``key``      the bucket, two bytes: what Spark partitions and sorts by
+``ord``      the least order of the rows in it; so packs of a bucket come by that
+``value``    the rows. A first byte tells of which kind it is: records of one form, the first of
+             which tells the form, or a single row, which is too long for a form
+===========  =============================================================================
+
+A *form* is how long the keys of records are at most, in words of eight bytes, and how long their
+values are. Who reads packs has all that a bucket holds before it goes on, unless that is much:
+then it goes on as far as no earlier row can follow.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.rows import CELL_BYTES, Orders, Row, RowWriter
+
+_OF_KEYS = 256
+_OF_SPANS = 16
+_WORD = 8
+_MOST_WORDS = 8
+_MOST_VALUE = 1024
+_WHOLE_BYTES = 4 << 20
+"""As many bytes of whole buckets are read at once."""
+_MOST_BYTES = 32 << 20
+"""A bucket of more is read in parts."""
+
+_FORM, _SINGLE = 255, 254
+_HEAD = struct.Struct("<Bq")
+_OF_SINGLE = struct.Struct("<BIqq")
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(_WORD + 1)], np.uint64)
+
+_Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """Rows in no order, of all their keys.
+
+    Attributes:
+        keys: what there are, each once.
+        places: that of each row's key among them.
+        spans: that of each row.
+        orders: the order of each row.
+        values: of each row.
+        until: rows of these keys with this order or later ones may follow; None where none do.
+    """
+
+    keys: pa.Array
+    places: _Places
+    spans: Orders
+    orders: Orders
+    values: pa.Array
+    until: int | None
+
+
+class PackedRows:
+    """Writes rows in packs.
+
+    Args:
+        rows: takes the packs.
+    """
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        """Adds a row."""
+        self.extend(tag, [key or b""], [order], [value])
+
+    def extend(
+        self,
+        tag: int,
+        keys: list[bytes],
+        orders: list[int],
+        values: list[bytes],
+        spans: list[int] | None = None,
+    ) -> None:
+        """Adds many rows of one port."""
+        given = None if spans is None else np.array(spans, np.int64)
+        cells = pa.array(values, pa.binary())
+        self.extend_columns(tag, pa.array(keys, pa.binary()), np.array(orders), cells, given)
+
+    def extend_columns(
+        self,
+        tag: int,
+        keys: pa.Array,
+        orders: Orders,
+        values: pa.Array,
+        spans: Orders | None = None,
+    ) -> None:
+        """Adds many rows of one port, as columns."""
+        if not len(keys):
+            return
+        given = np.zeros(len(keys), np.int64) if spans is None else spans
+        found = _Keys(keys)
+        lengths = np.diff(offsets_of(values)).astype(np.int64)
+        forms = found.words << 32 | lengths
+        forms[(found.words > _MOST_WORDS) | (lengths > _MOST_VALUE) | (lengths == 0)] = 0
+        for form in np.unique(forms).tolist():
+            rows = np.flatnonzero(forms == form)
+            buckets = found.buckets(rows, given[rows])
+            times = given[rows], orders[rows]
+            cells = values if len(rows) == len(keys) else values.take(pa.array(rows))
+            if form:
+                records = _records(form, found, rows, *times, cells)
+                packs = _packs(form, records, buckets)
+            else:
+                singles = _singles(keys.take(pa.array(rows)), *times, cells)
+                packs = buckets, times[1], singles
+            self._rows.extend_columns(tag, fixed_cells(packs[0].astype(">u2")), *packs[1:])
+
+
+class _Keys:
+    """Keys as words.
+
+    Attributes:
+        words: how many each takes.
+    """
+
+    def __init__(self, keys: pa.Array) -> None:
+        offsets = offsets_of(keys).astype(np.int64)
+        self._starts = offsets[:-1]
+        self.lengths = np.diff(offsets)
+        self.words = np.maximum(1, -(-self.lengths // _WORD))
+        self._data = np.concatenate([bytes_of(keys), np.zeros(_WORD, np.uint8)])
+        size = len(self._data) - _WORD + 1
+        # The words that begin at each byte.
+        self._at = np.ndarray((size,), "<u8", self._data, strides=(1,))
+
+    def word(self, rows: _Places, number: int) -> npt.NDArray[np.uint64]:
+        """A word of some keys; 0 where a key is shorter."""
+        left = np.clip(self.lengths[rows] - _WORD * number, 0, _WORD)
+        starts = np.where(left > 0, self._starts[rows] + _WORD * number, 0)
+        return self._at[starts] & _MASKS[left]
+
+    def buckets(self, rows: _Places, spans: Orders) -> npt.NDArray[np.uint16]:
+        """In which bucket each row is."""
+        words = self.words[rows]
+        mixed = self.lengths[rows].astype(np.uint64)
+        for number in range(min(_MOST_WORDS, int(words.max()))):
+            more = _mixed(mixed ^ self.word(rows, number))
+            mixed = np.where(words > number, more, mixed)
+        for place in np.flatnonzero(words > _MOST_WORDS).tolist():
+            start = int(self._starts[rows[place]])
+            end = start + int(self.lengths[rows[place]])
+            mixed[place] = zlib.crc32(self._data[start:end].tobytes())
+        of_span = _mixed(mixed ^ spans.view(np.uint64)) % np.uint64(_OF_SPANS)
+        found = mixed % np.uint64(_OF_KEYS) * np.uint64(_OF_SPANS) + of_span
+        return found.astype(np.uint16)
+
+
+def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    words = words * _PRIME
+    return words ^ words >> np.uint64(32)
+
+
+def _kind(form: int) -> np.dtype[Any]:
+    """The type of the records of a form."""
+    words, length = form >> 32, form & 0xFFFFFFFF
+    times = [("span", "<i8"), ("order", "<i8")]
+    return np.dtype([("length", "u1"), ("key", "<u8", (words,)), *times, ("value", f"V{length}")])
+
+
+def _records(
+    form: int, keys: _Keys, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
+) -> npt.NDArray[Any]:
+    kind = _kind(form)
+    records = np.empty(len(rows), kind)
+    records["length"] = keys.lengths[rows]
+    for number in range(form >> 32):
+        records["key"][:, number] = keys.word(rows, number)
+    records["span"] = spans
+    records["order"] = orders
+    records["value"] = bytes_of(values).view(kind["value"])
+    return records
+
+
+def _packs(
+    form: int, records: npt.NDArray[Any], buckets: npt.NDArray[np.uint16]
+) -> tuple[npt.NDArray[np.uint16], Orders, pa.Array]:
+    """The bucket, the least order and the value of each pack."""
+    size, orders = records.dtype.itemsize, records["order"].astype(np.int64)
+    most = max(1, CELL_BYTES // size)
+    order = np.argsort(buckets, kind="stable")
+    firsts = _firsts(buckets[order])
+    counts = np.diff(firsts, append=len(order))
+    cuts = [firsts]
+    for place in np.flatnonzero(counts > most).tolist():
+        # A bucket with much is read in parts, which are parts of the time.
+        part = slice(int(firsts[place]), int(firsts[place] + counts[place]))
+        order[part] = order[part][np.argsort(orders[order[part]], kind="stable")]
+        cuts.append(np.arange(part.start + most, part.stop, most))
+    begins = np.sort(np.concatenate(cuts))
+    lengths = np.diff(begins, append=len(order))
+    # Numpy copies what it takes for bytes faster than records.
+    written = np.empty(len(order) + len(begins), f"V{size}")
+    heads = begins + np.arange(len(begins))
+    places = np.arange(len(order)) + np.repeat(np.arange(len(begins)), lengths) + 1
+    written[places] = records.view(written.dtype)[order]
+    written[heads] = np.frombuffer(_HEAD.pack(_FORM, form).ljust(size, b"\0"), written.dtype)
+    offsets = np.concatenate([[0], np.cumsum((lengths + 1) * size)]).astype(np.int32)
+    least = np.minimum.reduceat(orders[order], begins)
+    return buckets[order[begins]], least, binary(offsets, written)
+
+
+def _singles(keys: pa.Array, spans: Orders, orders: Orders, values: pa.Array) -> pa.Array:
+    rows = zip(keys.to_pylist(), spans.tolist(), orders.tolist(), values.to_pylist(), strict=True)
+    return pa.array(
+        (
+            _OF_SINGLE.pack(_SINGLE, len(key), span, order) + key + value
+            for key, span, order, value in rows
+        ),
+        pa.binary(),
+    )
+
+
+def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[Unpacked]:
+    """The rows in batches of packs that are sorted by bucket and order."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        for part in _parts(batch):
+            bucket = part.column(1)[0].as_py()
+            if waiting and size >= _WHOLE_BYTES:
+                if waiting[-1].column(1)[-1].as_py() != bucket:
+                    yield _unpacked(waiting, None)
+                    waiting, size = [], 0
+                elif size >= _MOST_BYTES:
+                    yield _unpacked(waiting, part.column(2)[0].as_py())
+                    waiting, size = [], 0
+            waiting.append(part)
+            size += part.nbytes
+    if waiting:
+        yield _unpacked(waiting, None)
+
+
+def rows_of(packed: Iterator[Unpacked]) -> Iterator[Row]:
+    """Single rows by key and order; all rows of a bucket are in memory."""
+    waiting: list[Unpacked] = []
+    for some in packed:
+        waiting.append(some)
+        if some.until is None:
+            yield from _in_order(waiting)
+            waiting = []
+
+
+def _in_order(parts: list[Unpacked]) -> Iterator[Row]:
+    rows = [
+        row
+        for part in parts
+        for row in zip(
+            part.keys.take(pa.array(part.places)).to_pylist(),
+            part.orders.tolist(),
+            part.values.to_pylist(),
+            strict=True,
+        )
+    ]
+    rows.sort()
+    yield from rows
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts of a batch: as many whole buckets as are few bytes, or a part of one bucket."""
+    count = batch.num_rows
+    if not count:
+        return
+    bounds = np.append(_firsts(bytes_of(batch.column(1)).view(">u2")), count)
+    ends = np.cumsum(np.diff(offsets_of(batch.column(3))), dtype=np.int64)
+    start = 0
+    while start < count:
+        before = int(ends[start - 1]) if start else 0
+        # So many rows have few bytes.
+        stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
+        last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
+        stop = last_bound if last_bound > start else max(stop, start + 1)
+        yield batch.slice(start, stop - start)
+        start = stop
+
+
+def _unpacked(parts: list[pa.RecordBatch], until: int | None) -> Unpacked:
+    values = pa.concat_arrays([part.column(3).cast(pa.binary()) for part in parts])
+    starts, data = offsets_of(values)[:-1].astype(np.int64), buffer_of(values)
+    kinds = data[starts]
+    singles = np.flatnonzero(kinds == _SINGLE)
+    packs = np.flatnonzero(kinds == _FORM)
+    heads = data[starts[packs][:, np.newaxis] + np.arange(1, _HEAD.size)]
+    forms = heads.view("<i8").reshape(len(packs))
+    found = [
+        _of_form(form, values.take(pa.array(packs[forms == form])))
+        for form in np.unique(forms).tolist()
+    ]
+    if len(singles):
+        found.append(_of_singles(values.take(pa.array(singles)).to_pylist()))
+    if len(found) == 1:
+        return Unpacked(*found[0], until)
+    return Unpacked(*_joined(found), until)
+
+
+_Found = tuple[pa.Array, _Places, Orders, Orders, pa.Array]
+"""Keys, the place of each row's among them, spans, orders and values."""
+
+
+def _of_form(form: int, packs: pa.Array) -> _Found:
+    kind = _kind(form)
+    records = bytes_of(packs).view(kind)
+    records = records[records["length"] != _FORM]
+    size = 1 + _WORD * (form >> 32)
+    raw = records.view(np.uint8).reshape(len(records), kind.itemsize)
+    padded = pa.py_buffer(np.ascontiguousarray(raw[:, :size]))
+    encoded = pa.Array.from_buffers(pa.binary(size), len(records), [None, padded])
+    encoded = encoded.dictionary_encode()
+    distinct = np.frombuffer(encoded.dictionary.buffers()[1], np.uint8)
+    distinct = distinct[: len(encoded.dictionary) * size].reshape(-1, size)
+    lengths = distinct[:, 0].astype(np.int64)
+    chosen = distinct[:, 1:][np.arange(size - 1) < lengths[:, np.newaxis]]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    times = (records[name].astype(np.int64) for name in ("span", "order"))
+    values = np.ascontiguousarray(raw[:, kind.itemsize - kind["value"].itemsize :])
+    return (
+        binary(offsets, chosen),
+        encoded.indices.to_numpy().astype(np.int64),
+        *times,
+        fixed_cells(values.view(kind["value"]).reshape(len(records))),
+    )
+
+
+def _of_singles(cells: list[bytes]) -> _Found:
+    keys, spans, orders, values = [], [], [], []
+    for cell in cells:
+        _, length, span, order = _OF_SINGLE.unpack_from(cell)
+        end = _OF_SINGLE.size + length
+        keys.append(cell[_OF_SINGLE.size : end])
+        spans.append(span)
+        orders.append(order)
+        values.append(cell[end:])
+    encoded = pa.array(keys, pa.binary()).dictionary_encode()
+    return (
+        encoded.dictionary,
+        encoded.indices.to_numpy().astype(np.int64),
+        np.array(spans, np.int64),
+        np.array(orders, np.int64),
+        pa.array(values, pa.binary()),
+    )
+
+
+def _joined(found: list[_Found]) -> _Found:
+    every = pa.concat_arrays([keys for keys, *_ in found]).dictionary_encode()
+    numbers = every.indices.to_numpy().astype(np.int64)
+    bounds = np.cumsum([0, *(len(keys) for keys, *_ in found)])
+    return (
+        every.dictionary,
+        np.concatenate([numbers[at + some[1]] for at, some in zip(bounds, found, strict=False)]),
+        np.concatenate([some[2] for some in found]),
+        np.concatenate([some[3] for some in found]),
+        pa.concat_arrays([some[4] for some in found]),
+    )
+
+
+def _firsts(sorted_numbers: npt.NDArray[Any]) -> _Places:
+    """Where runs of equal numbers begin."""
+    return np.flatnonzero(np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]]))
