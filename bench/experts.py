@@ -179,7 +179,7 @@ def read(p: beam.Pipeline, folder: str, kind: str) -> Any:
     return (
         p
         | f"Read {kind}" >> ReadFromSpark("parquet", path, timestamp_column="at")
-        | f"Make {kind}" >> beam.Map(EVENTS[kind]).with_output_types(Event)
+        | f"Make {kind}" >> beam.Map(EVENTS[kind])
     )
 
 

@@ -37,7 +37,10 @@ class Column:
         return self
 
     def __eq__(self, other: Any) -> Any:
-        return self.name, other
+        return self.name, [other]
+
+    def isin(self, values: list[int]) -> Any:
+        return self.name, values
 
 
 class Frame:
@@ -65,9 +68,9 @@ class Frame:
     def unionAll(self, other: "Frame") -> "Frame":
         return Frame(lambda: self._partitions() + other._partitions())
 
-    def where(self, condition: tuple[str, Any]) -> "Frame":
-        name, value = condition
-        return self._each(lambda table: table.filter(pc.equal(table[name], value)))
+    def where(self, condition: tuple[str, list[Any]]) -> "Frame":
+        name, values = condition
+        return self._each(lambda table: table.filter(pc.is_in(table[name], pa.array(values))))
 
     def select(self, *columns: str) -> "Frame":
         return self._each(lambda table: table.select(list(columns)))

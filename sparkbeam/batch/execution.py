@@ -13,7 +13,8 @@ the data, and come out at the end.
 
 import functools
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from textwrap import shorten
 from typing import Any
 
@@ -156,12 +157,9 @@ class BatchExecution:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
         if stage.join is not None:
-            left, right = (
-                union([self._port(tag) for tag in tags])
-                for tags in (stage.join.left, stage.join.right)
-            )
+            left, right = (self._ports(tags) for tags in (stage.join.left, stage.join.right))
             return joined(self._session, left, right, stage.join.spec, repeatable=self._repeatable)
-        rows = union([self._port(tag) for tag in stage.inputs])
+        rows = self._ports(stage.inputs)
         return exchanged(
             rows,
             stage.exchange,
@@ -174,18 +172,28 @@ class BatchExecution:
         """In how many tasks a stage that reads nothing runs."""
         return (self._parallelism or self._cores) if stage.creates else 1
 
-    def _port(self, tag: int) -> Any:
-        """The rows of a port: of it alone if they are read elsewhere too."""
-        source = _rows_of(self._plan.source(tag))
-        if source is not None:
-            # For a stage that reads others too.
-            cells = RowCells(source, tag, self._reports)
-            return self._table(source).mapInArrow(cells, ROW_TYPE)
-        producer = self._plan.producer(tag)
-        rows = self._output[producer.id]
-        if producer.id in self._persisted:
-            return rows.where(sf.col("tag") == tag)
-        del self._open[producer.id]
+    def _ports(self, tags: Iterable[int]) -> Any:
+        """The rows of ports: of them alone if those of their stages are read elsewhere too."""
+        found = []
+        together: list[dict[str, list[int]]] = []
+        for tag, count in Counter(tags).items():
+            source = _rows_of(self._plan.source(tag))
+            if source is not None:
+                # For a stage that reads others too.
+                cells = RowCells(source, tag, self._reports)
+                found += [self._table(source).mapInArrow(cells, ROW_TYPE)] * count
+                continue
+            together += [{} for _ in range(count - len(together))]
+            for read in together[:count]:
+                read.setdefault(self._plan.producer(tag).id, []).append(tag)
+        return union(found + [self._rows(*read) for reads in together for read in reads.items()])
+
+    def _rows(self, producer: str, tags: list[int]) -> Any:
+        """The rows of some ports of a stage, read at once."""
+        rows = self._output[producer]
+        if producer in self._persisted:
+            return rows.where(sf.col("tag").isin(tags))
+        del self._open[producer]
         return rows
 
     def _table(self, source: RowSource) -> Any:
@@ -199,7 +207,7 @@ class BatchExecution:
                 continue
             self._proceed()
             self._describe(f"Writes '{sink.label}'")
-            rows = union([self._port(tag) for tag in sink.inputs])
+            rows = self._ports(sink.inputs)
             Delivery(sink, plain_row, self._reports)(rows.select("value"), 0)
             self._delivered.add(sink.label)
 
@@ -216,7 +224,7 @@ class BatchExecution:
             return []
         self._proceed()
         self._describe(f"Collects side inputs of '{stage.name}'")
-        rows = union([self._port(tag) for tag in missing])
+        rows = self._ports(missing)
         reports = self._side_inputs.collect(rows, missing)
         self._tell(reports)
         return reports

@@ -29,7 +29,7 @@ class LazyExecution(BatchExecution):
         self._reports = self._reports.spoken()
         self._compose_all()
         (sink,) = self._plan.sinks
-        ports = [self._port(tag).where(sf.col("tag") == tag) for tag in sink.inputs]
+        ports = [self._ports([tag]).where(sf.col("tag") == tag) for tag in sink.inputs]
         return Delivery(sink, plain_row, self._reports).rows(union(ports).select("value"))
 
     def close(self) -> None:

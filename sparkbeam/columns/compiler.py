@@ -118,6 +118,11 @@ class Compiled:
     _statements: tuple[Statement, ...]
     _guards: tuple[Guard, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no results, for any element."""
+        return not self._slots
+
     def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> Output:
         """The results for a block.
 

@@ -190,10 +190,11 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     if not sources and not roots:
         return travel
     times = Counter(stage.inputs)
-    names = [
+    each = [
         edge.producer.id + (f" ({times[edge.port.tag]} times)" if times[edge.port.tag] > 1 else "")
         for edge in sources
-    ] + roots
+    ]
+    names = list(dict.fromkeys(each)) + roots
     flattened = " flattened," if len(stage.inputs) > 1 and stage.join is None else ""
     return f"from {_listed(names)},{flattened} {travel}"
 

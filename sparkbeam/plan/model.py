@@ -9,6 +9,7 @@ Every port has a ``tag`` that is unique in the plan: it travels in each row, so
 that rows of different ports may share a DataFrame.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -23,7 +24,8 @@ Where a join feeds it, ``joined`` names the PCollections of its two sides.
 SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout`` and ``tag``.
 
-Where sessions are combined before it, ``aggregator`` tells how.
+Where sessions are combined before it, ``aggregator`` tells how; where a reader has its rows spread
+over all partitions, ``spreads`` is true.
 """
 
 CREATE_URN = "sparkbeam:create:v1"
@@ -295,6 +297,11 @@ class Stage:
         return self.exchange in _SHUFFLES
 
     @property
+    def main_inputs(self) -> tuple[tuple[int, ...], ...]:
+        """The tags of the ports that are read together: those of each side of a join."""
+        return (self.inputs,) if self.join is None else (self.join.left, self.join.right)
+
+    @property
     def name(self) -> str:
         """The labels in one line, for people."""
         return " + ".join(self.labels)
@@ -350,9 +357,17 @@ class Plan:
     sinks: tuple[Sink, ...] = ()
 
     def reads(self, stage: Stage) -> int:
-        """How many times the rows of ``stage`` are read by later stages."""
+        """How many times the rows of ``stage`` are read by later stages.
+
+        Ports that a stage reads as one input are read together.
+        """
         tags = {port.tag for port in stage.ports}
-        main = sum(tag in tags for reader in self.stages for tag in reader.inputs)
+        inputs = [
+            [tag for tag in read if tag in tags]
+            for reader in self.stages
+            for read in reader.main_inputs
+        ]
+        main = sum(max(Counter(read).values(), default=0) for read in inputs)
         side = {
             tag
             for reader in self.stages

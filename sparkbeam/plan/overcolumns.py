@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 import pyarrow as pa
@@ -16,6 +16,7 @@ from apache_beam.portability.api import (
     schema_pb2,
 )
 from apache_beam.runners import pipeline_context
+from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows, Sessions
 from apache_beam.typehints.schemas import named_tuple_from_schema
@@ -33,10 +34,12 @@ from sparkbeam.columns import (
     arrow_type_of,
 )
 from sparkbeam.columns.arrays import arrays_of_dicts
+from sparkbeam.columns.shapes import tells_all
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
-from sparkbeam.plan.model import SINK_URN, Plan, Stage
+from sparkbeam.plan.model import SINK_URN, Layout, Plan, Stage
+from sparkbeam.plan.roundtrips import given_back
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
@@ -46,7 +49,7 @@ from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.forms import form_of
 
-_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
+_HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
 _PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
 _SCALARS = {
     schema_pb2.BYTE: int,
@@ -79,11 +82,11 @@ class ColumnStep:
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
     walk = _Walk(stage)
-    begins = list(walk.read(_spec(plan, stage)))
-    if stage.in_columns:
-        begins += [(output, shape) for _, output, shape in walk.tables(plan)]
-        begins += walk.batches()
-    return list(walk.steps(begins))
+    found: dict[str, ColumnStep] = {}
+    for step in walk.steps(_begins(plan, stage, walk)):
+        if step.reason is not None or step.label not in found:
+            found[step.label] = step
+    return list(found.values())
 
 
 def fields_read(plan: Plan, stage: Stage) -> frozenset[int] | None:
@@ -121,6 +124,27 @@ def columns_needed(plan: Plan, stage: Stage) -> dict[str, frozenset[str] | None]
     return found
 
 
+def _begins(plan: Plan, stage: Stage, walk: "_Walk") -> list[tuple[str, Shape]]:
+    """The PCollections of a stage that are columns to begin with, and what their elements are."""
+    begins = list(walk.read(_spec(plan, stage)))
+    if stage.in_columns:
+        begins += [(output, shape) for _, output, shape in walk.tables(plan)]
+        begins += walk.batches()
+        begins += [(walk.main_input, shape) for shape in _arriving(plan, stage)]
+    return begins
+
+
+def _arriving(plan: Plan, stage: Stage) -> Iterator[Shape]:
+    """What the columns are to Python that other stages hand on to one."""
+    for tag in dict.fromkeys(stage.inputs):
+        if plan.source(tag) is None:
+            producer = plan.producer(tag)
+            walk = _Walk(producer)
+            begins = _begins(plan, producer, walk)
+            if begins:
+                yield from walk.written(tag, begins)
+
+
 def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
     """The source of Spark's that a stage reads, if it gets columns of it."""
     source = plan.source_of(stage)
@@ -149,6 +173,11 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
         case "row_type":
             return _shape(kind.row_type.schema)
     return _OTHER
+
+
+_Taken: TypeAlias = tuple[
+    beam_runner_api_pb2.PTransform, Shape, Compiled | Refused | Record | None
+]
 
 
 def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
@@ -215,29 +244,61 @@ class _Walk:
             if shape is not None:
                 yield from ((output, shape) for output in transform.outputs.values())
 
+    @property
+    def main_input(self) -> str:
+        """The PCollection that the stage reads."""
+        (output,) = self._descriptor.transforms[self._stage.source_id].outputs.values()
+        return output
+
     def steps(self, begins: list[tuple[str, Shape]]) -> Iterator[ColumnStep]:
         """The steps that get columns.
 
         Args:
             begins: the PCollections that are columns to begin with, and what their elements are.
         """
+        for transform, _, result in self._followed(begins):
+            if transform.spec.urn != SINK_URN:
+                reason = result.reason if isinstance(result, Refused) else None
+                yield ColumnStep(transform.unique_name, reason)
+
+    def written(self, tag: int, begins: list[tuple[str, Shape]]) -> Iterator[Shape]:
+        """What the columns are to Python that a port gets and hands on.
+
+        Args:
+            tag: of the port.
+            begins: as for :meth:`steps`.
+        """
+        (port,) = [port for port in self._stage.ports if port.tag == tag]
+        if port.layout is not Layout.CHUNKS:
+            return
+        sink = self._descriptor.transforms[port.transform_id]
+        coder_id = self._descriptor.pcollections[port.pcollection].coder_id
+        coder = self._context.coders.get_by_id(coder_id)
+        for transform, shape, _ in self._followed(begins):
+            if transform is sink and tells_all(shape):
+                array = pa.array([], arrow_type_of(shape))
+                if given_back(coder, array, shape) == shape:
+                    yield shape
+
+    def _followed(self, begins: list[tuple[str, Shape]]) -> Iterator[_Taken]:
+        """The transforms that get columns, what these are, and what becomes of them there."""
         waiting = list(begins)
         while waiting:
             pcollection, shape = waiting.pop(0)
             for transform in self._descriptor.transforms.values():
                 if pcollection not in transform.inputs.values():
                     continue
-                if transform.spec.urn == _WINDOWS:
+                if transform.spec.urn in _HAND_ON:
                     waiting += [(output, shape) for output in transform.outputs.values()]
-                elif transform.spec.urn != SINK_URN:
-                    result = self._taken(transform, shape)
-                    reason = result.reason if isinstance(result, Refused) else None
-                    yield ColumnStep(transform.unique_name, reason)
-                    if isinstance(result, Compiled):
-                        following = shape if result.is_filter else result.result
-                        waiting += [(output, following) for output in transform.outputs.values()]
-                    elif isinstance(result, Record):
-                        waiting += [(output, result) for output in transform.outputs.values()]
+                    continue
+                is_sink = transform.spec.urn == SINK_URN
+                result = None if is_sink else self._taken(transform, shape)
+                yield transform, shape, result
+                if isinstance(result, Compiled) and not result.is_empty:
+                    following = shape if result.is_filter else result.result
+                    waiting += [(output, following) for output in transform.outputs.values()]
+                elif isinstance(result, Record):
+                    waiting += [(output, result) for output in transform.outputs.values()]
 
     def needs(self, pcollection: str, shape: Shape) -> frozenset[int] | None:
         """The positions of the fields of records that some step looks at; None for all."""
@@ -246,7 +307,7 @@ class _Walk:
             if pcollection not in transform.inputs.values():
                 continue
             needed: frozenset[int] | None = frozenset()
-            goes_on = transform.spec.urn == _WINDOWS
+            goes_on = transform.spec.urn in _HAND_ON
             if not goes_on:
                 result = None if transform.spec.urn == SINK_URN else self._taken(transform, shape)
                 needed = result.fields if isinstance(result, Compiled) else None

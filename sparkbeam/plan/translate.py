@@ -166,6 +166,12 @@ class _Translation:
             if read.grouping is not None
             for tag in read.inputs
         }
+        self._spread = {
+            tag
+            for _, read in finished.values()
+            if read.exchange is Exchange.REBALANCE
+            for tag in read.inputs
+        }
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources())
         return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
@@ -340,7 +346,7 @@ class _Translation:
             transforms[port.transform_id] = end(
                 f"{labels[-1]}/{port.transform_id}",
                 SINK_URN,
-                {"layout": port.layout.value, "tag": port.tag, **self._reduced(port)},
+                {"layout": port.layout.value, "tag": port.tag, **self._read_so(port)},
                 inputs={"in": port.pcollection},
             )
         return Stage(
@@ -384,9 +390,11 @@ class _Translation:
         )
         return descriptor.SerializeToString(deterministic=True)
 
-    def _reduced(self, port: Port) -> dict[str, object]:
+    def _read_so(self, port: Port) -> dict[str, object]:
+        """What the writer of a port is to know of its readers."""
         aggregator = self._aggregators.get(port.tag)
-        return {} if aggregator is None else {"aggregator": aggregator.value}
+        reduced = {} if aggregator is None else {"aggregator": aggregator.value}
+        return {**reduced, **({"spreads": True} if port.tag in self._spread else {})}
 
     def _windowing(self, pcollection: str) -> Windowing:
         return self._context.windowing_strategies.get_by_id(

@@ -44,6 +44,9 @@ COUNT_CELL = b"\3"
 It tells only those beyond one for each accumulator. Where they are late, all of them count.
 """
 
+COLUMN_CELL = b"\4"
+"""The first byte of a cell whose values are in columns."""
+
 METRICS_TAG = -1
 
 JOIN_KEY_END = b"\0"

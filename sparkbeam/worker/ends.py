@@ -31,6 +31,7 @@ class Port:
         coder: of the elements.
         windowing: theirs.
         partition: of the task.
+        spreads: some reader has its rows spread over all partitions.
     """
 
     tag: int
@@ -38,6 +39,7 @@ class Port:
     coder: coders.WindowedValueCoder
     windowing: Windowing
     partition: int
+    spreads: bool = False
 
 
 Reader = Callable[[Iterator[Row], coders.WindowedValueCoder], Iterator[Block]]
@@ -60,7 +62,9 @@ class Ends:
 
 ENDS = {
     Layout.CHUNKS: Ends(
-        lambda port: ChunkSink(port.tag, port.rows, port.coder, port.partition),
+        lambda port: ChunkSink(
+            port.tag, port.rows, port.coder, port.partition, spreads=port.spreads
+        ),
         chunks,
     ),
     Layout.GROUPS: Ends(lambda port: GroupSink(port.tag, port.rows, port.coder, port.windowing)),

@@ -148,6 +148,12 @@ class Few(NamedTuple):
     name: str
 
 
+class At(NamedTuple):
+    id: int
+    name: str
+    third: int
+
+
 class Tables(beam.DoFn):
     def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
         yield batch
@@ -207,6 +213,29 @@ def test_what_beam_writes_to_parquet_stays_columns(schema: pa.Schema, reason: st
     steps = told(build)
     assert steps.pop("dicts") is None
     assert list(steps.values()) == [reason]
+
+
+def test_columns_go_on_behind_a_reshuffle() -> None:
+    def build(rows: Any) -> None:
+        few = rows | "few" >> beam.Map(lambda row: Few(row.id, row.name)).with_output_types(Few)
+        _ = few | beam.Reshuffle() | "names" >> beam.Map(lambda few: few.name)
+        rows = rows | "rows" >> beam.Map(lambda row: beam.Row(id=row.id))
+        _ = rows | "spread" >> beam.Reshuffle() | "ids" >> beam.Map(lambda row: row.id)
+
+    # A Row becomes a NamedTuple when it is encoded.
+    assert told(build) == {"few": None, "names": None, "rows": None}
+
+
+def test_columns_of_several_classes_go_on_behind_a_flatten() -> None:
+    def build(rows: Any) -> None:
+        few = rows | "few" >> beam.Map(lambda row: Few(row.id, row.name))
+        ids = rows | "at" >> beam.Map(lambda row: At(row.id, row.name, 1))
+        both = (few, ids) | beam.Flatten() | beam.Reshuffle()
+        kept = both | "kept" >> beam.Filter(lambda element: isinstance(element, At))
+        _ = kept | "third" >> beam.Map(lambda element: element.third)
+
+    assert set(told(build).values()) == {None}
+    assert {"kept", "third"} < told(build).keys()
 
 
 def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:

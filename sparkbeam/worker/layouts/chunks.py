@@ -2,25 +2,42 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.beam import clear
-from sparkbeam.wire.rows import BLOCK_CELL, CELL_BYTES, PLAIN_CELL, Row, RowWriter
+from sparkbeam.wire.rows import BLOCK_CELL, CELL_BYTES, COLUMN_CELL, PLAIN_CELL, Row, RowWriter
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.layouts.cells import BlockCoder
+from sparkbeam.worker.layouts.columncells import ColumnCoder
 from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.slots import are_scattered, in_slots
+
+_FEWEST_ROWS = 32
+"""Fewer elements take less time than a cell in columns."""
 
 
 class ChunkSink(Sink):
-    """``Layout.CHUNKS``: elements one after the other, in growing cells.
+    """``Layout.CHUNKS``: elements one after the other, in cells, or in columns.
 
-    The first cells are small, so that few but heavy elements spread over all
-    partitions of a rebalancing exchange.
+    Args:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+        seed: the number of the first row.
+        spreads: cells grow from small ones, so that few but heavy elements spread over all
+            partitions of a rebalancing exchange.
     """
 
     def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, seed: int
+        self,
+        tag: int,
+        rows: RowWriter,
+        coder: coders.WindowedValueCoder,
+        seed: int,
+        *,
+        spreads: bool,
     ) -> None:
         self._tag = tag
         self._rows = rows
@@ -29,7 +46,8 @@ class ChunkSink(Sink):
         self._stream = coder_impl.create_OutputStream()
         self._seed = seed
         self._cells = 0
-        self._limit = 1
+        self._limit = 1 if spreads else CELL_BYTES
+        self._encode_columns = ColumnCoder(coder).encode
 
     def write(self, windowed_value: WindowedValue) -> None:
         self._encode(windowed_value, self._stream, True)
@@ -37,11 +55,39 @@ class ChunkSink(Sink):
             self.flush()
 
     def write_block(self, block: Block) -> None:
-        is_small = self._limit < CELL_BYTES or len(block) < SMALLEST_BLOCK
-        if is_small or block.stamps is not None:
+        if block.column is None:
+            self._write_values(block)
+            return
+        each = max(1, block.column.array.nbytes // len(block))
+        start = 0
+        while start < len(block):
+            end = len(block)
+            if self._is_small():
+                end = min(end, start + max(1, self._limit // each))
+            part = np.arange(start, end)
+            self._write_columns(block.taken(part) if len(part) < len(block) else block)
+            start = end
+
+    def _write_columns(self, block: Block) -> None:
+        cell = self._encode_columns(block) if len(block) >= _FEWEST_ROWS else None
+        if cell is None:
+            self._write_values(block)
+        else:
+            self.flush()
+            self._append(cell)
+
+    def _write_values(self, block: Block) -> None:
+        if block.assigned is not None and not are_scattered(block):
+            for part in in_slots(block):
+                self._write_values(part)
+        elif self._is_small() or len(block) < SMALLEST_BLOCK or block.is_stamped:
             super().write_block(block)
         else:
             self._append(self._encode_block(block))
+
+    def _is_small(self) -> bool:
+        """Whether cells are still smaller than they will be."""
+        return self._limit < CELL_BYTES
 
     def flush(self) -> None:
         if self._stream.size():
@@ -59,8 +105,11 @@ def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Bl
     """``Layout.CHUNKS``."""
     decode_all = coder.get_impl().decode_all
     decode_block = BlockCoder(coder).decode
+    decode_columns = ColumnCoder(coder).decode
     for _, _, cell in rows:
         if cell[:1] == BLOCK_CELL:
             yield decode_block(cell)
+        elif cell[:1] == COLUMN_CELL:
+            yield decode_columns(cell)
         else:
             yield from in_blocks(decode_all(cell[1:]))

@@ -110,6 +110,7 @@ class SinkOperation(operations.Operation):
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
         aggregator: how sessions are combined that are to be written; None where they are not.
+        spreads: some reader has its rows spread over all partitions.
     """
 
     _sink: Sink
@@ -125,6 +126,7 @@ class SinkOperation(operations.Operation):
         coder: coders.WindowedValueCoder,
         windowing: Windowing,
         aggregator: SessionAggregator | None,
+        spreads: bool,
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
         self.layout = layout
@@ -133,6 +135,12 @@ class SinkOperation(operations.Operation):
         self.coder = coder
         self.windowing = windowing
         self.aggregator = aggregator
+        self.spreads = spreads
+
+    @property
+    def takes_assigned(self) -> bool:
+        """Whether it writes blocks with the windows that they are assigned."""
+        return self.layout is Layout.CHUNKS
 
     def open(self, rows: RowWriter, partition: int = 0) -> None:
         """Tells who takes the rows, before the first bundle.
@@ -141,7 +149,7 @@ class SinkOperation(operations.Operation):
             rows: takes them.
             partition: of the task.
         """
-        port = Port(self.tag, rows, self.coder, self.windowing, partition)
+        port = Port(self.tag, rows, self.coder, self.windowing, partition, self.spreads)
         self._sink = ENDS[self.layout].sink(port)
 
     def process(self, windowed_value: WindowedValue) -> None:
@@ -244,6 +252,7 @@ def _make_sink(step: Step, spec: Any) -> SinkOperation:
         coder=step.factory.get_windowed_coder(step.input),
         windowing=step.windowing(step.input),
         aggregator=None if aggregator is None else SessionAggregator(aggregator),
+        spreads=spec.get("spreads", False),
     )
 
 
