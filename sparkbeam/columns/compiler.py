@@ -99,7 +99,7 @@ class Compiled:
         arguments: what the columns of its arguments have to be.
         result: what its results are; of TimestampedValues, the values in them.
         is_timestamped: whether its results are TimestampedValues.
-        is_filter: whether it hands elements on as they are, or not at all.
+        is_filter: whether it hands its first argument on as it is, or not at all.
         members: the type codes of those members of a union that a filter of its elements may
             let through, in ascending order; :func:`member_of` makes a column of one.
         fields: the positions of the fields of its one argument, a record, that it looks at, whether
@@ -272,7 +272,7 @@ def _compiled(
     for shape in shapes[1:]:
         result = unified(result, shape)
     _require_one_column(result, len(stamped))
-    is_filter = len(slots) == len(columns) == 1 and all(leaf is columns[0] for leaf in leaves)
+    is_filter = len(slots) == 1 and all(leaf is columns[0] for leaf in leaves)
     return Compiled(
         arguments,
         result,

@@ -36,6 +36,11 @@ def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrappe
     return None if common.DoFnSignature(fn).process_method.defaults else fn
 
 
+def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn | None:
+    """Likewise, a DoFn that is a function of the element and further arguments."""
+    return plain_function(fn, (), {}) if args or kwargs else None
+
+
 def is_of_the_element_alone(fn: beam.DoFn) -> bool:
     """Whether a DoFn consists of a ``process`` that asks for nothing but the element."""
     if any(_is_overridden(fn, name) for name in _LIFE) or not asks_plainly(fn):
@@ -77,23 +82,24 @@ def _with_none(element: Any) -> tuple[None, Any]:
 
 
 def over_columns(
-    process: Callable[[Any], Any], shape: Shape, *, may_stamp: bool
+    process: Callable[..., Any], shape: Shape, *further: Shape, may_stamp: bool
 ) -> Compiled | Refused:
-    """A function of the element alone over columns, or why it has to be called.
+    """A function of the element over columns, or why it has to be called.
 
     Args:
         process: that of the DoFn.
         shape: of the elements.
+        further: of the arguments that it gets beside the element.
         may_stamp: its results may bring their timestamps.
     """
     of_one = one_to_one(process)
     aggregation = aggregation_of(of_one)
     if of_one is None:
-        compiled = compile_function(process, shape, form=Form.FLAT)
+        compiled = compile_function(process, shape, *further, form=Form.FLAT)
     elif aggregation is not None:
         compiled = compile_function(Keyed(*aggregation), shape)
     else:
-        compiled = compile_function(of_one, shape)
+        compiled = compile_function(of_one, shape, *further)
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:
@@ -129,12 +135,8 @@ def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
 
 def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     """The DoFn of a ParDo that is a function of the element alone; None for any other transform."""
-    if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
-        return None
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if payload.side_inputs or payload.state_specs or payload.timer_family_specs:
-        return None
-    if payload.restriction_coder_id or payload.requests_finalization:
+    payload = _payload_of(transform)
+    if payload is None or payload.side_inputs:
         return None
     if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
         return KeyWithNone()
@@ -143,3 +145,30 @@ def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
         return None
     plain = plain_function(fn, (), {})
     return fn if plain is None and is_of_the_element_alone(fn) else plain
+
+
+def function_and_arguments(
+    transform: beam_runner_api_pb2.PTransform,
+) -> tuple[beam.DoFn, int] | None:
+    """The DoFn of a ParDo that is a function of the element and further arguments.
+
+    With it, how many arguments there are, all by position. None for any other transform.
+    """
+    payload = _payload_of(transform)
+    if payload is None or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
+    found = None if kwargs else function_with_arguments(fn, args, kwargs)
+    return None if found is None else (found, len(args))
+
+
+def _payload_of(
+    transform: beam_runner_api_pb2.PTransform,
+) -> beam_runner_api_pb2.ParDoPayload | None:
+    """That of a ParDo with one output, which needs no more than side inputs; None for any other."""
+    if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
+        return None
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if payload.state_specs or payload.timer_family_specs:
+        return None
+    return None if payload.restriction_coder_id or payload.requests_finalization else payload

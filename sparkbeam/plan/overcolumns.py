@@ -34,9 +34,9 @@ from sparkbeam.columns import (
     arrow_type_of,
 )
 from sparkbeam.columns.arrays import arrays_of_dicts
-from sparkbeam.columns.shapes import tells_all
+from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
-from sparkbeam.plan.functions import dofn_of, function_of, over_columns
+from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import SINK_URN, Layout, Plan, Stage
 from sparkbeam.plan.roundtrips import given_back
@@ -62,6 +62,9 @@ _SCALARS = {
     schema_pb2.BOOLEAN: bool,
     schema_pb2.BYTES: bytes,
 }
+_ARGUMENTS = (INT, FLOAT, STR)
+"""What arguments may be."""
+
 _OTHER = Opaque(pa.date32())
 """A field whose values functions only hand on; of what type makes no difference to them."""
 
@@ -175,9 +178,7 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
     return _OTHER
 
 
-_Taken: TypeAlias = tuple[
-    beam_runner_api_pb2.PTransform, Shape, Compiled | Refused | Record | None
-]
+_Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, Compiled | Refused | Record | None]
 
 
 def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
@@ -323,7 +324,7 @@ class _Walk:
     def _taken(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | Record | None:
-        """What becomes of columns in a step; None where no columns come out of it."""
+        """What becomes of columns in a step; None where none come out of it, or nobody can tell."""
         if transform.spec.urn == _PRECOMBINE:
             return self._combined(transform, shape)
         if getattr(dofn_of(transform), "takes_columns", False):
@@ -339,9 +340,28 @@ class _Walk:
             return _stamped(shape, part)
         fn = function_of(transform)
         if fn is None:
-            return Refused("it is more than a function of the element")
+            return self._with_arguments(transform, shape)
         (output,) = transform.outputs.values()
         return over_columns(fn.process, shape, may_stamp=self._is_global(output))
+
+    def _with_arguments(
+        self, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Compiled | Refused | None:
+        """What becomes of columns in a function of arguments, whose types nobody knows by now."""
+        asked = function_and_arguments(transform)
+        if asked is None:
+            return Refused("it is more than a function of the element")
+        fn, count = asked
+        (output,) = transform.outputs.values()
+        may_stamp = self._is_global(output)
+        found = [
+            over_columns(fn.process, shape, *[kind] * count, may_stamp=may_stamp)
+            for kind in _ARGUMENTS
+        ]
+        compiled = [one for one in found if isinstance(one, Compiled)]
+        if compiled and len({one.result for one in compiled}) > 1:
+            return None
+        return compiled[0] if compiled else found[0]
 
     def _batched(
         self, transform: beam_runner_api_pb2.PTransform, batching: Batching, shape: Shape

@@ -6,7 +6,7 @@ their windowing with their neighbours, or all of it but the timestamp, so sparkb
 operations hand on blocks, as far as the next operation understands them:
 
 - Plain functions (``Map``, ``FlatMap``, ``Filter`` and the like) and DoFns run over the
-  list, as long as they have one output and ask for no side input.
+  list, as long as they have one output; DoFns that ask for a side input do not.
 - The assignment of windows asks once for a block, or for each slot of time in it.
 - The map side of a combine adds a key's values to its accumulator at once.
 - Sources and sinks read and write runs of values.

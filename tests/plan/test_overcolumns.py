@@ -94,7 +94,7 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
     [
         (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it is more than a function"),
         (lambda rows: rows | "x" >> beam.ParDo(Started()), "it is more than a function"),
-        (lambda rows: rows | "x" >> beam.Map(lambda row, more: row, 3), "it is more than"),
+        (lambda rows: rows | "x" >> beam.Map(lambda row, more: row, more=3), "it is more than"),
         (
             lambda rows: (
                 rows
@@ -213,6 +213,21 @@ def test_what_beam_writes_to_parquet_stays_columns(schema: pa.Schema, reason: st
     steps = told(build)
     assert steps.pop("dicts") is None
     assert list(steps.values()) == [reason]
+
+
+def test_functions_with_arguments_take_columns() -> None:
+    def build(rows: Any) -> None:
+        most = rows | "ids" >> beam.Map(lambda row: row.id) | beam.CombineGlobally(max)
+        highest = rows | "highest" >> beam.Filter(
+            lambda row, most: row.id == most, beam.pvalue.AsSingleton(most)
+        )
+        _ = highest | "name" >> beam.Map(lambda row: row.name)
+        _ = highest | "more" >> beam.Map(lambda row, more: row.id + more, 3)
+        _ = highest | "called" >> beam.Map(lambda row, more: hash(more), 3)
+
+    steps = told(build)
+    assert str(steps.pop("called")).startswith("it calls hash")
+    assert {steps[label] for label in ("ids", "highest", "name", "more")} == {None}
 
 
 def test_columns_go_on_behind_a_reshuffle() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from sparkbeam.columns import Compiled, NotExact, Refused, Union, member_of
@@ -30,22 +31,28 @@ class ColumnFunction:
     """A function that is evaluated over columns instead of being called.
 
     Args:
-        process: of a DoFn that is a function of the element alone; None where it has to be called.
+        process: of a DoFn that is a function of the element and further arguments; None where it
+            has to be called.
         may_stamp: results may bring a timestamp of their own.
     """
 
-    def __init__(self, process: Callable[[Any], Any] | None, *, may_stamp: bool) -> None:
+    def __init__(self, process: Callable[..., Any] | None, *, may_stamp: bool) -> None:
         self._process = process
         self._may_stamp = may_stamp
-        self._compiled: dict[Shape, Compiled | Refused] = {}
+        self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
 
-    def over(self, block: Block) -> Block | None:
-        """The results for a block; None if it has to go element by element."""
+    def over(self, block: Block, *arguments: Column) -> Block | None:
+        """The results for a block; None if it has to go element by element.
+
+        Args:
+            block: the elements.
+            arguments: the one value of each further argument.
+        """
         column, process = block.column, self._process
         if column is None or process is None:
             return None
         try:
-            return self._over(process, column, block)
+            return self._over(process, column, arguments, block)
         except NotExact as refusal:
             reason = str(refusal)
         except Exception:
@@ -55,28 +62,37 @@ class ColumnFunction:
         count_refused(reason)
         return None
 
-    def _over(self, process: Callable[[Any], Any], column: Column, block: Block) -> Block | None:
-        compiled = self._compiled.get(column.shape)
+    def _over(
+        self,
+        process: Callable[..., Any],
+        column: Column,
+        arguments: tuple[Column, ...],
+        block: Block,
+    ) -> Block | None:
+        shapes = column.shape, *(argument.shape for argument in arguments)
+        compiled = self._compiled.get(shapes)
         if compiled is None:
-            compiled = self._compiled[column.shape] = over_columns(
-                process, column.shape, may_stamp=self._may_stamp
+            compiled = self._compiled[shapes] = over_columns(
+                process, *shapes, may_stamp=self._may_stamp
             )
         if isinstance(compiled, Refused):
             return None
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
             return None
-        return _applied(compiled, column, block)
+        everywhere = pa.array(np.zeros(len(block), np.int64)) if arguments else None
+        further = [argument.array.take(everywhere) for argument in arguments]
+        return _applied(compiled, column, further, block)
 
 
-def _applied(compiled: Compiled, column: Column, block: Block) -> Block:
+def _applied(compiled: Compiled, column: Column, further: list[pa.Array], block: Block) -> Block:
     if compiled.is_filter:
-        rows = compiled.kept(column.array)
+        rows = compiled.kept(column.array, *further)
         if isinstance(column.shape, Union) and len(compiled.members) == 1:
             (code,) = compiled.members
             member = column_of(member_of(column.array, code, rows), column.shape.members[code])
             return block.with_column(member, rows)
         return block if len(rows) == len(block) else block.taken(rows)
-    output = compiled.evaluate(column.array)
+    output = compiled.evaluate(column.array, *further)
     values = column_of(output.values, compiled.result)
     if output.times is not None:
         return Block(GLOBAL, values, np.asarray(output.times, np.int64))

@@ -115,10 +115,7 @@ class DoFnOperation(ElementOperation):
 
     def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
         """A template for each window, where the DoFn is to see them one by one."""
-        if not self.signature.windowed or _is_only_window(template.windows):
-            return iter((template,))
-        time, pane = template.timestamp, template.pane_info
-        return (WindowedValue(None, time, (window,), pane) for window in template.windows)
+        return window_by_window(template) if self.signature.windowed else iter((template,))
 
     def _bind(self, element: WindowedValue) -> None:
         """Turns to elements with another windowing."""
@@ -163,8 +160,13 @@ class StatefulOperation(DoFnOperation):
         return self._process(value, *self._bound)
 
 
-def _is_only_window(windows: Any) -> bool:
-    return len(windows) == 1 and isinstance(windows, tuple | list)
+def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:
+    """A template for each window."""
+    windows = template.windows
+    if len(windows) == 1 and isinstance(windows, tuple | list):
+        return iter((template,))
+    time, pane = template.timestamp, template.pane_info
+    return (WindowedValue(None, time, (window,), pane) for window in windows)
 
 
 def _checked(fn: beam.DoFn) -> Callable[..., Any]:

@@ -82,10 +82,14 @@ class Step:
     @property
     def is_simple(self) -> bool:
         """Whether it is a ParDo with one output that needs no more than state and timers."""
+        return self.has_one_output and not self.par_do.side_inputs
+
+    @property
+    def has_one_output(self) -> bool:
+        """The same, or with side inputs too."""
         return (
             self.urn == PAR_DO
             and len(self.transform.outputs) == 1
-            and not self.par_do.side_inputs
             and not self.par_do.restriction_coder_id
             and not self.par_do.requests_finalization
         )

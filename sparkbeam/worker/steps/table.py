@@ -10,6 +10,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.steps import (
+    argumentfunctions,
     arrowtables,
     batches,
     combines,
@@ -35,6 +36,7 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
     batches.BATCHES,
     parquetwrites.TABLES,
     functions.FUNCTION,
+    argumentfunctions.ARGUMENTS,
     stamping.STAMPING,
     dofns.DOFN,
     identity.IDENTITY,

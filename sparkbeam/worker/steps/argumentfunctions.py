@@ -1,0 +1,113 @@
+"""Operations on blocks: plain functions with further arguments, constant or from side inputs.
+
+Beam's own operation looks the side inputs up for each element. Here that is done once for the
+elements of a block that share their window; over columns each argument is a column of one value.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.internal import util
+from apache_beam.portability import python_urns
+from apache_beam.runners.worker import operations
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.functions import function_with_arguments
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.columns import column_of_values
+from sparkbeam.worker.steps.dofns import window_by_window
+from sparkbeam.worker.steps.functions import FunctionOperation, output_of
+from sparkbeam.worker.steps.step import Step, Way
+
+
+class Arguments(NamedTuple):
+    """What a function gets beside the element; placeholders stand for side inputs."""
+
+    by_position: list[Any]
+    by_name: dict[str, Any]
+
+
+class ArgumentOperation(FunctionOperation):
+    """A plain function of the element and further arguments."""
+
+    takes_assigned = False
+    """The side inputs of a window are those of others."""
+
+    one_to_one = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        *_, self._sides, _ = args
+
+    def ask(self, arguments: Arguments, process: Callable[..., Iterable[Any] | None]) -> None:
+        """Tells what to call, and with what."""
+        self._asked = arguments
+        self._process = process
+        self.function = self._call
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._by_window = not all(side.is_globally_windowed() for side in self._sides)
+
+    def process(self, o: WindowedValue) -> None:
+        """Processes an element."""
+        self.process_block(Block(o, [o.value]))
+
+    def process_block(self, block: Block) -> None:
+        """Processes elements, in each of their windows if these have side inputs of their own."""
+        with self.scoped_process_state:
+            whole = block.windowing
+            for single in window_by_window(whole) if self._by_window else (whole,):
+                part = block if single is whole else block.with_windowing(single)
+                self._given = self._look_up(single)
+                results = self._over_columns(part)
+                if results is not None:
+                    self._emitter.block(results)
+                else:
+                    self._flat_map(part.values, output_of(self, single, part.stamps))
+
+    def _look_up(self, template: WindowedValue) -> Arguments:
+        window: BoundedWindow = GlobalWindow()
+        if self._by_window:
+            (window,) = template.windows
+        try:
+            sides = [side[window] for side in self._sides]
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        return Arguments(*util.insert_values_in_args(*self._asked, sides))
+
+    def _over_columns(self, block: Block) -> Block | None:
+        if block.column is None or self._given.by_name:
+            return None
+        columns = [column_of_values([argument]) for argument in self._given.by_position]
+        known = [column for column in columns if column is not None]
+        return self._columns.over(block, *known) if len(known) == len(columns) else None
+
+    def _call(self, value: Any) -> Any:
+        return self._process(value, *self._given.by_position, **self._given.by_name)
+
+
+def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:
+    if not step.has_one_output or step.is_stateful:
+        return None
+    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    _, fn, args, kwargs, *_ = step.dofn
+    found = function_with_arguments(fn, args, kwargs)
+    return None if found is None else (found, Arguments(list(args), dict(kwargs)))
+
+
+def _make(step: Step, found: tuple[beam.DoFn, Arguments]) -> operations.DoOperation:
+    fn, arguments = found
+    window_fn = step.windowing(step.input).windowfn
+    operation = step.block_operation(ArgumentOperation, step.dofn.pickled, window_fn)
+    operation.over_columns = fn.process
+    operation.ask(arguments, fn.process)
+    made: operations.DoOperation = operation
+    return made
+
+
+ARGUMENTS = Way("a function of the element and arguments over blocks", _asked, _make)

@@ -1,0 +1,239 @@
+"""Functions with side inputs and other arguments give over blocks and columns what Beam gives."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.pvalue import AsDict, AsIter, AsList, AsSingleton
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+)
+from apache_beam.typehints import Optional
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_process_batch import BatchRunner
+from noting import found, note
+
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.io import ReadFromArrow
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.columns import Column
+from sparkbeam.worker.steps import table
+from sparkbeam.worker.steps.argumentfunctions import ARGUMENTS
+from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+
+pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
+
+Build = Callable[[beam.PCollection[Any]], Any]
+
+
+class Bid(NamedTuple):
+    user: str
+    price: Optional[int]  # type: ignore[valid-type]
+    ratio: float
+
+
+def batches(count: int) -> list[pa.RecordBatch]:
+    rows = [
+        {
+            "user": f"u{n % 5}",
+            "price": None if n == 57 else (n * 37) % 101,
+            "ratio": [0.5, -0.0, math.nan, n / 4][n % 4],
+            "at": n * 1_000_000,
+        }
+        for n in range(count)
+    ]
+    return [pa.RecordBatch.from_pylist(rows)] if rows else []
+
+
+def in_windows(bids: Any, window_fn: Any, view: Any = AsSingleton, combine: Any = max) -> Any:
+    """Elements in windows, and a side input of what is in each."""
+    windowed = bids | beam.WindowInto(window_fn)
+    known = windowed | "known" >> beam.Filter(lambda bid: bid.price is not None)
+    prices = known | "prices" >> beam.Map(lambda bid: bid.price)
+    return known, view(prices | beam.CombineGlobally(combine).without_defaults())
+
+
+def highest(window_fn: Any, **more: Any) -> Build:
+    def build(bids: Any) -> Any:
+        windowed, most = in_windows(bids, window_fn, **more)
+        return windowed | beam.Filter(lambda bid, price: bid.price == price, most)
+
+    return build
+
+
+def in_list(bids: Any) -> Any:
+    windowed, most = in_windows(bids, FixedWindows(20), view=AsList)
+    return windowed | beam.Filter(lambda bid, prices: bid.price in prices, most)
+
+
+def of_dict(bids: Any) -> Any:
+    ratios = bids | "pairs" >> beam.Map(lambda bid: (bid.user, bid.ratio))
+    firsts = ratios | beam.CombinePerKey(beam.combiners.CountCombineFn())
+    return bids | beam.Map(lambda bid, of_user: (bid.user, of_user[bid.user]), AsDict(firsts))
+
+
+def twice(bids: Any) -> Any:
+    windowed, most = in_windows(bids, FixedWindows(30))
+    least = AsSingleton(
+        windowed
+        | "again" >> beam.Map(lambda bid: bid.price)
+        | "least" >> beam.CombineGlobally(min).without_defaults()
+    )
+    return windowed | beam.FlatMap(
+        lambda bid, most, least, more: [most, (bid.price - least + more)] if bid.price else [],
+        most,
+        least,
+        3,
+    )
+
+
+PIPELINES: dict[str, Build] = {
+    "highest in fixed windows": highest(FixedWindows(20)),
+    "highest in sliding windows": highest(SlidingWindows(20, 10)),
+    "highest of all": highest(GlobalWindows()),
+    "a mean": highest(FixedWindows(2), combine=beam.combiners.MeanCombineFn()),
+    "a tuple": lambda bids: (
+        bids | beam.Map(lambda bid, pair: (bid.user, pair[0] + len(bid.user), pair[1]), (1, "x"))
+    ),
+    "a list": in_list,
+    "an iterable": lambda bids: (
+        bids
+        | beam.Map(
+            lambda bid, more: (bid.user, sorted(more)),
+            AsIter(bids | "users" >> beam.Map(lambda bid: bid.user) | beam.Distinct()),
+        )
+    ),
+    "a dict": of_dict,
+    "several": twice,
+    "by name": lambda bids: bids | beam.Map(lambda bid, more: bid.ratio + more, more=2),
+    "a huge int": lambda bids: bids | beam.Map(lambda bid, more: more + len(bid.user), 1 << 70),
+    "half of a pair": lambda bids: (
+        bids | beam.Map(lambda bid, more: (bid.user, len(more)), "\ud800")
+    ),
+    "None": lambda bids: bids | beam.Map(lambda bid, more: (more, bid.price == more), None),
+    "stamped": lambda bids: (
+        bids
+        | beam.Map(lambda bid, more: TimestampedValue(bid.ratio, more), 7)
+        | beam.WindowInto(FixedWindows(5))
+    ),
+    "a generator": lambda bids: bids | beam.FlatMap(repeated, 2),
+    "a side input in the global window": lambda bids: (
+        bids
+        | beam.WindowInto(SlidingWindows(20, 10))
+        | beam.Map(
+            lambda bid, count: (bid.user, count),
+            AsSingleton(bids | beam.combiners.Count.Globally()),
+        )
+    ),
+    "behind sessions": lambda bids: (
+        bids
+        | beam.Map(lambda bid: (bid.user, 1)).with_output_types(tuple[str, int])
+        | beam.WindowInto(Sessions(3))
+        | beam.CombinePerKey(sum)
+        | beam.Map(lambda pair, more: (pair[0], pair[1] + more), 5)
+    ),
+}
+IN_COLUMNS = {
+    "highest in fixed windows",
+    "highest in sliding windows",
+    "highest of all",
+    "a mean",
+    "a tuple",
+    "several",
+    "None",
+    "stamped",
+    "a generator",
+    "a side input in the global window",
+}
+
+
+def repeated(bid: Any, times: int) -> Any:
+    yield bid.user, 1
+    if times > 1:
+        yield bid.user, times
+
+
+def results(build: Build) -> list[str]:
+    found.clear()
+    with beam.Pipeline(BatchRunner()) as p:
+        bids = p | ReadFromArrow([70, 0, 3], batches, Bid, timestamp_column="at")
+        _ = build(bids) | "note" >> beam.Map(note)
+    return sorted(map(repr, found))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_arguments_over_blocks_give_what_beams_own_operation_gives(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[bool] = []
+    over = ColumnFunction.over
+
+    def watched(self: ColumnFunction, block: Block, *arguments: Column) -> Block | None:
+        result = over(self, block, *arguments)
+        if arguments:
+            evaluated.append(result is not None)
+        return result
+
+    monkeypatch.setattr(ColumnFunction, "over", watched)
+    blocks = results(PIPELINES[name])
+    assert blocks
+    assert any(evaluated) == (name in IN_COLUMNS)
+    without = tuple(way for way in table.IN_BLOCKS if way is not ARGUMENTS)
+    monkeypatch.setattr(table, "IN_BLOCKS", without)
+    assert blocks == results(PIPELINES[name])
+
+
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(1 << 70), 1 << 70),
+    st.floats(),
+    st.text(st.characters(), max_size=3),
+    st.binary(max_size=3),
+)
+FUNCTIONS: list[Callable[[Any, Any], Any]] = [
+    lambda bid, more: (bid.user, bid.price == more),
+    lambda bid, more: bid.price + more,
+    lambda bid, more: (more, bid) if bid.ratio < 1 else more,
+    lambda bid, more: f"{bid.user} {more}",
+    lambda bid, more: bid.ratio * more,
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(more=plain | st.tuples(plain, plain), number=st.sampled_from(range(len(FUNCTIONS))))
+def test_any_argument_gives_what_python_gives(more: Any, number: int) -> None:
+    function = FUNCTIONS[number]
+    rows = [(batch.slice(0, 40), batch) for batch in batches(70)]
+    (_, batch) = rows[0]
+    names = list(Bid._fields)
+    bids = [Bid(*map(row.__getitem__, names)) for row in batch.to_pylist()]
+    try:
+        expected = [repr(function(bid, more)) for bid in bids]
+    except Exception:
+        expected = []
+    found.clear()
+    with beam.Pipeline(BatchRunner()) as p:
+        read = p | ReadFromArrow([70], batches, Bid, timestamp_column="at")
+        if not expected:
+            read = read | beam.Filter(lambda bid: False)
+        _ = read | "with" >> beam.Map(function, more) | "note" >> beam.Map(note)
+    assert sorted(repr(value) for value, *_ in found) == sorted(expected)
+
+
+def test_a_side_input_that_cannot_be_read_fails_as_the_step() -> None:
+    with pytest.raises(PipelineFailed, match=r"Step 'asks'.*more than one element"):
+        results(lambda bids: bids | "asks" >> beam.Map(lambda bid, more: more, AsSingleton(bids)))
+
+
+def test_an_argument_that_cannot_be_taken_fails_as_in_python() -> None:
+    with pytest.raises(PipelineFailed, match=r"Step 'adds'.*TypeError"):
+        results(lambda bids: bids | "adds" >> beam.Map(lambda bid, more: bid.user + more, 1))
