@@ -61,12 +61,16 @@ def amounts_of(updater: MetricUpdater, amount: Value, count: int) -> list[int]:
     Raises:
         NotExact: a counter would not take that.
     """
+    adds_up = updated_metric(updater).cell is CounterCell
     if isinstance(amount, Vector):
-        values: list[int] = amount.data.tolist()
+        data = amount.data
+        if adds_up and max(-int(data.min()), int(data.max())) * count <= _MOST:
+            return [int(data.sum())]
+        values: list[int] = data.tolist()
     else:
         assert isinstance(amount, int)
         values = [amount] * count
-    if updated_metric(updater).cell is not CounterCell:
+    if not adds_up:
         return values
     total = sum(values)
     if abs(total) > _MOST:

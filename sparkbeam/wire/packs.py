@@ -181,14 +181,18 @@ def _kind(form: int) -> np.dtype[Any]:
 def _records(
     form: int, keys: _Keys, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
 ) -> npt.NDArray[Any]:
+    """The records of rows, and behind them the one that tells the form."""
     kind = _kind(form)
-    records = np.empty(len(rows), kind)
-    records["length"] = keys.lengths[rows]
+    records = np.empty(len(rows) + 1, kind)
+    of_rows = records[:-1]
+    of_rows["length"] = keys.lengths[rows]
     for number in range(form >> 32):
-        records["key"][:, number] = keys.word(rows, number)
-    records["span"] = spans
-    records["order"] = orders
-    records["value"] = bytes_of(values).view(kind["value"])
+        of_rows["key"][:, number] = keys.word(rows, number)
+    of_rows["span"] = spans
+    of_rows["order"] = orders
+    of_rows["value"] = bytes_of(values).view(kind["value"])
+    head = _HEAD.pack(_FORM, form).ljust(kind.itemsize, b"\0")
+    records[-1:] = np.frombuffer(head, kind)
     return records
 
 
@@ -196,7 +200,7 @@ def _packs(
     form: int, records: npt.NDArray[Any], buckets: npt.NDArray[np.uint16]
 ) -> tuple[npt.NDArray[np.uint16], Orders, pa.Array]:
     """The bucket, the least order and the value of each pack."""
-    size, orders = records.dtype.itemsize, records["order"].astype(np.int64)
+    size, orders = records.dtype.itemsize, records["order"][:-1].astype(np.int64)
     most = max(1, CELL_BYTES // size)
     order = np.argsort(buckets, kind="stable")
     firsts = _firsts(buckets[order])
@@ -209,12 +213,10 @@ def _packs(
         cuts.append(np.arange(part.start + most, part.stop, most))
     begins = np.sort(np.concatenate(cuts))
     lengths = np.diff(begins, append=len(order))
-    # Numpy copies what it takes for bytes faster than records.
-    written = np.empty(len(order) + len(begins), f"V{size}")
-    heads = begins + np.arange(len(begins))
-    places = np.arange(len(order)) + np.repeat(np.arange(len(begins)), lengths) + 1
-    written[places] = records.view(written.dtype)[order]
-    written[heads] = np.frombuffer(_HEAD.pack(_FORM, form).ljust(size, b"\0"), written.dtype)
+    taken = np.full(len(order) + len(begins), len(order))
+    taken[np.arange(len(order)) + np.repeat(np.arange(len(begins)), lengths) + 1] = order
+    # Numpy takes bytes faster than records.
+    written = np.take(records.view(f"V{size}"), taken)
     offsets = np.concatenate([[0], np.cumsum((lengths + 1) * size)]).astype(np.int32)
     least = np.minimum.reduceat(orders[order], begins)
     return buckets[order[begins]], least, binary(offsets, written)

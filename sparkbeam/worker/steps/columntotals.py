@@ -122,9 +122,7 @@ class ColumnTotals:
         before = self._gathered
         if before is None:
             return []
-        first, last = before.slices.min(), before.slices.max()
-        new = np.concatenate([some.slices for some in self._waiting])
-        if np.count_nonzero((new >= first) & (new <= last)) >= _FEW * len(new):
+        if _part_in([some.slices for some in self._waiting], before.slices) >= _FEW:
             return [before]
         self._past += self.take()
         return []
@@ -140,3 +138,16 @@ class ColumnTotals:
         waiting, self._waiting = self._waiting, []
         self._rows = self._bytes = 0
         return waiting
+
+
+def _part_in(parts: list[Micros], known: Micros) -> float:
+    """Which part of numbers are known; all, where that takes long to tell."""
+    first = int(known.min())
+    span = int(known.max()) - first + 1
+    if span > _MOST_WAITING:
+        return 1.0
+    is_known = np.zeros(span, np.bool_)
+    is_known[known - first] = True
+    places = np.concatenate(parts) - first
+    inside = places[(places >= 0) & (places < span)]
+    return np.count_nonzero(is_known[inside]) / len(places)
