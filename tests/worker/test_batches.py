@@ -304,8 +304,27 @@ def test_batches_are_made_of_columns_and_columns_of_batches(
     assert set(makes) == ({made} if made is not None else set())
 
 
+class Sizes(beam.DoFn):
+    @beam.DoFn.yields_elements
+    def process_batch(self, batch: pa.Table) -> Iterator[int]:
+        yield batch.num_rows
+
+
 @BLOCKS
-def test_rows_of_batches_are_columns_for_what_follows(
+def test_what_is_left_of_columns_makes_large_batches(run: Callable[..., list[str]]) -> None:
+    def build(rows: Any) -> Any:
+        few = of_sales(rows) | beam.Filter(lambda sale: sale.price % 6 == 0)
+        return few | beam.ParDo(Sizes()) | beam.Map(lambda size: size)
+
+    run(build)
+    sizes = [number for number, *_ in found]
+    # There is one bundle to a file, and each has its row groups.
+    assert len(sizes) == 2
+    assert sum(sizes) == sum(price % 6 == 0 for price in sales(1000)["price"].to_pylist())
+
+
+@BLOCKS
+def test_rows_of_tables_are_columns_for_what_follows(
     run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build(tables: Any) -> Any:

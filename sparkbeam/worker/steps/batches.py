@@ -5,11 +5,13 @@ column is a batch at once, and a batch blocks that are columns.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 from apache_beam.portability import python_urns
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import operations
@@ -22,7 +24,7 @@ from apache_beam.utils.windowed_value import (
     WindowedValue,
 )
 
-from sparkbeam.columns import NotExact
+from sparkbeam.columns import NotExact, Union
 from sparkbeam.plan.batches import Converter, batch_of, elements_of, passes, plain_batching
 from sparkbeam.upstream.batches import Batching
 from sparkbeam.wire.failure import UserCodeFailed
@@ -57,6 +59,7 @@ class BatchOperation(ElementOperation):
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._passes = passes_batches(self.batching.made, self.readers)
+        self._gathered: list[Block] = []
         self._waiting: list[WindowedValue] = []
 
     def process(self, o: WindowedValue) -> None:
@@ -74,12 +77,10 @@ class BatchOperation(ElementOperation):
                 self.process(element)
             return
         for part in _by_time(block):
-            with self.scoped_process_state:
-                batch = self._batch_of(part)
-            if batch is None:
+            if part.column is None:
                 self._wait(part)
             else:
-                self._take(batch, part.windowing)
+                self._gather(part)
 
     def process_batch(self, windowed_batch: WindowedBatch) -> None:
         """Processes a batch of Beam's making."""
@@ -87,14 +88,35 @@ class BatchOperation(ElementOperation):
         self._take(windowed_batch.values, windowed_batch.as_empty_windowed_value())
 
     def finish(self) -> None:
+        self._take_gathered()
         self._flush()
         super().finish()
 
+    def _gather(self, block: Block) -> None:
+        """Takes in a column, which waits for others if it is small."""
+        if self._gathered and not _are_alike(self._gathered[-1], block):
+            self._take_gathered()
+        self._gathered.append(block)
+        if sum(map(len, self._gathered)) >= _BATCH_SIZE:
+            self._take_gathered()
+
+    def _take_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        block = _joined(gathered)
+        with self.scoped_process_state:
+            batch = self._batch_of(block)
+        if batch is None:
+            self._wait(block)
+        else:
+            self._take(batch, block.windowing)
+
     def _batch_of(self, block: Block) -> Any:
-        """The elements as a batch; None where they have to be gathered."""
+        """The elements of a column as a batch; None where Beam has to make it of them."""
         column, converter = block.column, self.batching.taken
-        if column is None or converter is None:
-            return None
+        assert column is not None
+        assert converter is not None
         if isinstance(converter, ListBatchConverter):
             return column.values()
         try:
@@ -185,6 +207,27 @@ def passes_batches(made: Converter | None, readers: list[operations.Operation]) 
         and passes(made, reader.get_input_batch_converter())
         for reader in readers
     )
+
+
+def _are_alike(left: Block, right: Block) -> bool:
+    """Whether the elements of two columns may be in one batch."""
+    first, second = left.column, right.column
+    assert first is not None
+    assert second is not None
+    if first.shape != second.shape or first.array.type != second.array.type:
+        return False
+    return bool(left.windowing.with_value(None) == right.windowing.with_value(None)) and not (
+        isinstance(first.shape, Union)
+    )
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """The elements of columns that are alike."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = [block.column for block in blocks if block.column is not None]
+    array = pa.concat_arrays([column.array for column in columns])
+    return Block(blocks[0].windowing, replace(columns[0], array=array))
 
 
 def _by_time(block: Block) -> Iterator[Block]:
