@@ -76,20 +76,23 @@ class TablesOperation(DoFnOperation):
         for start in range(missing, len(batch), size):
             part = batch[start : start + size]
             if len(part) == size:
-                self._add(part)
+                self._add([part])
             else:
                 self._rest.append(part)
 
     def _take_rest(self) -> None:
         rest, self._rest = self._rest, []
         if rest:
-            self._add(rest[0] if len(rest) == 1 else pa.concat_batches(rest))
+            self._add(rest)
 
-    def _add(self, batch: pa.RecordBatch) -> None:
+    def _add(self, parts: list[pa.RecordBatch]) -> None:
         table = self._groups.full()
         if table is not None:
             self._emitter.single(self._windowing.with_value(table))
-        self._groups.add(batch, self._windowing.windows[0])
+        # Copies: Beam pickles some tables to see their size, and with a part all that it is of.
+        copied = pa.Table.from_batches([*parts, parts[0][:0]]).combine_chunks()
+        for batch in copied.to_batches():
+            self._groups.add(batch, self._windowing.windows[0])
 
 
 def _gathers_rows(step: Step) -> bool | None:
