@@ -42,24 +42,30 @@ class Lateness:
 
     def __init__(self, windowing: Windowing) -> None:
         self._expires = expiry_of(windowing)
+        self._before: tuple[WindowedValue, int, WindowedValue | None] | None = None
         self.dropped = 0
 
     def in_time(self, blocks: Iterable[Block], watermark: int) -> Iterator[Block]:
         """Elements without the windows for which they are too late."""
-        over = latest_over(watermark)
-        before: WindowedValue | None = None
-        kept: WindowedValue | None = None
         for block in blocks:
-            template = block.windowing
-            if template is not before:
-                before, kept = template, self._kept(template, over)
-            if kept is template:
-                yield block
-                continue
-            left = len(kept.windows) if kept is not None else 0
-            self.dropped += (len(template.windows) - left) * len(block)
+            kept = self.kept(block, watermark)
             if kept is not None:
-                yield block.with_windowing(kept)
+                yield kept
+
+    def kept(self, block: Block, watermark: int) -> Block | None:
+        """What is left of a block without the windows for which it is too late; None for none."""
+        template = block.windowing
+        before = self._before
+        # Most blocks have the windowing of the one before.
+        if before is None or before[0] is not template or before[1] != watermark:
+            before = (template, watermark, self._kept(template, latest_over(watermark)))
+            self._before = before
+        kept = before[2]
+        if kept is template:
+            return block
+        left = len(kept.windows) if kept is not None else 0
+        self.dropped += (len(template.windows) - left) * len(block)
+        return None if kept is None else block.with_windowing(kept)
 
     def count(self, template: WindowedValue, number: int, watermark: int) -> None:
         """Takes in how many elements stand behind accumulators, beyond one for each."""

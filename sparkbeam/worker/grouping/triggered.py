@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.upstream.beam import last_pane
 from sparkbeam.wire.rounding import coded
 from sparkbeam.wire.rows import COUNT_CELL, Row
-from sparkbeam.worker.blocks import Block, unstamped
+from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.panes import picks_up_the_rest
@@ -94,12 +94,16 @@ class StreamGrouping(ABC):
         rows = self._without_counts(rows, watermark)
         rows.sort(key=itemgetter(0))
         self._keyed.prefetch({key for key, _, _ in rows})
-        blocks, in_time = self._cells.blocks, self._lateness.in_time
+        blocks, in_time = self._cells.blocks, self._lateness.kept
         for key, group in groupby(rows, itemgetter(0)):
-            arrived = (block for _, _, cell in group for block in blocks(cell))
-            kept = list(unstamped(in_time(arrived, watermark)))
-            if kept:
-                yield key, kept
+            found: list[Block] = []
+            for _, _, cell in group:
+                for block in blocks(cell):
+                    kept = in_time(block, watermark)
+                    if kept is not None:
+                        found += kept.unstamped()
+            if found:
+                yield key, found
 
     def _without_counts(self, rows: list[Row], watermark: int) -> list[Row]:
         kept = []

@@ -26,6 +26,8 @@ _CELL = b"window:"
 _EXPIRY = b"expiry:"
 _VALUES = b"values:"
 
+_MOST_KNOWN = 1000
+
 _Cell = tuple[int, int | None, bytes | None]
 """How many panes there were, the combined timestamp in microseconds, the accumulator."""
 
@@ -38,17 +40,22 @@ class WindowGrouping(StoredGrouping):
         self._window_coder = coder.window_coder
         self._windows: dict[BoundedWindow, _Window] = {}
         self._by_cell: dict[bytes, _Window] = {}
+        self._of_templates: dict[int, tuple[WindowedValue, list[_Window]]] = {}
+        self._known_stamps: dict[tuple[_Window, int | None, int], int | None] = {}
+        self._known_at: int | None = None
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
+        if self._known_at != self._moment.output_watermark:
+            self._known_at = self._moment.output_watermark
+            self._known_stamps.clear()
         for key, blocks in self._arrived(rows):
-            gathered: dict[BoundedWindow, list[Block]] = {}
+            gathered: dict[_Window, list[Block]] = {}
             for block in blocks:
-                for window in block.windowing.windows:
-                    gathered.setdefault(window, []).append(block)
+                for known in self._windows_of(block.windowing):
+                    gathered.setdefault(known, []).append(block)
             record = self._keyed.record(key)
-            for window, some in gathered.items():
-                known = self._known(window)
+            for known, some in gathered.items():
                 self._add(record, known, some)
                 if known.end <= watermark:
                     yield self._pane(self._decode_key(key), record, known, on_time=False)
@@ -72,9 +79,9 @@ class WindowGrouping(StoredGrouping):
             if window.end > self._moment.input_watermark:
                 record.set_timer(window.cell, EVENT_TIME, min(window.end, MAX_MICROS), None, None)
         panes, held, accumulator = cell
-        assign = self._stamps.assign_output_time
-        stamps = (assign(window.window, block.windowing.timestamp) for block in blocks)
-        stamp = self._stamp(window.window, [held], stamps)
+        stamp = held
+        for block in blocks:
+            stamp = self._stamp_with(window, stamp, block.windowing)
         values = [value for block in blocks for value in block.values]
         if self._combine_fn is None:
             record.bag(_VALUES + window.cell).append(values)
@@ -117,6 +124,30 @@ class WindowGrouping(StoredGrouping):
         record.set_hold(cell, None)
         if self._combine_fn is None:
             record.bag(_VALUES + cell).clear()
+
+    def _stamp_with(
+        self, window: "_Window", held: int | None, template: WindowedValue
+    ) -> int | None:
+        """What timestamps have combined to, with another one; of most keys it is the same."""
+        case = window, held, template.timestamp_micros
+        try:
+            return self._known_stamps[case]
+        except KeyError:
+            if len(self._known_stamps) >= _MOST_KNOWN:
+                self._known_stamps.clear()
+            stamp = self._stamps.assign_output_time(window.window, template.timestamp)
+            found = self._known_stamps[case] = self._stamp(window.window, [held], [stamp])
+            return found
+
+    def _windows_of(self, template: WindowedValue) -> "list[_Window]":
+        """The windows of elements; most have their windowing in common, which is one object."""
+        found = self._of_templates.get(id(template))
+        if found is None or found[0] is not template:
+            if len(self._of_templates) >= _MOST_KNOWN:
+                self._of_templates.clear()
+            found = template, [self._known(window) for window in template.windows]
+            self._of_templates[id(template)] = found
+        return found[1]
 
     def _known(self, window: BoundedWindow) -> "_Window":
         known = self._windows.get(window)
