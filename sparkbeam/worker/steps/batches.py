@@ -59,6 +59,9 @@ class BatchOperation(ElementOperation):
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._passes = passes_batches(self.batching.made, self.readers)
+        self._are_taken = any(
+            reader.get_batching_preference().supports_batches for reader in self.readers
+        )
         self._gathered: list[Block] = []
         self._waiting: list[WindowedValue] = []
 
@@ -177,12 +180,15 @@ class BatchOperation(ElementOperation):
         converter = self.batching.made
         assert converter is not None
         if self._passes:
-            made = HomogeneousWindowedBatch(template.with_value(batch))
-            self.receivers[0].receive_batch(made)
+            self._emit_as_beam(batch, template)
             return
         try:
             elements = elements_of(converter, batch)
         except NotExact:
+            if self._are_taken:
+                # It warns of what that costs.
+                self._emit_as_beam(batch, template)
+                return
             self._emit_elements(self._made(converter.explode_batch, batch), template)
             return
         for array in elements.arrays:
@@ -190,6 +196,9 @@ class BatchOperation(ElementOperation):
             for start in range(0, len(array), size):
                 column = column_of(array.slice(start, size), elements.shape)
                 self._emitter.block(Block(template, column))
+
+    def _emit_as_beam(self, batch: Any, template: WindowedValue) -> None:
+        self.receivers[0].receive_batch(HomogeneousWindowedBatch(template.with_value(batch)))
 
     def _emit_elements(self, elements: Iterator[Any], template: WindowedValue) -> None:
         while some := list(islice(elements, BLOCK_SIZE)):
