@@ -22,7 +22,7 @@ from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
-from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.loglevels import QUIET, LogLevels
 
 AVAILABLE_NOW = "available-now"
@@ -379,7 +379,7 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
     if shares_files:
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
-    return Environment(values, folder)
+    return Environment(values, folder, classes_of_program())
 
 
 def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:

@@ -2,11 +2,17 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from apache_beam.internal import pickler
 from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.transforms.display import HasDisplayData
+
+_MOST_BYTES = 1 << 20
+"""A class that takes more is not taken over: it refers to data of the program."""
 
 
 @dataclass(frozen=True)
@@ -18,17 +24,42 @@ class Environment:
             ``add_value_provider_argument``, as far as they were given, by their names.
         folder: the driver's working directory, to which relative paths refer; None where the
             workers do not share the driver's files.
+        classes: those of the program itself, pickled by their names; elements of them are pickled
+            as what is found under these names in ``__main__``.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
+    classes: bytes = field(default=b"", repr=False)
 
     def enter(self) -> None:
         """Makes it that of this process."""
         RuntimeValueProvider.set_runtime_options(dict(self.values))
+        if self.classes and [self.classes] != _ENTERED:
+            # What functions have brought along of them are the same classes.
+            vars(sys.modules["__main__"]).update(pickler.loads(self.classes))
+            _ENTERED[:] = [self.classes]
         if self.folder is not None and self.folder != _current():
             with contextlib.suppress(OSError):  # It may be gone, and is often of no account.
                 os.chdir(self.folder)
+
+
+_ENTERED: list[bytes] = []
+"""The classes that this process has taken over."""
+
+
+def classes_of_program() -> bytes:
+    """The classes that ``__main__`` defines, as far as elements may be of them."""
+    found = {}
+    for name, kind in vars(sys.modules["__main__"]).items():
+        if not isinstance(kind, type) or kind.__module__ != "__main__":
+            continue
+        if issubclass(kind, HasDisplayData):  # A DoFn or a transform, but no element.
+            continue
+        with contextlib.suppress(Exception):
+            if len(pickler.dumps(kind)) <= _MOST_BYTES:
+                found[name] = kind
+    return pickler.dumps(found) if found else b""
 
 
 def _current() -> str | None:

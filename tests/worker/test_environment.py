@@ -1,8 +1,11 @@
 """User code in a worker finds the options and the folder of the driver."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import apache_beam as beam
@@ -13,7 +16,7 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.options import environment
-from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.environment import Environment, classes_of_program
 
 
 class Own(PipelineOptions):
@@ -72,3 +75,65 @@ def test_a_worker_stays_where_it_is_if_the_folder_is_gone(
     monkeypatch.chdir(tmp_path)
     Environment(folder=str(tmp_path / "gone")).enter()
     assert Path.cwd() == tmp_path
+
+
+PROGRAM = """
+import enum, threading
+from dataclasses import dataclass
+from typing import NamedTuple
+import apache_beam as beam
+
+class Sale(NamedTuple):
+    shop: str
+    price: int
+
+class Kind(enum.Enum):
+    CHEAP = 1
+    DEAR = 2
+
+@dataclass(frozen=True)
+class Sold:
+    sale: Sale
+    kind: Kind
+
+class Odd:
+    lock = threading.Lock()
+
+def sold(pair):
+    sale = Sale(*pair)
+    return sale, Sold(sale, Kind.DEAR if sale.price > 1 else Kind.CHEAP)
+
+if __name__ == "__main__":
+    with beam.Pipeline("sparkbeam.SparkRunner") as p:
+        sales = p | beam.Create([("a", 1), ("b", 2), ("a", 1)]) | beam.Map(sold)
+        found = sales | beam.GroupByKey()
+        _ = found | beam.MapTuple(lambda sale, group: f"{sale} {set(group)}") | beam.Map(print)
+"""
+
+
+def test_elements_may_be_of_classes_of_the_program_itself(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        "Sale(shop='a', price=1) {Sold(sale=Sale(shop='a', price=1), kind=<Kind.CHEAP: 1>)}",
+        "Sale(shop='b', price=2) {Sold(sale=Sale(shop='b', price=2), kind=<Kind.DEAR: 2>)}",
+    ]
+
+
+def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = ModuleType("__main__")
+    vars(main).update(
+        Own=type("Own", (), {"__module__": "__main__"}),
+        Doing=type("Doing", (beam.DoFn,), {"__module__": "__main__"}),
+        Large=type("Large", (), {"__module__": "__main__", "data": os.urandom(2 << 20)}),
+        Imported=Own,
+    )
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    classes = classes_of_program()
+    there = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", there)
+    Environment(classes=classes).enter()
+    assert there.Own is main.Own
+    assert not {"Doing", "Large", "Imported"} & set(vars(there))
