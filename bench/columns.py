@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -133,12 +133,30 @@ def few(bids: Any) -> Any:
     )
 
 
-def sessions_of_dicts(bids: Any) -> Any:
-    """Query 11 of the dicts that Beam's own reading of Parquet gives."""
-    return session_counts(
-        bids
-        | "stamps" >> beam.Map(lambda bid: TimestampedValue(bid["bidder"], bid["date_time"] / 1000))
-        | "rows" >> beam.Map(lambda bidder: beam.Row(bidder=bidder))
+def of_files(task: Task, time: str = "date_time") -> Task:
+    """The same of the dicts that Beam's own reading of Parquet gives.
+
+    Args:
+        task: over rows.
+        time: the field with the timestamp of each, in milliseconds.
+    """
+
+    def build(bids: Any) -> Any:
+        return task.build(
+            bids
+            | "rows"
+            >> beam.Map(
+                lambda bid: TimestampedValue(
+                    beam.Row(bidder=bid["bidder"], price=bid["price"]), bid[time] / 1000
+                )
+            )
+        )
+
+    return replace(
+        task,
+        name=f"{task.name}, ReadFromParquet",
+        build=build,
+        read=lambda folder: beam.io.ReadFromParquet(f"{folder}/*.parquet"),
     )
 
 
@@ -154,12 +172,6 @@ TASKS = {
         "bids of a bidder in a session",
         session_counts,
         of_sessions,
-    ),
-    "parquet": Task(
-        "the same, read with ReadFromParquet",
-        sessions_of_dicts,
-        of_sessions,
-        lambda folder: beam.io.ReadFromParquet(f"{folder}/*.parquet"),
     ),
     "fixed": Task(
         "sum of a bidder in 10 s",
@@ -192,6 +204,11 @@ TASKS = {
     ),
 }
 
+TASKS |= {
+    "parquet": of_files(TASKS["sessions"]),
+    "fixed-files": of_files(TASKS["fixed"]),
+    **{f"{name}-files": of_files(TASKS[name], "slow") for name in ("hour", "minutes", "sliding")},
+}
 
 RESULTS, TOTAL = Metrics.counter("bench", "results"), Metrics.counter("bench", "total")
 
@@ -233,8 +250,8 @@ def write_bids(spark: Any, events: int, folder: str) -> None:
     source = spark.read.format("nexmark").option("kind", "bid").option("events", events)
     bids = source.load().withColumn("at", sf.timestamp_millis("date_time"))
     first = bids.agg(sf.min("date_time")).head()[0]
-    slowly = sf.timestamp_millis(first + MINUTE * (sf.col("date_time") - first))
-    bids.withColumn("slowly", slowly).write.parquet(folder)
+    bids = bids.withColumn("slow", first + MINUTE * (sf.col("date_time") - first))
+    bids.withColumn("slowly", sf.timestamp_millis("slow")).write.parquet(folder)
 
 
 def main() -> None:

@@ -239,25 +239,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=9, help="micro-batches that are measured")
     parser.add_argument("--seconds", type=float, default=60, help="how long the stream flows")
+    parser.add_argument("--rows", type=int, default=ROWS, help="in a micro-batch")
+    parser.add_argument("--rate", type=int, default=RATE, help="of the stream, a second")
+    parser.add_argument("--only", default="", help="tasks whose name has this")
     arguments = parser.parse_args()
     bench = Bench(started(), arguments.batches)
-    many = batches_of(ROWS)
+    rows, rate = arguments.rows, arguments.rate
+    many = batches_of(rows)
     console = Console(width=120, highlight=False)
 
-    console.print(f"[bold]{ROWS:,} elements, {KEYS:,} keys in a micro-batch[/bold]")
+    console.print(f"[bold]{rows:,} elements, {KEYS:,} keys in a micro-batch[/bold]")
     contests: list[list[tuple[str, str, Callable[[], Figures]]]] = [
         [
-            ("running count", "sparkbeam", lambda: bench.beam(running_count, reading(ROWS))),
+            ("running count", "sparkbeam", lambda: bench.beam(running_count, reading(rows))),
             ("", "transformWithState", lambda: bench.spark(with_state, many)),
             ("", "applyInPandasWithState", lambda: bench.spark(with_pandas, many)),
         ],
         [
-            ("windowed count", "sparkbeam", lambda: bench.beam(windowed_count, reading(ROWS))),
+            ("windowed count", "sparkbeam", lambda: bench.beam(windowed_count, reading(rows))),
             ("", "Spark's aggregation", lambda: bench.spark(windowed_in_spark, many)),
         ],
     ]
     table = Table("task", "program", "s a micro-batch", "keys/s", "relative to sparkbeam")
     for contest in contests:
+        if arguments.only not in contest[0][0]:
+            continue
         ours = None
         for task, program, run in contest:
             median = statistics.median(run().seconds)
@@ -272,10 +278,10 @@ def main() -> None:
         f"A micro-batch of {FEW} elements with 2 layers: median "
         f"{statistics.median(few.seconds):.2f} s, best {min(few.seconds):.2f} s"
     )
-    flow = ReadFromSpark("rate", {"rowsPerSecond": RATE, "numPartitions": PARTITIONS})
+    flow = ReadFromSpark("rate", {"rowsPerSecond": rate, "numPartitions": PARTITIONS})
     steady = bench.beam(windowed_count, flow, arguments.seconds)
     console.print(
-        f"A stream of {RATE:,} elements a second: {steady.per_second:,.0f} processed a second for "
+        f"A stream of {rate:,} elements a second: {steady.per_second:,.0f} processed a second for "
         f"{arguments.seconds:.0f} s, micro-batches of {statistics.median(steady.rows):,.0f} "
         f"elements in {statistics.median(steady.seconds):.2f} s"
     )
