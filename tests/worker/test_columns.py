@@ -123,7 +123,14 @@ def both(found: Any) -> Any:
     return (found | "mean" >> beam.combiners.Mean.PerKey(), least) | beam.Flatten()
 
 
+def ints_and_floats(rows: Any) -> Any:
+    ints = rows | "ints" >> beam.Map(lambda row: (row.user, row.id + 2**53))
+    floats = rows | "floats" >> beam.Map(lambda row: (row.user, row.ratio))
+    return (ints, floats) | beam.Flatten() | beam.WindowInto(Sessions(5)) | beam.CombinePerKey(max)
+
+
 PIPELINES: dict[str, Build] = {
+    "ints and floats in sessions": ints_and_floats,
     "map": lambda rows: rows | beam.Map(lambda row: row.id * 2 + len(row.user)),
     "filter": lambda rows: rows | beam.Filter(lambda row: row.id % 3 == 0) | beam.Map(str),
     "rows": lambda rows: rows | beam.Map(lambda row: beam.Row(a=row.id, b=(row.ratio, row.at))),

@@ -1,24 +1,30 @@
 """The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns.shapes import Shape
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.canonical import CanonicalSessions
 from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.form import Kind
 from sparkbeam.windows.ordered import OrderedSessions
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.pairs import are_told_apart, distinct, halves_of
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
@@ -37,6 +43,9 @@ _BYTES_IN_COLUMNS = 40
 _END_OF_TIME = MAX_TIMESTAMP.micros
 _HANDED_ON = 1000
 """So many keys with their sessions leave at once."""
+
+_Gathered = defaultdict[tuple[Shape, pa.DataType, Kind], list[tuple[Any, ...]]]
+"""Keys, starts, ends, stamps and numbers of pairs, by what keys and numbers are."""
 
 _Named = Iterator[tuple[Hashable, list[Session]]]
 
@@ -67,6 +76,7 @@ class SessionCombineOperation(PrecombineOperation):
         self._takers = [reader.process_sessions for reader in self.readers]
         self._column_takers = [reader.process_session_columns for reader in self.readers]
         self._sessions = self._table(self.aggregator)
+        self._gathered: _Gathered = defaultdict(list)
 
     def _make_columns(self) -> None:
         """Sessions have tables of their own."""
@@ -92,15 +102,47 @@ class SessionCombineOperation(PrecombineOperation):
     def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
         table = self._sessions
-        found = self._numbered(block) if isinstance(table, ColumnarTable) else None
-        if found is None:
+        if not isinstance(table, ColumnarTable):
             return False
-        assert isinstance(table, ColumnarTable)
-        pairs, numbers = found
-        names = self._named(pairs.keys)
-        table.add_columns(names, pairs.places, spans, block.time_column(), numbers)
+        if not self._gather(block, spans):
+            found = self._numbered(block)
+            if found is None:
+                return False
+            pairs, numbers = found
+            names = self._named(pairs.keys)
+            table.add_columns(names, pairs.places, *spans, block.time_column(), numbers)
         self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)
         return True
+
+    def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
+        """Lets pairs in columns wait for others, whose keys are found together with theirs."""
+        halves = None if block.column is None else halves_of(block.column)
+        if halves is None or self._form is None:
+            return False
+        (keys, of_keys), (values, of_values) = halves
+        numbers = self._form.numbers_of(values, of_values)
+        if numbers is None or not are_told_apart(keys, of_keys):
+            return False
+        # Copies, as keys and times may be a part of a whole batch of rows.
+        copied = pa.concat_arrays([keys, keys.slice(0, 0)])
+        times = [np.array(one) for one in (*spans, block.time_column())]
+        kind = of_keys, keys.type, numbers.dtype
+        self._gathered[kind].append((copied, *times, numbers))
+        return True
+
+    def _name_gathered(self) -> None:
+        """Gives the table what has been gathered."""
+        gathered, self._gathered = self._gathered, defaultdict(list)
+        for (shape, *_), parts in gathered.items():
+            assert isinstance(self._sessions, ColumnarTable)
+            keys, *columns = zip(*parts, strict=True)
+            together = pa.concat_arrays(keys)
+            found = distinct(together, shape)
+            each = column_of(together, shape), np.arange(len(together))
+            of_keys, places = found or each
+            names = self._named(of_keys.values())
+            starts, ends, stamps, numbers = map(np.concatenate, columns)
+            self._sessions.add_columns(names, places, starts, ends, stamps, numbers)
 
     def _take_apart(self, pairs: list[Any], spans: Spans, stamps: list[int]) -> None:
         """Takes in pairs with the window of each."""
@@ -117,6 +159,7 @@ class SessionCombineOperation(PrecombineOperation):
         self._has_come(values, 1)
 
     def _settle(self) -> None:
+        self._name_gathered()
         self._sessions.settle()
         self._keys = len(self._sessions)
 
@@ -124,6 +167,7 @@ class SessionCombineOperation(PrecombineOperation):
         return self._sessions.size()
 
     def _put_out(self) -> None:
+        self._name_gathered()
         if self._put_out_columns():
             return
         found = self._compacted(self._sessions.take())

@@ -1,5 +1,6 @@
 """The sessions of many keys while a task gathers them."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -155,7 +156,8 @@ class ColumnarTable:
         self,
         names: Sequence[Hashable],
         places: Positions,
-        spans: tuple[Micros, Micros],
+        starts: Micros,
+        ends: Micros,
         stamps: Micros,
         numbers: Numbers,
     ) -> None:
@@ -164,15 +166,14 @@ class ColumnarTable:
         Args:
             names: of the keys that there are.
             places: that of each element's key among them.
-            spans: the starts and the ends of their windows.
+            starts: of their windows.
+            ends: the same.
             stamps: their timestamps.
             numbers: the values, in the vectorised form.
         """
         known = self._numbers
         keys = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
-        # Copies, as times may be a part of a whole batch of rows.
-        starts, ends, times = (np.array(one) for one in (*spans, stamps))
-        self._waiting.append((keys[places], starts, ends, times, numbers))
+        self._waiting.append((keys[places], starts, ends, stamps, numbers))
 
     def settle(self) -> None:
         for keys, starts, ends, stamps, values in self._all_that_waits():
@@ -185,8 +186,11 @@ class ColumnarTable:
             values = self._values if self.keeps_values else self._keys
             keys = np.array(self._keys, np.int64)
             yield keys, self._starts, self._ends, self._stamps, values
-        if self._waiting:
-            columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
+        of_kinds = defaultdict(list)
+        for some in self._waiting:
+            of_kinds[some[-1].dtype].append(some)
+        for alike in of_kinds.values():
+            columns = [np.concatenate(parts) for parts in zip(*alike, strict=True)]
             yield columns[0], columns[1], columns[2], columns[3], columns[4]
 
     def size(self) -> int:
