@@ -24,31 +24,35 @@ class Environment:
             ``add_value_provider_argument``, as far as they were given, by their names.
         folder: the driver's working directory, to which relative paths refer; None where the
             workers do not share the driver's files.
-        classes: those of the program itself, pickled by their names; elements of them are pickled
+        classes: those of the program itself, pickled, by their names; elements of them are pickled
             as what is found under these names in ``__main__``.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
-    classes: bytes = field(default=b"", repr=False)
+    classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def enter(self) -> None:
         """Makes it that of this process."""
         RuntimeValueProvider.set_runtime_options(dict(self.values))
-        if self.classes and [self.classes] != _ENTERED:
-            # What functions have brought along of them are the same classes.
-            vars(sys.modules["__main__"]).update(pickler.loads(self.classes))
-            _ENTERED[:] = [self.classes]
+        for name, pickled in self.classes.items():
+            if _ENTERED.get(name) == pickled:
+                continue
+            # It may need a module that is not here, and need not be here itself.
+            with contextlib.suppress(Exception):
+                # What functions have brought along of it is the same class.
+                setattr(sys.modules["__main__"], name, pickler.loads(pickled))
+            _ENTERED[name] = pickled
         if self.folder is not None and self.folder != _current():
             with contextlib.suppress(OSError):  # It may be gone, and is often of no account.
                 os.chdir(self.folder)
 
 
-_ENTERED: list[bytes] = []
+_ENTERED: dict[str, bytes] = {}
 """The classes that this process has taken over."""
 
 
-def classes_of_program() -> bytes:
+def classes_of_program() -> dict[str, bytes]:
     """The classes that ``__main__`` defines, as far as elements may be of them."""
     found = {}
     for name, kind in vars(sys.modules["__main__"]).items():
@@ -57,9 +61,10 @@ def classes_of_program() -> bytes:
         if issubclass(kind, HasDisplayData):  # A DoFn or a transform, but no element.
             continue
         with contextlib.suppress(Exception):
-            if len(pickler.dumps(kind)) <= _MOST_BYTES:
-                found[name] = kind
-    return pickler.dumps(found) if found else b""
+            pickled = pickler.dumps(kind)
+            if len(pickled) <= _MOST_BYTES:
+                found[name] = pickled
+    return found
 
 
 def _current() -> str | None:

@@ -134,6 +134,7 @@ def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) 
     classes = classes_of_program()
     there = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", there)
-    Environment(classes=classes).enter()
+    Environment(classes={**classes, "Broken": b"nothing"}).enter()
     assert there.Own is main.Own
+    assert not {"Broken"} & set(vars(there))
     assert not {"Doing", "Large", "Imported"} & set(vars(there))
