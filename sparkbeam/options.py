@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import logging
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -375,11 +376,12 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
     experiments = options.view_as(DebugOptions).experiments
     if experiments:
         values["experiments"] = experiments
-    folder = None
+    folder, path = None, []
     if shares_files:
+        path = [entry for entry in sys.path if entry]
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
-    return Environment(values, folder, classes_of_program())
+    return Environment(values, folder, tuple(path), classes_of_program())
 
 
 def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:

@@ -24,17 +24,20 @@ class Environment:
             ``add_value_provider_argument``, as far as they were given, by their names.
         folder: the driver's working directory, to which relative paths refer; None where the
             workers do not share the driver's files.
+        path: where the driver finds modules, such as those beside the program; empty likewise.
         classes: those of the program itself, pickled, by their names; elements of them are pickled
             as what is found under these names in ``__main__``.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
+    path: tuple[str, ...] = ()
     classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def enter(self) -> None:
         """Makes it that of this process."""
         RuntimeValueProvider.set_runtime_options(dict(self.values))
+        sys.path += [entry for entry in self.path if entry not in sys.path]
         for name, pickled in self.classes.items():
             if _ENTERED.get(name) == pickled:
                 continue

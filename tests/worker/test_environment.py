@@ -122,6 +122,20 @@ def test_elements_may_be_of_classes_of_the_program_itself(tmp_path: Path) -> Non
     ]
 
 
+def test_modules_beside_the_program_are_found(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def twice(number):\n    return 2 * number\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import apache_beam as beam\n"
+        "from beside import twice\n"
+        "with beam.Pipeline('sparkbeam.SparkRunner') as p:\n"
+        "    _ = p | beam.Create([1, 2]) | beam.Map(twice) | beam.Map(print)\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["2", "4"]
+
+
 def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     main = ModuleType("__main__")
     vars(main).update(
