@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
-from sparkbeam.wire.rows import CELL_BYTES, Orders, Row, RowWriter
+from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, Row
 
 _OF_KEYS = 256
 _OF_SPANS = 16
@@ -77,12 +77,8 @@ class PackedRows:
         rows: takes the packs.
     """
 
-    def __init__(self, rows: RowWriter) -> None:
+    def __init__(self, rows: ManyRowsWriter) -> None:
         self._rows = rows
-
-    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        """Adds a row."""
-        self.extend(tag, [key or b""], [order], [value])
 
     def extend(
         self,

@@ -68,17 +68,21 @@ Orders = npt.NDArray[np.int64]
 """The column ``ord``."""
 
 
-class RowWriter(Protocol):
-    """What sinks write to."""
-
-    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        """Adds a row."""
+class ManyRowsWriter(Protocol):
+    """What sinks write to that have many rows at once."""
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         """Adds many rows of one port."""
 
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
         """Adds many rows of one port, as columns."""
+
+
+class RowWriter(ManyRowsWriter, Protocol):
+    """What sinks write to."""
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        """Adds a row."""
 
 
 class RowBuffer:

@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.windows.aggregator import in_session
 from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
-from sparkbeam.wire.rows import CELL_BYTES, Row, RowWriter
+from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.numbers import END_AND_STAMP, number_cells
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
@@ -33,7 +33,7 @@ class SessionSink(Sink):
     """``Layout.SESSIONS``: sessions of a key, merged as far as the table reaches."""
 
     def __init__(
-        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
+        self, tag: int, rows: ManyRowsWriter, coder: coders.WindowedValueCoder, windowing: Windowing
     ) -> None:
         self._tag = tag
         self._rows = rows
@@ -91,26 +91,32 @@ class SessionSink(Sink):
         self._rows.extend_columns(self._tag, of_rows, found.starts, cells)
 
     def flush(self) -> None:
+        keys: list[bytes] = []
+        starts: list[int] = []
+        cells: list[bytes] = []
         for key, gathered in self._elements.items():
-            gathered.sort(key=itemgetter(0))
-            start, end, stamp, _ = gathered[0]
-            run: list[bytes] = []
-            size = 0
-            for next_start, next_end, next_stamp, value in gathered:
-                if size >= CELL_BYTES or not in_session(next_start, start, end):
-                    self._append(key, start, end, stamp, run)
-                    start, end, stamp, run, size = next_start, next_end, next_stamp, [], 0
-                end = max(end, next_end)
-                stamp = self._combine(stamp, next_stamp)
-                run.append(value)
-                size += len(value)
-            self._append(key, start, end, stamp, run)
+            for start, cell in self._merged(gathered):
+                keys.append(key)
+                starts.append(start)
+                cells.append(cell)
+        self._rows.extend(self._tag, keys, starts, cells)
         self._clear()
 
-    def _append(self, key: bytes, start: int, end: int, stamp: int, run: list[bytes]) -> None:
-        self._rows.append(
-            self._tag, key, start, END_AND_STAMP.pack(end, stamp) + RunCoder.join(run)
-        )
+    def _merged(self, gathered: list[tuple[int, int, int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """The starts and the cells of the sessions of a key."""
+        gathered.sort(key=itemgetter(0))
+        start, end, stamp, _ = gathered[0]
+        run: list[bytes] = []
+        size = 0
+        for next_start, next_end, next_stamp, value in gathered:
+            if size >= CELL_BYTES or not in_session(next_start, start, end):
+                yield start, END_AND_STAMP.pack(end, stamp) + RunCoder.join(run)
+                start, end, stamp, run, size = next_start, next_end, next_stamp, [], 0
+            end = max(end, next_end)
+            stamp = self._combine(stamp, next_stamp)
+            run.append(value)
+            size += len(value)
+        yield start, END_AND_STAMP.pack(end, stamp) + RunCoder.join(run)
 
 
 def sessions(
