@@ -1,18 +1,20 @@
 """What a worker takes over of the driver's process while it runs a pipeline."""
 
 import contextlib
+import io
 import os
+import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apache_beam.internal import pickler
+from apache_beam.internal.cloudpickle import CloudPickler
+from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
 _MOST_BYTES = 1 << 20
-"""A class that takes more is not taken over: it refers to data of the program."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Environment:
             # It may need a module that is not here, and need not be here itself.
             with contextlib.suppress(Exception):
                 # What functions have brought along of it is the same class.
-                setattr(sys.modules["__main__"], name, pickler.loads(pickled))
+                setattr(sys.modules["__main__"], name, pickle.loads(pickled))
             _ENTERED[name] = pickled
         if self.folder is not None and self.folder != _current():
             with contextlib.suppress(OSError):  # It may be gone, and is often of no account.
@@ -63,11 +65,19 @@ def classes_of_program() -> dict[str, bytes]:
             continue
         if issubclass(kind, HasDisplayData):  # A DoFn or a transform, but no element.
             continue
-        with contextlib.suppress(Exception):
-            pickled = pickler.dumps(kind)
-            if len(pickled) <= _MOST_BYTES:
-                found[name] = pickled
+        with contextlib.suppress(Exception), _Small() as file:
+            CloudPickler(file, config=DEFAULT_CONFIG).dump(kind)
+            found[name] = file.getvalue()
     return found
+
+
+class _Small(io.BytesIO):
+    """Takes few bytes: a class that refers to data of the program is not taken over."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > _MOST_BYTES:
+            raise OverflowError
+        return super().write(data)
 
 
 def _current() -> str | None:
