@@ -32,7 +32,7 @@ def counted(graph: Graph, updater: MetricUpdater, items: tuple[Item, ...]) -> It
     if len(items) > 1 or not isinstance(amount, Node) or amount.shape not in (INT, BOOL):
         raise NotCompiled(f"it updates a metric by {named(amount)}")
     graph.require(amount)
-    graph.update(updater, as_number(graph, amount))
+    graph.update(updater, as_number(graph, amount), adds_up=metric.cell is CounterCell)
     return graph.const(None)
 
 
@@ -55,24 +55,25 @@ METRICS = {make: made(make) for make in (Metrics.counter, Metrics.distribution)}
 """What these functions do over columns."""
 
 
-def amounts_of(updater: MetricUpdater, amount: Value, count: int) -> list[int]:
-    """By what a metric is to be updated for so many elements.
+def amounts_of(amount: Value, count: int) -> list[int]:
+    """By what a metric is to be updated for so many elements."""
+    if isinstance(amount, Vector):
+        values: list[int] = amount.data.tolist()
+        return values
+    assert isinstance(amount, int)
+    return [amount] * count
+
+
+def sum_of(amount: Value, count: int) -> int:
+    """What these amounts come to.
 
     Raises:
         NotExact: a counter would not take that.
     """
-    adds_up = updated_metric(updater).cell is CounterCell
-    if isinstance(amount, Vector):
-        data = amount.data
-        if adds_up and max(-int(data.min()), int(data.max())) * count <= _MOST:
-            return [int(data.sum())]
-        values: list[int] = data.tolist()
-    else:
-        assert isinstance(amount, int)
-        values = [amount] * count
-    if not adds_up:
-        return values
-    total = sum(values)
+    data = amount.data if isinstance(amount, Vector) else None
+    if data is not None and max(-int(data.min()), int(data.max())) * count <= _MOST:
+        return int(data.sum())
+    total = sum(amounts_of(amount, count))
     if abs(total) > _MOST:
         raise NotExact("a counter leaves 64 bits")
-    return [total]
+    return total

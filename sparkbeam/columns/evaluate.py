@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.counting import amounts_of
+from sparkbeam.columns.counting import amounts_of, sum_of
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.nodes import (
     Apply,
@@ -150,8 +150,8 @@ class Evaluation:
             elif isinstance(statement, Fail):
                 raise NotExact(statement.reason)
             elif isinstance(statement, Update):
-                amount = self.value(statement.amount, selection)
-                found = amounts_of(statement.updater, amount, selection.count)
+                given = self.value(statement.amount, selection), selection.count
+                found = [sum_of(*given)] if statement.adds_up else amounts_of(*given)
                 self._updates.append((statement.updater, found))
             else:
                 self.value(statement.node, selection)

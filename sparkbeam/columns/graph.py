@@ -273,10 +273,10 @@ class Graph:
         """Refuses a block of which an element gets here."""
         self._statements.append(Fail(reason))
 
-    def update(self, updater: MetricUpdater, amount: Node) -> None:
-        """Updates a metric by the amount of each element that gets here."""
+    def update(self, updater: MetricUpdater, amount: Node, *, adds_up: bool) -> None:
+        """Updates a metric by the amount of each element that gets here, or by their sum."""
         checked(amount)
-        self._statements.append(Update(updater, amount))
+        self._statements.append(Update(updater, amount, adds_up))
 
     @contextmanager
     def collected(self) -> Iterator[list[Statement]]:

@@ -197,10 +197,17 @@ class Fail:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """Updates a metric by each of the values of an expression."""
+    """Updates a metric by each of the values of an expression.
+
+    Attributes:
+        updater: of the metric.
+        amount: the expression.
+        adds_up: one update by their sum comes to the same.
+    """
 
     updater: MetricUpdater
     amount: Node
+    adds_up: bool
 
 
 Statement: TypeAlias = Evaluate | Branch | Fail | Update

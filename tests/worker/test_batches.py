@@ -15,6 +15,7 @@ import pytest
 from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue
 from apache_beam.typehints.batch import BatchConverter, NumpyArray
 from apache_beam.typehints.row_type import RowTypeConstraint
+from elementwise import as_elements
 from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
@@ -23,7 +24,7 @@ from noting import found, note
 from sparkbeam.columns import NotExact, Record, Scalar, Shape
 from sparkbeam.columns.values import values_of
 from sparkbeam.plan.batches import batch_of, elements_of
-from sparkbeam.worker.steps import batches, table
+from sparkbeam.worker.steps import batches
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 
 
@@ -252,12 +253,6 @@ def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[bool
 
     monkeypatch.setattr(owner, name, called)
     return calls
-
-
-def as_elements(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[str]]) -> list[str]:
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "IN_BLOCKS", ())
-        return run()
 
 
 @pytest.mark.filterwarnings("ignore:Input to operation")

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from elementwise import as_elements
 from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.steps import table
 from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
@@ -119,12 +119,6 @@ def run(tmp_path: Path) -> Callable[..., list[str]]:
         return sorted(map(repr, found))
 
     return run
-
-
-def as_elements(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[str]]) -> list[str]:
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "IN_BLOCKS", ())
-        return run()
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -1,13 +1,14 @@
 """Pairs of key and value in columns: which keys there are, and which of them each pair has."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.shapes import BYTES, INT, NONE, STR, Record, Shape, is_tuple
 from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.form import Form, Kind, Numbers
 from sparkbeam.worker.columns import Column, column_of
 
 _PLAIN = frozenset([INT, STR, BYTES])
@@ -54,6 +55,41 @@ def halves_of(column: Column) -> tuple[Half, Half] | None:
         return None
     of_keys, of_values = shape.fields
     return (array.field(0), of_keys), (array.field(1), of_values)
+
+
+class PlainPairs(NamedTuple):
+    """Pairs in columns, whose keys :func:`distinct` may find together with those of others.
+
+    Attributes:
+        keys: in the batch of rows that they are of.
+        shape: what each of them is.
+        numbers: the values, in a vectorised form.
+    """
+
+    keys: pa.Array
+    shape: Shape
+    numbers: Numbers
+
+    @property
+    def kind(self) -> tuple[Shape, pa.DataType, Kind]:
+        """Pairs of one kind go together."""
+        return self.shape, self.keys.type, self.numbers.dtype
+
+    def copied_keys(self) -> pa.Array:
+        """The keys alone: a part would keep the whole batch of rows in memory."""
+        return pa.concat_arrays([self.keys, self.keys.slice(0, 0)])
+
+
+def plain_pairs(column: Column | None, form: Form) -> PlainPairs | None:
+    """The pairs of a column; None where there are others, or the form does not know the values."""
+    halves = None if column is None else halves_of(column)
+    if halves is None:
+        return None
+    (keys, of_keys), values = halves
+    numbers = form.numbers_of(*values) if are_told_apart(keys, of_keys) else None
+    if numbers is None:
+        return None
+    return PlainPairs(keys, of_keys, numbers)
 
 
 def are_told_apart(keys: pa.Array, shape: Shape) -> bool:

@@ -18,7 +18,7 @@ from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.pairs import are_told_apart, halves_of
+from sparkbeam.worker.layouts.pairs import plain_pairs
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import runs_of
@@ -60,23 +60,16 @@ class ColumnCombine:
     def take(self, block: Block) -> bool:
         """Takes in pairs; False where they are not for this."""
         slices = self._slices_of(block)
-        halves = None if block.column is None else halves_of(block.column)
-        if slices is None or halves is None:
+        pairs = None if slices is None else plain_pairs(block.column, self._form)
+        if slices is None or pairs is None or not self._is_exact(pairs.numbers[:1]):
             return False
-        (keys, of_keys), (values, of_values) = halves
-        if not are_told_apart(keys, of_keys):
-            return False
-        numbers = self._form.numbers_of(values, of_values)
-        if numbers is None or not self._is_exact(numbers[:1]):
-            return False
-        kind = of_keys, keys.type, numbers.dtype
-        table = self._tables.get(kind)
+        table = self._tables.get(pairs.kind)
         if table is None:
-            table = self._tables[kind] = ColumnTotals(self._form, self._stamps, of_keys)
+            table = ColumnTotals(self._form, self._stamps, pairs.shape)
+            self._tables[pairs.kind] = table
         times = coded_column(block.time_column()) if self._is_stamped else np.zeros_like(slices)
-        # A copy, as a part would keep the whole batch of rows in memory.
-        copied = pa.concat_arrays([keys, keys.slice(0, 0)])
-        table.add(Gathered(copied, slices, times, numbers, np.ones(len(slices), np.int64)))
+        ones = np.ones(len(slices), np.int64)
+        table.add(Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones))
         return True
 
     def _is_exact(self, numbers: Numbers) -> bool:

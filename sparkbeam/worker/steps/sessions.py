@@ -24,7 +24,7 @@ from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.pairs import are_told_apart, distinct, halves_of
+from sparkbeam.worker.layouts.pairs import distinct, plain_pairs
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
@@ -116,18 +116,12 @@ class SessionCombineOperation(PrecombineOperation):
 
     def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Lets pairs in columns wait for others, whose keys are found together with theirs."""
-        halves = None if block.column is None else halves_of(block.column)
-        if halves is None or self._form is None:
+        pairs = None if self._form is None else plain_pairs(block.column, self._form)
+        if pairs is None:
             return False
-        (keys, of_keys), (values, of_values) = halves
-        numbers = self._form.numbers_of(values, of_values)
-        if numbers is None or not are_told_apart(keys, of_keys):
-            return False
-        # Copies, as keys and times may be a part of a whole batch of rows.
-        copied = pa.concat_arrays([keys, keys.slice(0, 0)])
+        # Copies, as times may be a part of a whole batch of rows.
         times = [np.array(one) for one in (*spans, block.time_column())]
-        kind = of_keys, keys.type, numbers.dtype
-        self._gathered[kind].append((copied, *times, numbers))
+        self._gathered[pairs.kind].append((pairs.copied_keys(), *times, pairs.numbers))
         return True
 
     def _name_gathered(self) -> None:
