@@ -54,6 +54,8 @@ _QUALNAME_OF_EMIT = f"{iobase.Read.expand.__qualname__}.<locals>.<lambda>"
 
 def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:
     """The columns that a source reads of its first Parquet file; None where there is none."""
+    if isinstance(source, ProjectedSource):
+        return source.schema
     if not isinstance(source, parquetio._ParquetSource) or not source._pattern.is_accessible():
         return None
     try:
