@@ -30,6 +30,7 @@ of the element::
 """
 
 from sparkbeam.columns.compiler import Compiled, Form, Output, Refused, compile_function
+from sparkbeam.columns.fields import ALL, Paths
 from sparkbeam.columns.objects import Keyed
 from sparkbeam.columns.reasons import NotExact, UnknownShape
 from sparkbeam.columns.shapes import (
@@ -44,12 +45,14 @@ from sparkbeam.columns.shapes import (
 from sparkbeam.columns.vectors import member_of
 
 __all__ = [
+    "ALL",
     "Compiled",
     "Form",
     "Keyed",
     "NotExact",
     "Opaque",
     "Output",
+    "Paths",
     "Record",
     "Refused",
     "Scalar",

@@ -15,7 +15,7 @@ from apache_beam.pvalue import Row
 from sparkbeam.columns.calls import type_codes
 from sparkbeam.columns.captured import Guard, Surroundings
 from sparkbeam.columns.evaluate import Evaluation, Selection
-from sparkbeam.columns.fields import fields_of
+from sparkbeam.columns.fields import ALL, Paths, paths_needed
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.machine import Machine
 from sparkbeam.columns.nodes import (
@@ -102,9 +102,6 @@ class Compiled:
         is_filter: whether it hands its first argument on as it is, or not at all.
         members: the type codes of those members of a union that a filter of its elements may
             let through, in ascending order; :func:`member_of` makes a column of one.
-        fields: the positions of the fields of its one argument, a record, that it looks at, whether
-            it is evaluated or called; None where it needs the record itself. Of a filter they are
-            what decides.
     """
 
     arguments: tuple[Shape, ...]
@@ -112,7 +109,7 @@ class Compiled:
     is_timestamped: bool
     is_filter: bool
     members: tuple[int, ...]
-    fields: frozenset[int] | None
+    _argument: Node
     _is_one_to_one: bool
     _slots: tuple[Item, ...]
     _statements: tuple[Statement, ...]
@@ -122,6 +119,19 @@ class Compiled:
     def is_empty(self) -> bool:
         """Whether it has no results, for any element."""
         return not self._slots
+
+    def needed(self, wanted: Paths) -> Paths:
+        """The parts of its one argument that it looks at or hands on, evaluated or called.
+
+        Args:
+            wanted: the parts of its results that somebody looks at.
+
+        Returns:
+            All of the argument where it has several: they may be others than it was compiled for.
+        """
+        if len(self.arguments) > 1:
+            return ALL
+        return paths_needed(self._argument, self._slots, self._statements, wanted)
 
     def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> Output:
         """The results for a block.
@@ -279,9 +289,7 @@ def _compiled(
         stamped == {True},
         is_filter,
         _members(columns[0], slots[0]) if is_filter else (),
-        fields_of(columns[0], slots, statements, is_filter=is_filter)
-        if len(columns) == 1
-        else None,
+        columns[0],
         len(slots) == 1 and not _may_be_nothing(slots[0]),
         slots,
         tuple(statements),

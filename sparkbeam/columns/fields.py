@@ -1,6 +1,7 @@
-"""Which fields of its argument a function looks at."""
+"""Which parts of its argument a function needs."""
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.nodes import (
@@ -20,43 +21,44 @@ from sparkbeam.columns.nodes import (
     Statement,
     Update,
 )
-from sparkbeam.columns.shapes import Record
+
+Paths: TypeAlias = frozenset[tuple[int, ...]]
+"""Parts of records: the position of a field, of the field in that, and so on."""
+
+ALL: Paths = frozenset([()])
+"""The records as they are."""
 
 
-def fields_of(
-    argument: Item, slots: Iterable[Item], statements: Iterable[Statement], *, is_filter: bool
-) -> frozenset[int] | None:
-    """The positions of the fields of an argument that expressions and statements need.
+def paths_needed(
+    argument: Item, slots: Iterable[Item], statements: Iterable[Statement], wanted: Paths
+) -> Paths:
+    """What a function looks at or hands on of its argument, where little of its results is wanted.
+
+    What may fail is needed even if nobody wants its value.
 
     Args:
         argument: the only one of the function.
         slots: the results.
         statements: evaluated before them.
-        is_filter: the results are the argument.
+        wanted: the parts of the results that somebody looks at.
 
     Returns:
-        None where the argument is no record, or is needed as a whole.
+        The parts of the argument.
     """
-    if not isinstance(argument, Column) or not isinstance(argument.shape, Record):
-        return None
-    waiting: list[Item] = list(_items(statements))
-    for slot in slots:
-        waiting += _conditions(slot) if is_filter else [slot]
-    found: set[int] = set()
-    seen: set[int] = set()
+    waiting = [(item, ALL) for item in _items(statements)] + [(slot, wanted) for slot in slots]
+    found: set[tuple[int, ...]] = set()
+    seen: set[tuple[int, Paths]] = set()
     while waiting:
-        item = waiting.pop()
-        if id(item) in seen:
+        item, of_item = waiting.pop()
+        if (id(item), of_item) in seen:
             continue
-        seen.add(id(item))
+        seen.add((id(item), of_item))
         if isinstance(item, Column):
-            if not item.path:
-                return None
-            found.add(item.path[0])
+            found.update(item.path + path for path in of_item)
         elif not (
             isinstance(item, Apply) and item.kernel is is_present and item.args == (argument,)
         ):
-            waiting += _parts(item)
+            waiting += _parts(item, of_item)
     return frozenset(found)
 
 
@@ -73,30 +75,32 @@ def _items(statements: Iterable[Statement]) -> Iterator[Item]:
                 yield from _items(statement.no)
 
 
-def _conditions(slot: Item) -> Iterator[Item]:
-    """What decides whether the argument is the result."""
-    if isinstance(slot, Either):
-        yield slot.condition
-        yield from _conditions(slot.yes)
-        yield from _conditions(slot.no)
-
-
-def _parts(item: Item) -> Iterable[Item]:
+def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
+    """What an expression is made of, and what is needed of that."""
     match item:
-        case Apply():
-            return item.args
-        case Select() | Either():
-            return item.condition, item.yes, item.no
         case Made():
-            return item.fields if item.present is None else (*item.fields, item.present)
-        case OfUnion():
-            return (item.column,)
+            for at, field in enumerate(item.fields):
+                yield field, ALL if () in wanted else _within(wanted, at)
+            if item.present is not None:
+                yield item.present, ALL
+        case Select() | Either():
+            yield item.condition, ALL
+            yield from ((way, wanted) for way in (item.yes, item.no))
         case Stamped():
-            return item.value, item.time
+            yield item.value, wanted
+            yield item.time, ALL
+        case Apply():
+            yield from ((arg, ALL) for arg in item.args)
+        case OfUnion():
+            yield item.column, ALL
         case Moment():
-            return (item.micros,)
+            yield item.micros, ALL
         case Listed():
-            return item.items
+            yield from ((one, ALL) for one in item.items)
         case Named():
-            return item.items.values()
-    return ()
+            yield from ((one, ALL) for one in item.items.values())
+
+
+def _within(paths: Paths, position: int) -> Paths:
+    """What of paths is in a field."""
+    return frozenset(path[1:] for path in paths if path[0] == position)

@@ -38,7 +38,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
-from sparkbeam.plan.model import SINK_URN, Layout, Plan, Stage
+from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
 from sparkbeam.plan.roundtrips import given_back
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
@@ -49,8 +49,10 @@ from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.forms import form_of
 
-_HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
-_PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
+"""What hands its elements on as they are."""
+
+PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
 _SCALARS = {
     schema_pb2.BYTE: int,
     schema_pb2.INT16: int,
@@ -84,7 +86,7 @@ class ColumnStep:
 
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
-    walk = _Walk(stage)
+    walk = Walk(stage)
     found: dict[str, ColumnStep] = {}
     for step in walk.steps(_begins(plan, stage, walk)):
         if step.reason is not None or step.label not in found:
@@ -92,44 +94,9 @@ def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     return list(found.values())
 
 
-def fields_read(plan: Plan, stage: Stage) -> frozenset[int] | None:
-    """The positions of the fields that a stage needs of the rows that it reads from Spark.
-
-    It may do without those that it does not look at, and that may be None. None where it gets no
-    rows in columns, or may look at all fields.
-    """
-    spec = _spec(plan, stage)
-    if spec is None:
-        return None
-    walk = _Walk(stage)
-    fields = _schema(spec).fields
-    found = {at for at, part in enumerate(fields) if not part.type.nullable}
-    for pcollection, shape in walk.read(spec):
-        needed = walk.needs(pcollection, shape)
-        if needed is None:
-            return None
-        found |= needed
-    return frozenset(found)
-
-
-def columns_needed(plan: Plan, stage: Stage) -> dict[str, frozenset[str] | None]:
-    """The names of the columns that a stage needs of Parquet files; None for all.
-
-    Returns:
-        For each transform that reads files whose rows the stage gets.
-    """
-    walk = _Walk(stage)
-    found: dict[str, frozenset[str] | None] = {}
-    for reading, output, shape in walk.tables(plan):
-        needed = walk.needs(output, shape) if stage.in_columns else None
-        names = shape.names if isinstance(shape, Record) else ()
-        found[reading] = None if needed is None else frozenset(names[at] for at in needed)
-    return found
-
-
-def _begins(plan: Plan, stage: Stage, walk: "_Walk") -> list[tuple[str, Shape]]:
+def _begins(plan: Plan, stage: Stage, walk: "Walk") -> list[tuple[str, Shape]]:
     """The PCollections of a stage that are columns to begin with, and what their elements are."""
-    begins = list(walk.read(_spec(plan, stage)))
+    begins = list(walk.read(rows_in_columns(plan, stage)))
     if stage.in_columns:
         begins += [(output, shape) for _, output, shape in walk.tables(plan)]
         begins += walk.batches()
@@ -142,13 +109,13 @@ def _arriving(plan: Plan, stage: Stage) -> Iterator[Shape]:
     for tag in dict.fromkeys(stage.inputs):
         if plan.source(tag) is None:
             producer = plan.producer(tag)
-            walk = _Walk(producer)
+            walk = Walk(producer)
             begins = _begins(plan, producer, walk)
             if begins:
                 yield from walk.written(tag, begins)
 
 
-def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
+def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
     """The source of Spark's that a stage reads, if it gets columns of it."""
     source = plan.source_of(stage)
     if source is None or source.urn != READ_URN:
@@ -157,7 +124,8 @@ def _spec(plan: Plan, stage: Stage) -> ReadSpec | None:
     return spec if spec.in_columns else None
 
 
-def _schema(spec: ReadSpec) -> schema_pb2.Schema:
+def schema_of(spec: ReadSpec) -> schema_pb2.Schema:
+    """What the rows of a source are."""
     coder: RowCoder = pickler.loads(spec.coder)
     return coder.schema
 
@@ -204,7 +172,7 @@ def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | No
     return None
 
 
-class _Walk:
+class Walk:
     """Follows columns through a stage."""
 
     def __init__(self, stage: Stage) -> None:
@@ -217,7 +185,7 @@ class _Walk:
         if spec is not None:
             source = self._descriptor.transforms[self._stage.source_id]
             for output in source.outputs.values():
-                yield output, _shape(_schema(spec))
+                yield output, _shape(schema_of(spec))
 
     def tables(self, plan: Plan) -> Iterator[tuple[str, str, Shape]]:
         """The PCollections that are the rows of Arrow tables.
@@ -270,30 +238,47 @@ class _Walk:
             begins: as for :meth:`steps`.
         """
         (port,) = [port for port in self._stage.ports if port.tag == tag]
-        if port.layout is not Layout.CHUNKS:
-            return
         sink = self._descriptor.transforms[port.transform_id]
+        for transform, shape, _ in self._followed(begins):
+            if transform is sink and self.hands_on(port, shape):
+                yield shape
+
+    def hands_on(self, port: Port, shape: Shape) -> bool:
+        """Whether columns leave the stage by a port as they are.
+
+        Args:
+            port: of the stage.
+            shape: what the columns are.
+        """
+        if port.layout is not Layout.CHUNKS or not tells_all(shape):
+            return False
         coder_id = self._descriptor.pcollections[port.pcollection].coder_id
         coder = self._context.coders.get_by_id(coder_id)
-        for transform, shape, _ in self._followed(begins):
-            if transform is sink and tells_all(shape):
-                array = pa.array([], arrow_type_of(shape))
-                if given_back(coder, array, shape) == shape:
-                    yield shape
+        return given_back(coder, pa.array([], arrow_type_of(shape)), shape) == shape
+
+    def readers(self, pcollection: str) -> Iterator[beam_runner_api_pb2.PTransform]:
+        """The transforms that get a PCollection."""
+        for transform in self._descriptor.transforms.values():
+            if pcollection in transform.inputs.values():
+                yield transform
+
+    def port_of(self, sink: beam_runner_api_pb2.PTransform) -> Port:
+        """The port that a sink of the stage is for."""
+        transforms = self._descriptor.transforms
+        (port,) = [port for port in self._stage.ports if transforms[port.transform_id] is sink]
+        return port
 
     def _followed(self, begins: list[tuple[str, Shape]]) -> Iterator[_Taken]:
         """The transforms that get columns, what these are, and what becomes of them there."""
         waiting = list(begins)
         while waiting:
             pcollection, shape = waiting.pop(0)
-            for transform in self._descriptor.transforms.values():
-                if pcollection not in transform.inputs.values():
-                    continue
-                if transform.spec.urn in _HAND_ON:
+            for transform in self.readers(pcollection):
+                if transform.spec.urn in HAND_ON:
                     waiting += [(output, shape) for output in transform.outputs.values()]
                     continue
                 is_sink = transform.spec.urn == SINK_URN
-                result = None if is_sink else self._taken(transform, shape)
+                result = None if is_sink else self.taken(transform, shape)
                 yield transform, shape, result
                 if isinstance(result, Compiled) and not result.is_empty:
                     following = shape if result.is_filter else result.result
@@ -301,31 +286,11 @@ class _Walk:
                 elif isinstance(result, Record):
                     waiting += [(output, result) for output in transform.outputs.values()]
 
-    def needs(self, pcollection: str, shape: Shape) -> frozenset[int] | None:
-        """The positions of the fields of records that some step looks at; None for all."""
-        found: frozenset[int] = frozenset()
-        for transform in self._descriptor.transforms.values():
-            if pcollection not in transform.inputs.values():
-                continue
-            needed: frozenset[int] | None = frozenset()
-            goes_on = transform.spec.urn in _HAND_ON
-            if not goes_on:
-                result = None if transform.spec.urn == SINK_URN else self._taken(transform, shape)
-                needed = result.fields if isinstance(result, Compiled) else None
-                goes_on = isinstance(result, Compiled) and result.is_filter
-            for output in transform.outputs.values() if goes_on else ():
-                following = self.needs(output, shape)
-                needed = None if needed is None or following is None else needed | following
-            if needed is None:
-                return None
-            found |= needed
-        return found
-
-    def _taken(
+    def taken(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | Record | None:
         """What becomes of columns in a step; None where none come out of it, or nobody can tell."""
-        if transform.spec.urn == _PRECOMBINE:
+        if transform.spec.urn == PRECOMBINE:
             return self._combined(transform, shape)
         if getattr(dofn_of(transform), "takes_columns", False):
             return None
@@ -383,16 +348,20 @@ class _Walk:
             if batching is not None and batching.made is not None:
                 yield batching.made
 
-    def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
+    def combine_fn(self, transform: beam_runner_api_pb2.PTransform) -> beam.CombineFn:
+        """What a combine does."""
         payload = proto_utils.parse_Bytes(
             transform.spec.payload, beam_runner_api_pb2.CombinePayload
         )
+        return beam.CombineFn.from_runner_api(payload.combine_fn, self._context)
+
+    def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
         (output,) = transform.outputs.values()
         windowing = self._windowing(output)
         stamp = stamp_of(windowing)
         if stamp is not None and type(windowing.windowfn) is not Sessions:
             return Refused(f"its results have the {stamp} timestamp of their elements")
-        combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, self._context)
+        combine_fn = self.combine_fn(transform)
         form = form_of(combine_fn)
         choice = None if type(windowing.windowfn) is Sessions else choice_of(combine_fn)
         if form is None and choice is None:

@@ -11,7 +11,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkbeam.plan.functions import dofn_of, set_dofn
 from sparkbeam.plan.model import Plan, Source, Stage
-from sparkbeam.plan.overcolumns import columns_needed, fields_read
+from sparkbeam.plan.needed import Needs
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
@@ -26,8 +26,9 @@ _COLUMNAR = frozenset(["parquet", "orc", "delta"])
 
 def projected(plan: Plan) -> Plan:
     """The plan with sources that know which of their columns are needed."""
-    stages = plan.stages if plan.streaming else _over_fewer_columns(plan)
-    sources = tuple(_projected(plan, source) for source in plan.sources)
+    needs = Needs(plan)
+    stages = plan.stages if plan.streaming else _over_fewer_columns(plan, needs)
+    sources = tuple(_projected(plan, needs, source) for source in plan.sources)
     return replace(plan, sources=sources, stages=stages)
 
 
@@ -41,12 +42,12 @@ def read_of_files(stage: Stage) -> Iterator[tuple[str, int, int]]:
             yield reading, len(source.needed), len(source.schema)
 
 
-def _over_fewer_columns(plan: Plan) -> tuple[Stage, ...]:
+def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
     """The stages, in which Beam's ``ReadFromParquet`` reads what some stage looks at."""
     found: dict[str, frozenset[str]] = {}
     whole: set[str] = set()
     for stage in plan.stages:
-        for reading, needed in columns_needed(plan, stage).items():
+        for reading, needed in needs.of_tables(stage).items():
             if needed is None:
                 whole.add(reading)
             else:
@@ -78,18 +79,18 @@ def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
     return True
 
 
-def _projected(plan: Plan, source: Source) -> Source:
+def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
     if source.urn != READ_URN:
         return source
     spec = ReadSpec.unpack(source.payload)
-    needed = _needed(plan, source) if spec.format in _COLUMNAR else None
+    needed = _needed(plan, needs, source) if spec.format in _COLUMNAR else None
     if needed is None or len(needed) == len(spec.columns):
         return source
     names = tuple(name for at, name in enumerate(spec.columns) if at in needed)
     return replace(source, payload=replace(spec, needed=names).pack())
 
 
-def _needed(plan: Plan, source: Source) -> frozenset[int] | None:
+def _needed(plan: Plan, needs: Needs, source: Source) -> frozenset[int] | None:
     """The positions of the columns that some stage looks at; None for all."""
     tags = {tag for _, tag in source.outputs}
     if any(tags.intersection(sink.inputs) for sink in plan.sinks):
@@ -100,7 +101,7 @@ def _needed(plan: Plan, source: Source) -> frozenset[int] | None:
             return None
         if tags.isdisjoint(stage.inputs):
             continue
-        fields = fields_read(plan, stage) if plan.source_of(stage) is source else None
+        fields = needs.of_rows(stage) if plan.source_of(stage) is source else None
         if fields is None:
             return None
         found |= fields

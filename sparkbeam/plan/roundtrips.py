@@ -19,6 +19,7 @@ from sparkbeam.columns.shapes import (
     Shape,
     tells_all,
 )
+from sparkbeam.upstream.beam import part_of_nullable
 
 _SCALARS: dict[type[coders.Coder], Scalar] = {
     coders.VarIntCoder: INT,
@@ -34,8 +35,9 @@ def given_back(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | No
 
     They are equal if the shape is. None where a coder might not take them or give others back.
     """
-    takes_none = type(coder) is coders.FastPrimitivesCoder
-    return _but_none(coder, array, shape) if takes_none or not array.null_count else None
+    part = part_of_nullable(coder)
+    takes_none = part is not None or type(coder) is coders.FastPrimitivesCoder
+    return _but_none(part or coder, array, shape) if takes_none or not array.null_count else None
 
 
 def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from apache_beam.coders import coder_impl
+from apache_beam.coders import coder_impl, coders
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.metrics.metricbase import MetricName
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
@@ -300,6 +300,11 @@ def input_channel(factory: bundle_processor.BeamTransformFactory) -> dict[str, A
 
 _OF_INPUT = inspect.signature(bundle_processor.DataInputOperation).parameters
 _NO_PORT = beam_fn_api_pb2.RemoteGrpcPort()
+
+
+def part_of_nullable(coder: coders.Coder) -> coders.Coder | None:
+    """The coder of all values but None, of one that takes None besides; None for any other."""
+    return coder._value_coder if type(coder) is coders.NullableCoder else None
 
 
 def counter_of(receiver: Any) -> opcounters.OperationCounters:

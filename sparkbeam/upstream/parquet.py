@@ -13,6 +13,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
+from sparkbeam.filling import filling
 from sparkbeam.upstream.beam import function_of_map
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
@@ -91,7 +92,7 @@ def projected_source(
 
 
 class ProjectedSource(parquetio._ParquetSource):
-    """Reads some columns of Parquet files; the others are there, and null.
+    """Reads some columns of Parquet files; the others are there, with zeros, or empty, or null.
 
     Of a file with other columns than the first one has all are read.
 
@@ -120,14 +121,14 @@ class ProjectedSource(parquetio._ParquetSource):
         fewer = copy.copy(self)
         fewer._columns = self.needed
         for table in super(ProjectedSource, fewer).read_records(file_name, range_tracker):
-            yield _with_nulls(table, schema)
+            yield _filled(table, schema)
 
 
-def _with_nulls(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of a schema; those that it has not are null."""
+def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of a schema, where nobody looks at those that it has not."""
     there = set(table.column_names)
     columns = [
-        table[field.name] if field.name in there else pa.nulls(len(table), field.type)
+        table[field.name] if field.name in there else filling(field.type, len(table))
         for field in schema
     ]
     return pa.table(columns, schema=schema)

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from in_process_batch import BatchRunner
 from noting import found, note
 from pyspark.sql import types as st
@@ -59,31 +59,75 @@ def two_readers(rows: Any) -> None:
 
 
 ALL = ["id", "name", "at", "inner", "set"]
+USE = "use" >> beam.Map(print)
+
+
+class Pair(NamedTuple):
+    number: int
+    text: str
+
+
+def unused_fields(rows: Any) -> Any:
+    pairs = rows | beam.Map(lambda row: Pair(row.id, row.name)).with_output_types(Pair)
+    return pairs | "texts" >> beam.Map(lambda pair: pair.text) | USE
+
+
+def what_may_fail(rows: Any) -> Any:
+    pairs = rows | beam.Map(lambda row: (row.id + 1, row.name))
+    return pairs | "names" >> beam.Map(lambda pair: pair[1]) | USE
+
+
+def one_of_two(rows: Any) -> Any:
+    pairs = rows | beam.Map(lambda row: (row.id, row.set) if row.inner else (row.set, row.id))
+    return pairs | "first" >> beam.Map(lambda pair: pair[0]) | USE
+
+
+def stamped(rows: Any) -> Any:
+    times = rows | beam.Map(lambda row: TimestampedValue((row.id, row.name), row.set))
+    return times | "ids" >> beam.Map(lambda pair: pair[0]) | USE
+
+
+def counted(rows: Any) -> Any:
+    rows = rows | beam.WindowInto(FixedWindows(3))
+    return rows | beam.Map(lambda row: (row.id, row)) | beam.combiners.Count.PerKey()
+
+
+def added_up(rows: Any) -> Any:
+    rows = rows | beam.WindowInto(FixedWindows(3))
+    return rows | beam.Map(lambda row: (row.id, row.set)) | beam.CombinePerKey(sum)
+
+
+def side_by_side(rows: Any) -> Any:
+    pairs = rows | beam.Map(lambda row: (row.id, row.name))
+    return rows | "r" >> beam.Filter(lambda row: row.set) | USE, pairs | "p" >> beam.Map(len)
 
 
 @pytest.mark.parametrize(
     ("build", "expected"),
     [
-        (lambda rows: rows | beam.Map(lambda row: row.id), ["id", "set"]),
-        (lambda rows: rows | beam.Map(lambda row: (row.at, row.set)), ["at", "set"]),
-        (lambda rows: rows | beam.Map(lambda row: row[1]), ["name", "set"]),
-        (lambda rows: rows | beam.Map(lambda row: 1), ["set"]),
-        (two_steps, ["id", "name", "set"]),
-        (two_readers, ["id", "name", "inner", "set"]),
-        (lambda rows: rows | beam.Map(lambda row: row), ["set"]),
-        (
-            lambda rows: (
-                rows | beam.Map(lambda row: row) | beam.Reshuffle() | "p" >> beam.Map(print)
-            ),
-            ALL,
-        ),
-        (lambda rows: rows | beam.Map(lambda row: (row.id, row)), ALL),
-        (lambda rows: rows | beam.Filter(lambda row: row.id > 3), ["id", "set"]),
+        (lambda rows: rows | beam.Map(lambda row: row.id) | USE, ["id"]),
+        (lambda rows: rows | beam.Map(lambda row: row.id), []),
+        (lambda rows: rows | beam.Map(lambda row: (row.at, row.set)) | USE, ["at", "set"]),
+        (lambda rows: rows | beam.Map(lambda row: row[1]) | USE, ["name"]),
+        (lambda rows: rows | beam.Map(lambda row: 1) | USE, []),
+        (lambda rows: two_steps(rows) | USE, ["id", "name"]),
+        (two_readers, ["id", "inner"]),
+        (lambda rows: rows | beam.Map(lambda row: row), []),
+        (lambda rows: rows | beam.Map(lambda row: row) | beam.Reshuffle() | USE, ALL),
+        (lambda rows: rows | beam.Map(lambda row: (row.id, row)) | USE, ALL),
+        (lambda rows: rows | beam.Filter(lambda row: row.id > 3), ["id"]),
+        (lambda rows: rows | beam.Filter(lambda row: row.id > 3) | USE, ALL),
         (lambda rows: rows | beam.Map(lambda row: re.match("a", row.name)), ALL),
         (lambda rows: rows | beam.Map(lambda row: row == (1, "a", None, None, 2)), ALL),
-        (lambda rows: rows | beam.Map(lambda row: row if row.id else None), ALL),
-        (lambda rows: rows | beam.Map(lambda row, side: row.id, 3), ALL),
-        (lambda rows: rows | beam.Reshuffle() | beam.Map(lambda row: row.id), ALL),
+        (lambda rows: rows | beam.Map(lambda row: row if row.id else None) | USE, ALL),
+        (lambda rows: rows | beam.Map(lambda row, side: row.id, 3) | USE, ALL),
+        (unused_fields, ["name"]),
+        (what_may_fail, ["id", "name"]),
+        (one_of_two, ["id", "inner", "set"]),
+        (stamped, ["id", "set"]),
+        (counted, ["id"]),
+        (added_up, ["id", "set"]),
+        (side_by_side, ALL),
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--streaming"]])
@@ -91,6 +135,51 @@ def test_columns_that_no_step_looks_at_are_not_read(
     build: Callable[[Any], Any], expected: list[str], options: list[str]
 ) -> None:
     assert read(planned(build, *options)) == expected
+
+
+def behind_reshuffle(rows: Any) -> Any:
+    pairs = rows | "pairs" >> beam.Map(lambda row: (row.id, row.name))
+    return pairs | beam.Reshuffle() | beam.Map(lambda pair: pair[0]) | USE
+
+
+def flattened(rows: Any) -> Any:
+    pairs = rows | "pairs" >> beam.Map(lambda row: (row.id, row.name))
+    some = rows | "some" >> beam.Filter(lambda row: row.set > 1)
+    others = some | "others" >> beam.Map(lambda row: (row.set, row.name))
+    both = (pairs, others) | beam.Flatten() | beam.Reshuffle()
+    return both | beam.Map(lambda pair: pair[0]) | USE
+
+
+def beside_a_side_input(rows: Any) -> Any:
+    rows = rows | "same" >> beam.Map(lambda row: row)
+    use = "sides" >> beam.Map(lambda one, side: len(side), beam.pvalue.AsList(rows))
+    return behind_reshuffle(rows), rows | "one" >> beam.Map(lambda row: 1) | use
+
+
+def grouped(rows: Any) -> Any:
+    return rows | beam.Map(lambda row: (row.id, row.name)) | beam.GroupByKey() | USE
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (behind_reshuffle, ["id"]),
+        (flattened, ["id", "set"]),
+        (grouped, ["id", "name"]),
+    ],
+)
+def test_what_other_stages_look_at_is_read(
+    build: Callable[[Any], Any], expected: list[str]
+) -> None:
+    assert read(planned(build)) == expected
+
+
+def test_in_streaming_all_is_handed_on() -> None:
+    assert read(planned(behind_reshuffle, "--streaming")) == ["id", "name"]
+
+
+def test_side_inputs_are_whole() -> None:
+    assert read(planned(beside_a_side_input)) == ALL
 
 
 def test_all_columns_are_read_where_functions_are_called() -> None:
@@ -103,7 +192,7 @@ def test_all_columns_are_read_where_they_may_make_a_row_malformed() -> None:
 
 
 def test_explain_tells_how_many_columns_are_read() -> None:
-    plan = planned(lambda rows: rows | "ids" >> beam.Map(lambda row: row.id))
+    plan = planned(lambda rows: rows | "ids" >> beam.Map(lambda row: (row.id, row.at)) | USE)
     assert "(2 of 5 columns)" in describe.stages(plan)
 
 
@@ -147,10 +236,10 @@ def files_planned(folder: Path, build: Callable[[Any], Any], **read: Any) -> Pla
 @pytest.mark.parametrize(
     ("build", "read"),
     [
-        (lambda rows: rows | beam.Map(lambda row: (row["id"], "name" in row, row)), {}),
+        (lambda rows: rows | beam.Map(lambda row: (row["id"], "name" in row, row)) | USE, {}),
         (lambda rows: rows | beam.Map(lambda row: list(row.values())), {}),
-        (lambda rows: rows | beam.Map(lambda row: row["id"]), {"columns": ["id"]}),
-        (lambda rows: rows | beam.Reshuffle() | beam.Map(lambda row: row["id"]), {}),
+        (lambda rows: rows | beam.Map(lambda row: row["id"]) | USE, {"columns": ["id"]}),
+        (lambda rows: rows | beam.Reshuffle() | USE, {}),
     ],
 )
 def test_parquet_is_read_as_it_was_where_rows_are_needed_whole(
@@ -197,3 +286,30 @@ def results_of(folder: Path, function: Callable[[Any], Any], **read: Any) -> lis
     _ = rows | beam.Map(function) | "found" >> beam.Map(note)
     p.run().wait_until_finish()
     return sorted(value for value, *_ in found)
+
+
+def test_rows_are_counted_where_no_column_is_read(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "rows")
+    spark.createDataFrame([(1, "a"), (2, None), (3, "c")], "id long, name string").write.parquet(
+        path
+    )
+    with beam.Pipeline(SparkRunner(spark)) as p:
+        ones = p | ReadFromSpark("parquet", {"path": path}) | beam.Map(lambda row: 1)
+        assert_that(ones | beam.CombineGlobally(sum), equal_to([3]))
+
+
+def test_records_with_fields_that_nobody_looks_at_travel_between_stages(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "rows")
+    rows = [(number, f"text {number}") for number in range(100)]
+    spark.createDataFrame(rows, "id long, name string").write.parquet(path)
+    with beam.Pipeline(SparkRunner(spark)) as p:
+        read = p | ReadFromSpark("parquet", {"path": path})
+        few = read | "few" >> beam.Filter(lambda row: row.id < 3)
+        pairs = [
+            one | label >> beam.Map(lambda row: Pair(row.id, row.name)).with_output_types(Pair)
+            for label, one in (("all pairs", read), ("few pairs", few))
+        ]
+        texts = pairs | beam.Flatten() | beam.Reshuffle() | beam.Map(lambda pair: pair.text)
+        assert_that(texts, equal_to([name for _, name in rows + rows[:3]]))

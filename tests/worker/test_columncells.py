@@ -102,6 +102,12 @@ KEPT: dict[str, tuple[coders.Coder, pa.Array, Any]] = {
     "text": (coders.StrUtf8Coder(), pa.array(["", "\0", "zoë"]), None),
     "a dictionary of text": (coders.StrUtf8Coder(), pa.array(["a", "b"]).dictionary_encode(), None),
     "anything": (ANY, pa.array([1, None, 3]), None),
+    "ints or None": (coders.NullableCoder(coders.VarIntCoder()), pa.array([1, None, 3]), None),
+    "pairs of ints or None and bytes": (
+        coders.TupleCoder([coders.NullableCoder(coders.VarIntCoder()), coders.BytesCoder()]),
+        pa.array([{"0": None, "1": b"x"}, {"0": 1, "1": b""}]),
+        tuple,
+    ),
     "pairs": (coders.TupleCoder([coders.VarIntCoder(), coders.BytesCoder()]), PAIRS, tuple),
     "pairs of anything": (ANY, PAIRS, tuple),
     "a row with a field that may be None": (coders.registry.get_coder(Bid), BIDS, Bid),

@@ -9,7 +9,21 @@ from apache_beam.typehints.schemas import named_tuple_from_schema
 
 from sparkbeam.columns.shapes import Record, Shape, shape_of
 from sparkbeam.columns.values import Rows, converted
+from sparkbeam.filling import filling
 from sparkbeam.worker.columns import Column
+
+_ARROW = {
+    schema_pb2.BYTE: pa.int8(),
+    schema_pb2.INT16: pa.int16(),
+    schema_pb2.INT32: pa.int32(),
+    schema_pb2.INT64: pa.int64(),
+    schema_pb2.FLOAT: pa.float32(),
+    schema_pb2.DOUBLE: pa.float64(),
+    schema_pb2.STRING: pa.string(),
+    schema_pb2.BOOLEAN: pa.bool_(),
+    schema_pb2.BYTES: pa.binary(),
+}
+"""The types of columns that stand in for others; those of other types hold None."""
 
 
 class RowMaker:
@@ -25,6 +39,18 @@ class RowMaker:
         self._make: Any = _class_of(self._schema)._make
         self._inner = [_rows(part.type) for part in self._schema.fields]
         self._shapes: dict[pa.DataType, Shape] = {}
+
+    def filled(self, arrays: list[pa.Array | None], count: int) -> list[pa.Array]:
+        """Arrays in the order of the schema, where nobody looks at those that are None.
+
+        Args:
+            arrays: those that there are.
+            count: the number of rows.
+        """
+        return [
+            filling(_ARROW.get(part.type.atomic_type, pa.null()), count) if array is None else array
+            for array, part in zip(arrays, self._schema.fields, strict=True)
+        ]
 
     def column(self, arrays: list[pa.Array]) -> Column:
         """The rows of arrays, which are in the order of the schema."""

@@ -81,11 +81,11 @@ class RowReader:
             yield Block(template, values, None if stamps is None else stamps[part])
 
     def _all_columns(self, columns: list[pa.Array], count: int) -> list[pa.Array]:
-        """The columns, and nulls in the place of those that nobody looks at."""
+        """The columns, and something in the place of those that nobody looks at."""
         if self._spec.needed is None:
             return columns
         found = dict(zip(self._spec.needed, columns, strict=True))
-        return [found.get(name, pa.nulls(count)) for name in self._spec.columns]
+        return self._maker.filled([found.get(name) for name in self._spec.columns], count)
 
     def _note(self, partitions: pa.Array, times: pa.Array) -> None:
         table = pa.table({"partition": partitions, "time": times})

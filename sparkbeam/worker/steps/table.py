@@ -6,6 +6,8 @@ suits all.
 
 from typing import Any
 
+from apache_beam.coders import coders
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
 
 from sparkbeam.worker.keyed.requests import StageState
@@ -25,6 +27,7 @@ from sparkbeam.worker.steps import (
     stamping,
     windows,
 )
+from sparkbeam.worker.steps.sampling import sampled
 from sparkbeam.worker.steps.step import Step, Way
 
 ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
@@ -66,3 +69,12 @@ class StepFactory(bundle_processor.BeamTransformFactory):
                 if found is not None:
                     return way.make(step, found)
         return super().create_operation(transform_id, consumers)
+
+    def get_output_coders(
+        self, transform_proto: beam_runner_api_pb2.PTransform
+    ) -> dict[str, coders.Coder]:
+        """The coders by which the outputs of a transform are measured."""
+        found = super().get_output_coders(transform_proto)
+        if not isinstance(self.state_handler, StageState):
+            return found
+        return {tag: sampled(coder) for tag, coder in found.items()}

@@ -1,0 +1,31 @@
+"""Columns in the place of those that nobody looks at."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+
+def filling(kind: pa.DataType, count: int) -> pa.Array:
+    """A column of values that nobody looks at.
+
+    They are zeros or empty, as coders of records may not take None; of other types than numbers,
+    truth values, text and bytes they are None.
+
+    Args:
+        kind: the type of the column.
+        count: the number of its values.
+    """
+    found = next((value for test, value in _VALUES if test(kind)), None)
+    return pa.nulls(count, kind) if found is None else pa.repeat(pa.scalar(found, kind), count)
+
+
+_VALUES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
+    (pa.types.is_integer, 0),
+    (pa.types.is_floating, 0.0),
+    (pa.types.is_boolean, False),
+    (pa.types.is_string, ""),
+    (pa.types.is_large_string, ""),
+    (pa.types.is_binary, b""),
+    (pa.types.is_large_binary, b""),
+)

@@ -1,0 +1,117 @@
+"""Which parts of the elements of sources the steps of a plan look at."""
+
+from functools import cache
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape
+from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
+from sparkbeam.plan.overcolumns import (
+    HAND_ON,
+    PRECOMBINE,
+    Walk,
+    rows_in_columns,
+    schema_of,
+)
+from sparkbeam.windows.forms import form_of
+
+_KEYS: Paths = frozenset([(0,)])
+"""Of pairs."""
+
+
+class Needs:
+    """What the steps of a plan look at, followed through all stages that get columns.
+
+    Args:
+        plan: in streaming, all is needed of what a stage hands on to another one.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._walk = cache(Walk)
+
+    def of_rows(self, stage: Stage) -> frozenset[int] | None:
+        """The positions of the fields that are needed of the rows that a stage reads from Spark.
+
+        It may do without those that nobody looks at, and that may be zero or None. None where it
+        gets no rows in columns, or somebody may look at all fields.
+        """
+        spec = rows_in_columns(self._plan, stage)
+        if spec is None:
+            return None
+        found = {
+            at
+            for at, part in enumerate(schema_of(spec).fields)
+            if not part.type.nullable and not part.type.atomic_type
+        }
+        for pcollection, shape in self._walk(stage).read(spec):
+            needed = self._of(stage, pcollection, shape)
+            if needed >= ALL:
+                return None
+            found |= {path[0] for path in needed}
+        return frozenset(found)
+
+    def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
+        """The names of the columns that are needed of Parquet files; None for all.
+
+        Returns:
+            For each transform that reads files whose rows the stage gets.
+        """
+        found: dict[str, frozenset[str] | None] = {}
+        for reading, output, shape in self._walk(stage).tables(self._plan):
+            needed = self._of(stage, output, shape) if stage.in_columns else ALL
+            names = shape.names if isinstance(shape, Record) else ()
+            is_all = needed >= ALL
+            found[reading] = None if is_all else frozenset(names[path[0]] for path in needed)
+        return found
+
+    def _of(self, stage: Stage, pcollection: str, shape: Shape) -> Paths:
+        """The parts of the elements of a PCollection that somebody looks at."""
+        found: Paths = frozenset()
+        for transform in self._walk(stage).readers(pcollection):
+            found |= self._of_step(stage, transform, shape)
+            if found >= ALL:
+                return ALL
+        return found
+
+    def _of_step(
+        self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Paths:
+        """The parts of its elements that a step looks at, or somebody of what it makes of them."""
+        walk = self._walk(stage)
+        if transform.spec.urn == SINK_URN:
+            return self._of_port(stage, walk.port_of(transform), shape)
+        if transform.spec.urn in HAND_ON:
+            return self._of_results(stage, transform, shape)
+        result = walk.taken(transform, shape)
+        if isinstance(result, Compiled):
+            following = shape if result.is_filter else result.result
+            return result.needed(self._of_results(stage, transform, following))
+        if result is None and transform.spec.urn == PRECOMBINE:
+            form = form_of(walk.combine_fn(transform))
+            return ALL if form is None or form.takes_values else _KEYS
+        return ALL
+
+    def _of_results(
+        self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Paths:
+        outputs = transform.outputs.values()
+        return frozenset().union(*(self._of(stage, output, shape) for output in outputs))
+
+    def _of_port(self, stage: Stage, port: Port, shape: Shape) -> Paths:
+        """The parts that other stages look at of what they are handed."""
+        plan, tag = self._plan, port.tag
+        sides = [side for one in plan.stages for side in one.side_inputs]
+        if (
+            plan.streaming
+            or any(tag in reader.sources for reader in sides)
+            or any(tag in sink.inputs for sink in plan.sinks)
+            or not self._walk(stage).hands_on(port, shape)
+        ):
+            return ALL
+        found: Paths = frozenset()
+        for reader in plan.stages:
+            if tag in reader.inputs:
+                main_input = self._walk(reader).main_input
+                found |= self._of(reader, main_input, shape) if reader.in_columns else ALL
+        return found
