@@ -408,6 +408,11 @@ def compare(stage: KeyedState, model: Model, random_: random.Random) -> None:
         assert len(ordered_bag) == len(ordered)
         assert list(ordered_bag.range(low, high)) == [e for e in ordered if low <= e[0] < high]
         assert list(ordered_bag.range(-10, 2000)) == ordered
+        assert list(ordered_bag.range(low, high, reverse=True)) == [
+            e for e in reversed(ordered) if low <= e[0] < high
+        ]
+        before = [e for e in ordered if e[0] < high]
+        assert ordered_bag.last_before(high) == (before[-1] if before else None)
         assert dict(record.timers()) == model.timers.get(name, {})
         assert set(record.cells()) == {*cells, *bags, *([b"ordered"] if ordered else [])}
     assert sorted(stage.keys()) == sorted(model.keys())
@@ -438,6 +443,8 @@ def change(stage: KeyedState, model: Model, name: bytes, random_: random.Random)
                 (random_.randrange(1000), random_.randbytes(random_.choice([3, 50])))
                 for _ in range(many)
             ]
+            if random_.randrange(2):
+                record.ordered(b"ordered").prefetch(stamp for stamp, _ in entries)
             record.ordered(b"ordered").add(entries)
             known = model.ordered.setdefault(name, [])
             known += entries

@@ -1,8 +1,9 @@
 """Stored sessions put out what Beam's trigger driver does, and cost what is changed of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import apache_beam as beam
 import pytest
@@ -15,13 +16,18 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbeam.wire import plaindata
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.worker.grouping import sessionstate
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.sessionstate import KeptSession
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
 from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.state import contents, ordered
+from sparkbeam.worker.state.buckets import Bucket
+from sparkbeam.worker.state.nodes import Node
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
@@ -77,6 +83,7 @@ def both(
     rounds: list[tuple[list[Element], int]],
     combine_fn: Any,
     earlier: int = 0,
+    prepare: Callable[[int, MemoryMap], None] = lambda number, entries: None,
 ) -> Iterator[Run]:
     """The same rounds with what is tested and with the trigger driver.
 
@@ -85,12 +92,14 @@ def both(
         rounds: elements, and the watermark after them in seconds.
         combine_fn: combines their values.
         earlier: so many rounds are the trigger driver's in any case.
+        prepare: called before each round, with its number and the state of what is tested.
     """
     runs = [Run(SessionGrouping, windowing, combine_fn) for _ in range(2)]
     watermark = -MAX_MICROS
     for number, (elements, advance) in enumerate([*rounds, ([], None)]):
         if number == earlier:
             runs[0].grouping_class = SessionedGrouping
+        prepare(number, runs[0].entries)
         watermark = MAX_MICROS if advance is None else max(watermark, advance * SECOND)
         holds = [run.round(elements, watermark) for run in runs]
         ours, drivers = holds
@@ -142,6 +151,54 @@ def test_what_the_driver_has_kept_is_taken_over(
     combine_fn = beam.combiners.CountCombineFn() if combines else None
     stored, driven = both(windowing(mode, combiner, lateness), given_rounds, combine_fn, earlier)
     assert stored.panes == driven.panes
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rounds,
+    modes,
+    combiners,
+    st.sampled_from([0, 5, 100]),
+    st.booleans(),
+    st.integers(0, 8),
+    st.sampled_from([0, 30, 256]),
+)
+def test_so_is_what_format_3_has_kept(
+    given_rounds: Any,
+    mode: Any,
+    combiner: Any,
+    lateness: int,
+    combines: bool,
+    earlier: int,
+    most: int,
+) -> None:
+    def prepare(number: int, entries: MemoryMap) -> None:
+        sessionstate._MOST_HELD = -1 if number < earlier else most
+        if number <= earlier:
+            as_format_3(entries)
+
+    combine_fn = beam.combiners.CountCombineFn() if combines else None
+    asked = windowing(mode, combiner, lateness)
+    with (
+        mock.patch.object(sessionstate, "_MOST_HELD", most),
+        mock.patch.object(sessionstate, "_BUCKET_BYTES", 150),
+        mock.patch.object(ordered, "SMALL_BYTES", 60),
+    ):
+        stored, driven = both(asked, given_rounds, combine_fn, prepare=prepare)
+        assert stored.panes == driven.panes
+
+
+def as_format_3(entries: MemoryMap) -> None:
+    """Makes the parts of ordered bags lists, as they were."""
+    for name, data in entries.entries.items():
+        if name[2:3] != b"o":
+            continue
+        content: Any = contents.loads(data)
+        if isinstance(content, Bucket):
+            entries.entries[name] = plaindata.dumps(list(content.lists()))
+        elif isinstance(content, Node):
+            lists = (content.firsts, content.lasts, content.numbers, content.counts, content.sizes)
+            entries.entries[name] = plaindata.dumps(list(map(list, lists)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -207,6 +264,6 @@ def test_a_round_moves_what_it_changes_however_many_sessions_are_open(combine_fn
 @given(st.integers(), st.integers(), st.integers(0), st.none() | st.integers())
 def test_a_session_is_read_as_it_was_written(start: int, end: int, panes: int, stamp: Any) -> None:
     start, end, panes = start % 2**62, end % 2**62, panes % 2**31
-    for accumulator in (None, b"", b"x"):
-        kept = KeptSession(start, end, panes, stamp and stamp % 2**62, accumulator)
+    for payload in [(None, None), (b"", None), (b"x", None), (None, b""), (None, b"x")]:
+        kept = KeptSession(start, end, panes, stamp and stamp % 2**62, *payload)
         assert KeptSession.unpacked(start, kept.packed()) == kept

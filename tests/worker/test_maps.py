@@ -15,7 +15,7 @@ from sparkbeam.worker.keyed import maps
 from sparkbeam.worker.keyed.cells import Cell
 from sparkbeam.worker.keyed.maps import MapState, MultimapState, SortedMultimapState
 from sparkbeam.worker.keyed.memory import MemoryRecords
-from sparkbeam.worker.state import ordered
+from sparkbeam.worker.state import nodes, ordered
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
@@ -27,15 +27,15 @@ Op = tuple[Any, ...]
 
 @pytest.fixture
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {
-        "SMALL_BYTES": 60,
-        "BUCKET_BYTES": 150,
-        "_NODE_BUCKETS": 8,
-        "_SPARSE_BUCKETS": 2,
-        "_NODE_BYTES": 600,
-    }
-    for name, size in sizes.items():
-        monkeypatch.setattr(ordered, name, size)
+    sizes = [
+        (ordered, "SMALL_BYTES", 60),
+        (ordered, "BUCKET_BYTES", 150),
+        (nodes, "_BUCKETS", 8),
+        (nodes, "_SPARSE", 2),
+        (nodes, "_BYTES", 600),
+    ]
+    for module, name, size in sizes:
+        monkeypatch.setattr(module, name, size)
     monkeypatch.setattr(maps, "_WAITING_BYTES", 300)
 
 

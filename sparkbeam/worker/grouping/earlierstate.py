@@ -49,6 +49,7 @@ class EarlierSessions:
                 found.panes,
                 self._stamp(found.stamps),
                 self._combined(stored) if self._combined is not None and stored else None,
+                None,
             )
             sessions.append(session)
             if waiting.intersection(found.ids):

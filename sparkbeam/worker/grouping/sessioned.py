@@ -3,9 +3,9 @@
 It puts out what Beam's trigger driver does with the default trigger. The sessions of a key are an
 ordered bag by their start; as no two of them overlap, that is the order of their ends too. So a
 micro-batch reads and writes those that it changes, however many are open, and a key has one timer
-and one hold: those of the first session that waits for its end. The values of a session are no
-part of it, but those of another ordered bag that lie within its time; so they stay where they are
-when sessions merge.
+and one hold: those of the first session that waits for its end. A session holds its values while
+they are few bytes. More are no part of it, but those of another ordered bag that lie within its
+time; so they stay where they are when sessions merge.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,13 @@ from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.earlierstate import EarlierSessions
-from sparkbeam.worker.grouping.sessionstate import EARLIEST, KeptSession, KeptSessions
+from sparkbeam.worker.grouping.sessionstate import (
+    EARLIEST,
+    KeptSession,
+    KeptSessions,
+    Value,
+    gathered,
+)
 from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.grouping.triggerstate import STATE, Parts
 from sparkbeam.worker.state.records import EVENT_TIME, Record
@@ -49,13 +55,14 @@ class SessionedGrouping(StoredGrouping):
             record = self._keyed.record(encoded_key)
             kept = self._kept(record)
             arrivals = _arrivals(blocks)
+            kept.prefetch(arrival.start for arrival in arrivals)
             groups = list(_joined(arrivals, kept))
-            sessions = [self._merged(group, kept) for group in groups]
+            aside: list[Value] = []
+            sessions = [self._merged(group, kept, aside) for group in groups]
             for group in groups:
                 for start in group.before:
                     kept.remove(start, start + 1)
-            if self._combine_fn is None:
-                kept.add_values(entry for arrival in arrivals for entry in arrival.entries())
+            kept.add_values(aside)
             kept.add(session for session in sessions if session.end > watermark)
             for session in sessions:
                 if session.end <= watermark:
@@ -85,20 +92,22 @@ class SessionedGrouping(StoredGrouping):
             self._schedule(record, kept, first)
         return kept
 
-    def _merged(self, group: "_Group", kept: KeptSessions) -> KeptSession:
-        """What becomes of sessions that are one with new elements."""
+    def _merged(self, group: "_Group", kept: KeptSessions, aside: list[Value]) -> KeptSession:
+        """What becomes of sessions that are one with new elements; adds what to keep aside."""
         start, end, before = group.start, group.end, group.before
         # The number of panes counts for a window; what merges is another one.
         same = before.get(start)
         panes = same.panes if same is not None and same.end == end else 0
         stamp = self._stamp_of(group, kept)
         if self._combine_fn is None:
-            return KeptSession(start, end, panes, stamp, None)
+            holds, others = gathered(before.values(), group.entries())
+            aside += others
+            return KeptSession(start, end, panes, stamp, None, holds)
         stored = [s.accumulator for s in before.values() if s.accumulator is not None]
         for arrival in group.arrived:
             for block in arrival.blocks:
                 stored += block.values
-        return KeptSession(start, end, panes, stamp, self._combined(stored))
+        return KeptSession(start, end, panes, stamp, self._combined(stored), None)
 
     def _stamp_of(self, group: "_Group", kept: KeptSessions) -> int | None:
         window = _window(group.start, group.end)
@@ -135,9 +144,10 @@ class SessionedGrouping(StoredGrouping):
         if over or not self._accumulates:
             kept.clear_values(session)
         if not over:
-            accumulator = session.accumulator if self._accumulates else None
-            panes = session.panes + 1
-            kept.add([session._replace(panes=panes, stamp=None, accumulator=accumulator)])
+            late = session._replace(panes=session.panes + 1, stamp=None)
+            if not self._accumulates:
+                late = late._replace(accumulator=None, held=b"")
+            kept.add([late])
         latest, stamp = window.max_timestamp(), session.stamp
         return self._made_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
 
@@ -176,10 +186,6 @@ class _Arrival:
         self.end = end
         self.blocks: list[Block] = []
 
-    def entries(self) -> Iterator[tuple[int, bytes]]:
-        """The values, at the start of their window."""
-        return ((self.start, value) for block in self.blocks for value in block.values)
-
 
 class _Group:
     """New elements and sessions that are there, which are one session.
@@ -206,6 +212,15 @@ class _Group:
             self.before[session.start] = session
             self.start = min(self.start, session.start)
             self.end = max(self.end, session.end)
+
+    def entries(self) -> list[Value]:
+        """The new values, at the start of their window."""
+        return [
+            (arrival.start, value)
+            for arrival in self.arrived
+            for block in arrival.blocks
+            for value in block.values
+        ]
 
 
 def _arrivals(blocks: list[Block]) -> list[_Arrival]:

@@ -1,6 +1,7 @@
 """What is stored of the sessions of a key, in streaming."""
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -13,7 +14,12 @@ EARLIEST = -(1 << 63)
 _SESSIONS, _VALUES, _OUTSIDE = b"sessions", b"session values", b"stamps outside"
 _BUCKET_BYTES = 8 << 10
 _HEAD = Struct(">qIBq")
-_STAMPED, _COMBINED = 1, 2
+_STAMPED, _COMBINED, _HOLDING = 1, 2, 4
+_OF_VALUE = Struct(">qI")
+_MOST_HELD = 256
+
+Value = tuple[int, bytes]
+"""A value, encoded, behind a time in its session."""
 
 
 class KeptSession(NamedTuple):
@@ -24,6 +30,7 @@ class KeptSession(NamedTuple):
         panes: how many it has had.
         stamp: the combined timestamp of its elements since the last one, None if that counts none.
         accumulator: of its values, encoded; None where these are kept, and if there are none.
+        held: its values, where they are few bytes; None where they are kept aside, or combined.
     """
 
     start: int
@@ -31,12 +38,14 @@ class KeptSession(NamedTuple):
     panes: int
     stamp: int | None
     accumulator: bytes | None
+    held: bytes | None
 
     def packed(self) -> bytes:
         """All but the start."""
-        stamp, accumulator = self.stamp, self.accumulator
-        flags = _STAMPED * (stamp is not None) | _COMBINED * (accumulator is not None)
-        return _HEAD.pack(self.end, self.panes, flags, stamp or 0) + (accumulator or b"")
+        _, end, panes, stamp, accumulator, held = self
+        flags = _STAMPED * (stamp is not None)
+        flags |= _COMBINED * (accumulator is not None) | _HOLDING * (held is not None)
+        return _HEAD.pack(end, panes, flags, stamp or 0) + (accumulator or held or b"")
 
     @classmethod
     def unpacked(cls, start: int, packed: bytes) -> "KeptSession":
@@ -48,6 +57,7 @@ class KeptSession(NamedTuple):
             panes,
             stamp if flags & _STAMPED else None,
             packed[_HEAD.size :] if flags & _COMBINED else None,
+            packed[_HEAD.size :] if flags & _HOLDING else None,
         )
 
 
@@ -65,6 +75,10 @@ class KeptSessions:
         self._sessions = record.ordered(_SESSIONS, _BUCKET_BYTES)
         self._all_values = record.ordered(_VALUES, _BUCKET_BYTES)
 
+    def prefetch(self, times: Iterable[int]) -> None:
+        """Reads what is stored of the sessions about some times, in few accesses."""
+        self._sessions.prefetch(times)
+
     def add(self, sessions: Iterable[KeptSession]) -> None:
         """Stores sessions that are not there."""
         self._sessions.add((session.start, session.packed()) for session in sessions)
@@ -80,19 +94,20 @@ class KeptSessions:
 
     def overlapping(self, start: int, end: int) -> Iterator[KeptSession]:
         """The sessions that are one with a window, the last one first."""
-        for at, packed in self._sessions.range(EARLIEST, max(end, start + 1), reverse=True):
-            session = KeptSession.unpacked(at, packed)
+        found = self._sessions.last_before(max(end, start + 1))
+        while found is not None:
+            session = KeptSession.unpacked(*found)
+            at = session.start
             if not in_session(max(start, at), min(start, at), end if start < at else session.end):
                 return
             yield session
+            found = self._sessions.last_before(at)
 
     def first_after(self, time: int) -> KeptSession | None:
         """The first session that ends after a time."""
-        for at, packed in self._sessions.range(EARLIEST, time + 1, reverse=True):
-            session = KeptSession.unpacked(at, packed)
-            if session.end > time:
-                return session
-            break
+        found = self._sessions.last_before(time + 1)
+        if found is not None and (session := KeptSession.unpacked(*found)).end > time:
+            return session
         return next(self.between(time + 1, None), None)
 
     def first_stamp(self, first: KeptSession | None) -> int | None:
@@ -109,17 +124,46 @@ class KeptSessions:
         """Notes that an element has a timestamp outside of its window: order no longer tells."""
         self._record.set(_OUTSIDE, True)
 
-    def add_values(self, values: Iterable[tuple[int, bytes]]) -> None:
-        """Keeps values, with a time in their session."""
-        self._all_values.add(values)
+    def add_values(self, values: Iterable[Value]) -> None:
+        """Keeps values aside."""
+        entries = list(values)
+        self._all_values.prefetch(time for time, _ in entries)
+        self._all_values.add(entries)
 
     def values(self, session: KeptSession) -> list[bytes]:
-        """The values of a session."""
-        return [value for _, value in self._all_values.range(session.start, _until(session))]
+        """The values of a session, in order of their times."""
+        found: Iterable[Value] = self._all_values.range(session.start, _until(session))
+        if session.held is not None:
+            found = sorted(_values_in(session.held), key=itemgetter(0))
+        return [value for _, value in found]
 
     def clear_values(self, session: KeptSession) -> None:
-        """Forgets them."""
-        self._all_values.clear(session.start, _until(session))
+        """Forgets what values of a session are aside."""
+        if session.held is None:
+            self._all_values.clear(session.start, _until(session))
+
+
+def gathered(before: Iterable[KeptSession], added: list[Value]) -> tuple[bytes | None, list[Value]]:
+    """The values of sessions that become one, with new ones.
+
+    Returns:
+        What the session holds, and which values are to be kept aside.
+    """
+    parts = [session.held for session in before]
+    held_parts = [part for part in parts if part is not None]
+    size = sum(map(len, held_parts)) + sum(_OF_VALUE.size + len(value) for _, value in added)
+    if len(held_parts) == len(parts) and size <= _MOST_HELD:
+        new = [_OF_VALUE.pack(time, len(value)) + value for time, value in added]
+        return b"".join(held_parts + new), []
+    return None, [value for part in held_parts for value in _values_in(part)] + added
+
+
+def _values_in(held: bytes) -> Iterator[Value]:
+    at = 0
+    while at < len(held):
+        time, length = _OF_VALUE.unpack_from(held, at)
+        at += _OF_VALUE.size + length
+        yield time, held[at - length : at]
 
 
 def _until(session: KeptSession) -> int:

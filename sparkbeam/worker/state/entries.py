@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sparkbeam.wire import plaindata
+from sparkbeam.worker.state.contents import dumps, loads
 from sparkbeam.worker.state.store import ByteMap
 
 CACHE_BYTES = 64 << 20
@@ -36,7 +36,7 @@ class Entry:
 
     def pack(self) -> bytes | None:
         """The bytes to store, None if there is to be no entry."""
-        return plaindata.dumps(self.content)
+        return dumps(self.content)
 
     def written(self) -> dict[bytes, bytes | None]:
         """What to put into the map, and with None what to remove; it counts as stored then.
@@ -99,15 +99,26 @@ class EntryCache:
     def load(self, names: Sequence[bytes]) -> list[Entry]:
         """Entries that exist, all that are not in memory read in one access."""
         self.tick()
-        missing = [name for name in names if name not in self._entries]
+        known = self._entries
+        missing = [name for name in names if name not in known]
         if missing:
             for name, data in zip(missing, self._map.get(missing), strict=True):
                 if data is None:
                     raise KeyError(f"The state has lost its entry {name.hex()}")
-                self.add(Entry(name, plaindata.loads(data), len(data), stored=True))
-        found = [self._entries[name] for name in names]
+                known[name] = Entry(name, loads(data), len(data), stored=True)
+                self.size += len(data)
+        found = [known[name] for name in names]
         for entry in found:
             entry.used = self.clock
+        return found
+
+    def entry(self, name: bytes) -> Entry:
+        """An entry that exists."""
+        found = self._entries.get(name)
+        if found is None:
+            return self.load([name])[0]
+        self.clock += 1
+        found.used = self.clock
         return found
 
     def tick(self) -> None:
@@ -121,7 +132,7 @@ class EntryCache:
         for name, data in zip(missing, self._map.get(missing), strict=True):
             if data is None:
                 raise KeyError(f"The state has lost its entry {name.hex()}")
-            contents[name] = plaindata.loads(data)
+            contents[name] = loads(data)
         return [contents[name] for name in names]
 
     def create(self, name: bytes, content: Any, size: int) -> Entry:
@@ -262,6 +273,10 @@ class Overflow:
     def load(self, numbers: Iterable[int]) -> list[Entry]:
         """Entries, to be changed or read more than once."""
         return self.cache.load([self._name(number) for number in numbers])
+
+    def entry(self, number: int) -> Entry:
+        """One entry, as :meth:`load` gives it."""
+        return self.cache.entry(self._name(number))
 
     def peek(self, numbers: Iterable[int]) -> list[Any]:
         """The contents of entries, to be read once."""

@@ -1,0 +1,154 @@
+"""Buckets of an ordered bag: entries of one range of keys, in the bytes in which they are stored.
+
+A value is cut out of these when it is asked for, and to add or remove one copies bytes. So what
+a bucket costs that is read for one of its entries does not grow with the others' number, but for
+copies.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
+
+from sparkbeam.worker.state.columns import (
+    LENGTH,
+    bytes_beyond_numbers,
+    cut,
+    keys_of,
+    packed_keys,
+    unpacked,
+    unpacked_keys,
+)
+
+KEY_BYTES = 14
+"""About what an entry takes besides its value, if its key is a number."""
+
+_FEW = 4
+
+K = TypeVar("K", int, bytes)
+
+
+class Bucket(Generic[K]):
+    """Entries in the order of their keys, at least one.
+
+    Args:
+        keys: of the entries, sorted.
+        values: of the entries.
+
+    Attributes:
+        keys: a column, not to be changed.
+    """
+
+    TAG = b"\1"
+    """The first byte of what is stored."""
+
+    __slots__ = ("_lengths", "_values", "keys")
+
+    def __init__(self, keys: Sequence[K], values: Sequence[bytes]) -> None:
+        self.keys = keys_of(keys)
+        self._lengths = array(LENGTH, map(len, values))
+        self._values = b"".join(values)
+
+    def packed(self) -> bytes:
+        """The bytes to store."""
+        return b"".join((self.TAG, *packed_keys(self.keys), self._lengths.tobytes(), self._values))
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> "Bucket[Any]":
+        """The inverse of :meth:`packed`."""
+        bucket = cls.__new__(cls)
+        bucket.keys, at = unpacked_keys(data, 1)
+        bucket._lengths, at = unpacked(data, at, LENGTH, len(bucket.keys))
+        bucket._values = data[at:]
+        return bucket
+
+    def within(self, start: K, end: K | None) -> tuple[int, int]:
+        """Which entries lie within a range: from, until."""
+        return bisect_left(self.keys, start), until_key(self.keys, end)
+
+    def entry(self, at: int) -> tuple[K, bytes]:
+        """An entry by its number."""
+        start = sum(self._lengths[:at])
+        return self.keys[at], self._values[start : start + self._lengths[at]]
+
+    def entries(self, low: int, high: int, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
+        """Some entries by their number, cut out as they are asked for."""
+        lengths, values = self._lengths, self._values
+        if not reverse:
+            found = cut(lengths[low:high], values, sum(lengths[:low]))
+            yield from zip(self.keys[low:high], found, strict=True)
+            return
+        until = sum(lengths[:high])
+        for at in range(high - 1, low - 1, -1):
+            start = until - lengths[at]
+            yield self.keys[at], values[start:until]
+            until = start
+
+    def merge(self, keys: Sequence[K], values: Sequence[bytes]) -> None:
+        """Adds sorted entries, behind those of the same key."""
+        if self.keys[-1] <= keys[0]:
+            self.keys.extend(keys)
+            self._lengths.extend(map(len, values))
+            self._values = b"".join((self._values, *values))
+        elif len(keys) <= _FEW:
+            for key, value in zip(keys, values, strict=True):
+                self._insert(key, value)
+        else:
+            both = chain(self.entries(0, len(self.keys)), zip(keys, values, strict=True))
+            merged = sorted(both, key=itemgetter(0))
+            self.keys = keys_of([key for key, _ in merged])
+            self._set_values([value for _, value in merged])
+
+    def _insert(self, key: K, value: bytes) -> None:
+        at = bisect_right(self.keys, key)
+        place = sum(self._lengths[:at])
+        self.keys.insert(at, key)
+        self._lengths.insert(at, len(value))
+        self._values = b"".join((self._values[:place], value, self._values[place:]))
+
+    def _set_values(self, values: Sequence[bytes]) -> None:
+        self._lengths = array(LENGTH, map(len, values))
+        self._values = b"".join(values)
+
+    def remove(self, low: int, high: int) -> int:
+        """Removes some entries by their number; how many bytes they had."""
+        size = sum(self._lengths[low:high])
+        place = sum(self._lengths[:low])
+        self._values = self._values[:place] + self._values[place + size :]
+        size += KEY_BYTES * (high - low) + bytes_beyond_numbers(self.keys[low:high])
+        del self.keys[low:high], self._lengths[low:high]
+        return size
+
+    def absorb(self, following: "Bucket[K]") -> None:
+        """Takes in all entries of another one, which have greater keys, or the last one's."""
+        self.keys += following.keys
+        self._lengths += following._lengths
+        self._values += following._values
+
+    def pieces(self, piece_bytes: float) -> list[tuple["Bucket[K]", int]]:
+        """Buckets of about so many bytes with its entries, and the bytes of each."""
+        values = [value for _, value in self.entries(0, len(self.keys))]
+        found = []
+        low = size = 0
+        for at, value in enumerate(values):
+            size += size_of(self.keys[at : at + 1], [value])
+            if size >= piece_bytes or at + 1 == len(values):
+                found.append((Bucket(self.keys[low : at + 1], values[low : at + 1]), size))
+                low, size = at + 1, 0
+        return found
+
+    def lists(self) -> tuple[list[K], list[bytes]]:
+        """Keys and values."""
+        return list(self.keys), [value for _, value in self.entries(0, len(self.keys))]
+
+
+def size_of(keys: Sequence[Any], values: Sequence[bytes]) -> int:
+    """About how many bytes entries take."""
+    return sum(map(len, values)) + KEY_BYTES * len(values) + bytes_beyond_numbers(keys)
+
+
+def until_key(sorted_keys: Sequence[Any], end: Any) -> int:
+    """How many keys stand before one; all, if that is None."""
+    return len(sorted_keys) if end is None else bisect_left(sorted_keys, end)
