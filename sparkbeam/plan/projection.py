@@ -15,9 +15,11 @@ from sparkbeam.plan.needed import Needs
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
+    RowGroupSource,
     projected_source,
     set_source,
     source_of_read,
+    whole_source,
 )
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta"])
@@ -43,7 +45,7 @@ def read_of_files(stage: Stage) -> Iterator[tuple[str, int, int]]:
 
 
 def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
-    """The stages, in which Beam's ``ReadFromParquet`` reads what some stage looks at."""
+    """The stages, in which Beam's ``ReadFromParquet`` reads row groups of what anybody looks at."""
     found: dict[str, frozenset[str]] = {}
     whole: set[str] = set()
     for stage in plan.stages:
@@ -53,7 +55,7 @@ def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
             else:
                 found[reading] = found.get(reading, frozenset()) | needed
     fewer = {reading: needed for reading, needed in found.items() if reading not in whole}
-    return tuple(_reading(stage, fewer) for stage in plan.stages) if fewer else plan.stages
+    return tuple(_reading(stage, fewer) for stage in plan.stages)
 
 
 def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
@@ -61,20 +63,33 @@ def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     changed = False
     for transform in descriptor.transforms.values():
-        for reading, needed in fewer.items():
-            if transform.unique_name.startswith(f"{reading}/Read/"):
-                changed |= _read_less(transform, needed)
+        found = [
+            needed
+            for reading, needed in fewer.items()
+            if transform.unique_name.startswith(f"{reading}/Read/")
+        ]
+        changed |= _read_less(transform, found[0] if found else None)
     return replace(stage, descriptor=descriptor.SerializeToString()) if changed else stage
 
 
-def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]) -> bool:
-    """Whether a step has put out a source of Parquet files, which reads fewer columns now."""
+def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str] | None) -> bool:
+    """Whether a step has put out a source of Parquet files, which is another one now.
+
+    Args:
+        transform: the step.
+        needed: the names of the columns to read; None for all.
+    """
     fn = dofn_of(transform)
     source = source_of_read(fn)
-    fewer = None if source is None else projected_source(source, needed)
-    if fn is None or fewer is None:
+    if fn is None or source is None:
         return False
-    set_source(fn, fewer)
+    other: RowGroupSource | None = None
+    if needed is not None:
+        other = projected_source(source, needed)
+    other = other or whole_source(source)
+    if other is None:
+        return False
+    set_source(fn, other)
     set_dofn(transform, fn)
     return True
 

@@ -2,7 +2,9 @@
 
 import copy
 import inspect
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -73,6 +75,11 @@ def _chosen(schema: pa.Schema, names: list[str] | None) -> pa.Schema:
     return schema if names is None else pa.schema([f for f in schema if f.name in names])
 
 
+def whole_source(source: iobase.BoundedSource) -> "RowGroupSource | None":
+    """A source that reads the same Parquet files in better parts; None for any other."""
+    return RowGroupSource(source) if type(source) is parquetio._ParquetSource else None
+
+
 def projected_source(
     source: iobase.BoundedSource, needed: frozenset[str]
 ) -> "ProjectedSource | None":
@@ -91,7 +98,61 @@ def projected_source(
     return ProjectedSource(source, schema, needed)
 
 
-class ProjectedSource(parquetio._ParquetSource):
+class RowGroupSource(parquetio._ParquetSource):
+    """Reads Parquet files in parts that have row groups, where Beam's parts may be empty.
+
+    Beam divides a file by bytes, and a row group belongs to the part in which it begins. A file of
+    one row group, as Spark writes them, then has one full part and several empty ones, which fall
+    to the same tasks each time.
+
+    Args:
+        source: reads the same.
+    """
+
+    def __init__(self, source: parquetio._ParquetSource) -> None:
+        super().__init__(source._pattern, source._min_bundle_size, columns=source._columns)
+
+    def split(
+        self,
+        desired_bundle_size: int | None = None,
+        start_position: int | None = None,
+        stop_position: int | None = None,
+    ) -> Iterator[iobase.SourceBundle]:
+        parts = list(super().split(desired_bundle_size, start_position, stop_position))
+        counts = Counter(part.source._file_name for part in parts)
+        divided = [name for name, count in counts.items() if count > 1]
+        if not divided or len(divided) > _MOST_FOOTERS:
+            yield from parts
+            return
+        with ThreadPoolExecutor(min(_AT_ONCE, len(divided))) as pool:
+            begins = dict(zip(divided, pool.map(self._begins, divided), strict=True))
+        for part in parts:
+            if _has_rows(part, begins.get(part.source._file_name)):
+                yield part
+
+    def _begins(self, name: str) -> list[int] | None:
+        """Where the row groups of a file begin; None where it cannot be read."""
+        begin = parquetio._ParquetUtils.get_offset
+        try:
+            with self.open_file(name) as opened:
+                file = parquetio.pq.ParquetFile(opened)
+                return [begin(file, at) for at in range(file.num_row_groups)]
+        except (BeamIOError, OSError, pa.ArrowException):
+            return None
+
+
+_MOST_FOOTERS, _AT_ONCE = 1000, 16
+"""Of so many files the row groups are looked up, and of how many at once."""
+
+
+def _has_rows(part: iobase.SourceBundle, begins: list[int] | None) -> bool:
+    """Whether row groups begin in a part of a file, as far as one knows where they do."""
+    if begins is None:
+        return True
+    return any(part.start_position <= begin < part.stop_position for begin in begins)
+
+
+class ProjectedSource(RowGroupSource):
     """Reads some columns of Parquet files; the others are there, with zeros, or empty, or null.
 
     Of a file with other columns than the first one has all are read.
@@ -108,7 +169,7 @@ class ProjectedSource(parquetio._ParquetSource):
     def __init__(
         self, source: parquetio._ParquetSource, schema: pa.Schema, needed: frozenset[str]
     ) -> None:
-        super().__init__(source._pattern, source._min_bundle_size, columns=source._columns)
+        super().__init__(source)
         self.schema = schema
         self.needed = [name for name in schema.names if name in needed] or schema.names[:1]
 

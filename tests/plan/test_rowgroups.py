@@ -1,0 +1,78 @@
+"""Parquet files are read in parts that have row groups."""
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.io.parquetio import _create_parquet_source as beams_source
+from in_process_batch import BatchRunner
+from noting import found, note
+
+from sparkbeam.upstream.parquet import RowGroupSource, whole_source
+
+ROWS = 1000
+
+
+def write(path: Path, *counts: int) -> None:
+    """A file of row groups with so many rows."""
+    schema = pa.schema([("number", pa.int64())])
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
+        for count in counts:
+            writer.write_table(pa.table({"number": range(count)}, schema))
+
+
+def read(parts: list[Any]) -> list[list[int]]:
+    """The rows of each part."""
+    found: list[list[int]] = []
+    for part in parts:
+        tracker = part.source.get_range_tracker(part.start_position, part.stop_position)
+        tables = part.source.read(tracker)
+        found.append([number for table in tables for number in table["number"].to_pylist()])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("groups", "full"), [((ROWS,), 1), ((ROWS, ROWS), 2), ((1, ROWS, 1), 2), ((1, 1), 1)]
+)
+def test_no_part_is_without_rows(groups: tuple[int, ...], full: int, tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", *groups)
+    write(tmp_path / "b.parquet", 3)
+    beams = beams_source(f"{tmp_path}/*.parquet", 0)
+    source = whole_source(beams)
+    assert source is not None
+    by_bytes, by_groups = list(beams.split(1000)), list(source.split(1000))
+    rows = read(by_groups)
+    assert all(rows)
+    assert [one for one in read(by_bytes) if one] == rows
+    assert len([one for one in rows if len(one) != 3]) == full
+
+
+def test_files_that_are_read_whole_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.parquet", ROWS)
+    source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
+    monkeypatch.setattr(RowGroupSource, "_begins", None)
+    assert len(list(source.split(1 << 20))) == 1
+
+
+def test_a_file_that_cannot_be_read_fails_where_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1" + b"x" * 5000)
+    parts = list(RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0)).split(1000))
+    assert len(parts) > 1
+    with pytest.raises(pa.ArrowInvalid):
+        read(parts)
+
+
+@pytest.mark.parametrize("options", [[], ["--columns=off"]])
+def test_all_rows_of_large_groups_are_read_once(options: list[str], tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", 200_000, 200_000)
+    found.clear()
+    p = beam.Pipeline(BatchRunner(), argv=options)
+    rows = p | beam.io.ReadFromParquet(f"{tmp_path}/*.parquet")
+    _ = rows | beam.Map(lambda row: row["number"]) | beam.CombineGlobally(sum) | beam.Map(note)
+    p.run().wait_until_finish()
+    assert [value for value, *_ in found] == [199_999 * 200_000]
