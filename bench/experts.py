@@ -2,8 +2,9 @@
 
 Run with ``python bench/experts.py``. Nexmark's persons, auctions and bids are written to Parquet
 once, each a table. Then, in one session on two cores, the contestants of each query take turns:
-the Beam query of ``sparkbeam.nexmark`` as it stands, and a program over DataFrames. Both
-count the results, and add up a number that is made of all their fields, and have to agree.
+the Beam query of ``sparkbeam.nexmark`` as it stands, which reads with ``ReadFromSpark`` or with
+Beam's own ``ReadFromParquet``, and a program over DataFrames. All count the results, and add up a
+number that is made of all their fields, and have to agree.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.combiners import CountCombineFn, TupleCombineFn
-from apache_beam.transforms.window import GlobalWindows
+from apache_beam.transforms.window import GlobalWindows, TimestampedValue
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from rich.console import Console
@@ -164,6 +165,11 @@ def bid(row: Any) -> Bid:
 EVENTS: dict[str, Callable[[Any], Event]] = {"person": person, "auction": auction, "bid": bid}
 """Makes events of a kind of the rows of its table."""
 
+CLASSES = {"person": Person, "auction": Auction, "bid": Bid}
+
+Read = Callable[[beam.Pipeline, str, str], Any]
+"""Reads the events of a kind from a folder."""
+
 RESULTS, TOTAL = Metrics.counter("bench", "results"), Metrics.counter("bench", "total")
 
 
@@ -173,8 +179,8 @@ def note(found: Found) -> None:
     TOTAL.inc(found[1])
 
 
-def read(p: beam.Pipeline, folder: str, kind: str) -> Any:
-    """The events of a kind."""
+def read_by_spark(p: beam.Pipeline, folder: str, kind: str) -> Any:
+    """The events of a kind, by ``ReadFromSpark``."""
     path = {"path": f"{folder}/{kind}"}
     return (
         p
@@ -183,7 +189,23 @@ def read(p: beam.Pipeline, folder: str, kind: str) -> Any:
     )
 
 
-def in_beam(spark: SparkSession, folder: str, number: int) -> Found:
+def read_by_beam(p: beam.Pipeline, folder: str, kind: str) -> Any:
+    """The events of a kind, by Beam's ``ReadFromParquet``."""
+    make = EVENTS[kind]
+    return (
+        p
+        | f"Read {kind}" >> beam.io.ReadFromParquet(f"{folder}/{kind}/*.parquet")
+        | f"Make {kind}" >> beam.Map(lambda row: make(beam.Row(**row)))
+        | f"Times of {kind}" >> beam.Map(at).with_output_types(CLASSES[kind])
+    )
+
+
+def at(event: Event) -> TimestampedValue[Event]:
+    """An event with its time."""
+    return TimestampedValue(event, event.date_time / 1000)
+
+
+def in_beam(spark: SparkSession, folder: str, number: int, read: Read = read_by_spark) -> Found:
     """What a query comes to."""
     contest = CONTESTS[number]
     p = beam.Pipeline(SparkRunner(spark))
@@ -231,21 +253,25 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
-    table = Table("query", "results", "Beam, s", "Spark, s", "Beam to Spark")
+    readers = {"ReadFromSpark": read_by_spark, "ReadFromParquet": read_by_beam}
+    table = Table(
+        "query", "results", *(f"{name}, s" for name in readers), "Spark, s", "Beam to Spark"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         write(spark, arguments.events, scratch)
         for number in map(int, arguments.query.split(",")):
-            contestants = {
-                "Beam": partial(in_beam, spark, scratch, number),
-                "Spark": partial(in_spark, spark, scratch, number),
+            contestants: dict[str, Callable[[], Found]] = {
+                name: partial(in_beam, spark, scratch, number, read)
+                for name, read in readers.items()
             }
+            contestants["Spark"] = partial(in_spark, spark, scratch, number)
             found, medians = measured(contestants, arguments.rounds)
-            if found["Beam"] != found["Spark"]:
+            if len(set(found.values())) > 1:
                 sys.exit(f"The results of query {number} differ: {found}")
-            ours, theirs = medians["Beam"], medians["Spark"]
+            ratios = [f"{medians[name] / medians['Spark']:.2f}" for name in readers]
+            times = [f"{medians[name]:.2f}" for name in contestants]
             name = f"q{number} {QUERIES[number].name}"
-            figures = f"{ours:.2f}", f"{theirs:.2f}", f"{ours / theirs:.2f}"
-            table.add_row(name, f"{found['Beam'][0]:,}", *figures)
+            table.add_row(name, f"{found['Spark'][0]:,}", *times, ", ".join(ratios))
     Console(width=100).print(table)
 
 
