@@ -24,7 +24,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.windows import columnar
+from sparkbeam.windows import columnar, ordered
 from sparkbeam.windows.aggregator import Aggregator
 from sparkbeam.windows.canonical import CanonicalSessions
 from sparkbeam.windows.columnar import ColumnarSessions, Runs, SessionColumns
@@ -200,6 +200,39 @@ def test_the_worked_example_of_the_documents(kind: Any) -> None:
         (1, 12, "33"),
         (14, 15, "2"),
     ]
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(st.tuples(st.integers(0, 150), st.integers(1, 30)), max_size=80), st.integers(0, 80)
+)
+def test_sessions_in_blocks_are_those_of_the_reference(
+    windows: list[tuple[int, int]], second: int
+) -> None:
+    found = []
+    with mock.patch.object(ordered, "_PIECE", 2), mock.patch.object(ordered, "_MOST", 4):
+        for kind in (OrderedSessions, CanonicalSessions):
+            aggregator: Any = kind(ToListCombineFn(), max)
+            buffers = [aggregator.zero(), aggregator.zero()]
+            for number, (start, length) in enumerate(windows):
+                buffer = buffers[number >= second]
+                assert aggregator.reduce(buffer, start, start + length, number, number) is buffer
+                assert len(buffer) == len(list(aggregator.finish(buffer)))
+            buffer = aggregator.merge(*buffers)
+            assert len(buffer) == len(list(aggregator.finish(buffer)))
+            found.append(finished(aggregator, buffer, ToListCombineFn()))
+    assert found[0] == found[1]
+
+
+def test_a_block_of_sessions_is_parted_when_it_is_long() -> None:
+    aggregator = OrderedSessions(CountCombineFn(), max)
+    buffer = aggregator.zero()
+    for start in np.random.default_rng(1).permutation(20_000).tolist():
+        buffer = aggregator.reduce(buffer, 2 * start, 2 * start + 1, start, None)
+    blocks = [len(block.starts) for block in (*buffer.blocks, buffer)]
+    assert sum(blocks) == len(buffer) == 20_000
+    assert max(blocks) <= 1000
+    assert min(blocks) >= 400
 
 
 def test_columns_add_up_values_in_the_order_in_which_they_come() -> None:
