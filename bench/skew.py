@@ -1,8 +1,9 @@
 """Skewed keys: joins and combines of which half of the elements have one key, beside even ones.
 
 Run with ``python bench/skew.py``. Contestants take turns in one session on two cores. Elements are
-made in the workers, by one task for each core. It also tells how long the tasks behind the shuffle
-took: the longest one over the one in the middle.
+made in the workers, by one task for each core, or they are the rows of tables, which are written
+to Parquet once. It also tells how long the tasks behind the shuffle took: the longest one over the
+one in the middle.
 """
 
 import argparse
@@ -10,18 +11,22 @@ import logging
 import re
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
+from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
 from sparkbeam import Join, SparkRunner, session
+from sparkbeam.io import ReadFromSpark
 from sparkbeam.options import SparkBeamOptions
 
 CORES = 2
@@ -32,10 +37,23 @@ SEEN = Metrics.counter("bench", "seen")
 
 @dataclass(frozen=True)
 class Sales:
-    """How many there are, and whether half of them are of one item."""
+    """How many there are, whether half of them are of one item, and the folder of their tables."""
 
     count: int
     hot: bool
+    folder: Path | None = None
+
+    @property
+    def table(self) -> Path:
+        """Where they are as a table."""
+        assert self.folder is not None
+        return self.folder / f"{self.count}{'-hot' * self.hot}"
+
+    @property
+    def items(self) -> Path:
+        """Where the items are as a table."""
+        assert self.folder is not None
+        return self.folder / "items"
 
 
 def sales_of(sales: Sales) -> Callable[[int], Iterator[tuple[int, int, float]]]:
@@ -103,6 +121,48 @@ def filtered(p: Any, sales: Sales) -> Any:
     return sides | Join(on=on, result=lambda key, sale, item: sale[2])
 
 
+def written(spark: Any, every: list[Sales]) -> None:
+    """Writes the tables of sales and items, once each."""
+    for sales in every:
+        number = sf.col("id")
+        scattered = number * sf.lit(2654435761) % (1 << 32)
+        of_any = sf.shiftright(scattered, 9) % ITEMS
+        is_hot = sf.lit(sales.hot) & (scattered.bitwiseAND(sf.lit(256)) != 0)
+        item = sf.when(is_hot, sf.lit(7)).otherwise(of_any).cast("long")
+        columns = number.alias("number"), item.alias("item"), (number * 0.5).alias("price")
+        _write(spark.range(0, sales.count, 1, CORES).select(*columns), sales.table)
+    name = sf.concat(
+        sf.repeat(sf.lit("the name of an item "), 8), sf.format_string("%08d", sf.col("id"))
+    )
+    items = spark.range(0, ITEMS, 1, 1).select(sf.col("id").alias("number"), name.alias("name"))
+    _write(items, every[0].items)
+
+
+def _write(rows: Any, folder: Path) -> None:
+    if not folder.exists():
+        rows.write.parquet(str(folder))
+
+
+def read(p: Any, label: str, table: Path) -> Any:
+    """The rows of a table."""
+    return p | label >> ReadFromSpark("parquet", {"path": str(table)})
+
+
+def tables_joined(p: Any, sales: Sales) -> Any:
+    """Rows of tables, by Spark's join."""
+    sides = {"sales": read(p, "sales", sales.table), "items": read(p, "items", sales.items)}
+    on = {"sales": "item", "items": "number"}
+    return sides | Join(on=on, broadcast=BROADCAST, result=lambda key, sale, item: sale.price)
+
+
+def tables_filtered(p: Any, sales: Sales) -> Any:
+    """The same with a side that turns out to be small."""
+    wanted = read(p, "items", sales.items) | beam.Filter(lambda item: item.number % 100 == 7)
+    sides = {"sales": read(p, "sales", sales.table), "items": wanted}
+    on = {"sales": "item", "items": "number"}
+    return sides | Join(on=on, result=lambda key, sale, item: sale.price)
+
+
 BROADCAST = "never"
 """The items would fit; the join is to be one in which both sides are shuffled."""
 
@@ -117,9 +177,11 @@ class Runs:
     results: int = 0
 
 
-def run(spark: Any, build: Callable[[Any, Sales], Any], sales: Sales, runs: Runs) -> None:
+def run(
+    spark: Any, build: Callable[[Any, Sales], Any], sales: Sales, runs: Runs, columns: str
+) -> None:
     """Runs a contestant once."""
-    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))
+    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([f"--columns={columns}"]))
     results = build(p, sales) | "count" >> beam.combiners.Count.Globally()
     results | "tell" >> beam.Map(tell)
     begun = time.perf_counter()
@@ -159,45 +221,82 @@ def task_times(spark: Any, result: Any) -> str:
     return found
 
 
-def main() -> None:
-    """Runs all of them and prints a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--elements", type=int, default=10_000_000)
-    parser.add_argument("--grouped", type=int, default=1_000_000, help="elements for CoGroupByKey")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--only", default="", help="a pattern of names")
-    parser.add_argument("--conf", action="append", default=[])
-    arguments = parser.parse_args()
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    spark = session.obtain(
-        SparkBeamOptions(
-            [f"--spark_master=local[{CORES}]", *(f"--spark_conf={c}" for c in arguments.conf)]
-        )
-    )
-    even, hot = (Sales(arguments.elements, hot) for hot in (False, True))
-    few_even, few_hot = (Sales(arguments.grouped, hot) for hot in (False, True))
-    contestants: list[tuple[str, Callable[[Any, Sales], Any], Sales, bool]] = [
+Contestant = tuple[str, Callable[[Any, Sales], Any], Sales, bool]
+"""Its name, what builds it, of which sales, and whether Spark may change its mind."""
+
+
+def contestants(elements: int, grouped_elements: int, folder: Path) -> list[Contestant]:
+    """All of them."""
+    even, hot = (Sales(elements, hot, folder) for hot in (False, True))
+    few_even, few_hot = (Sales(grouped_elements, hot) for hot in (False, True))
+    return [
         ("Join, even keys", joined, even, True),
         ("Join, half on one key", joined, hot, True),
         ("CoGroupByKey, even keys", grouped, few_even, True),
         ("CoGroupByKey, half on one key", grouped, few_hot, True),
         ("CombinePerKey(sum), even keys", summed, even, True),
         ("CombinePerKey(sum), half on one key", summed, hot, True),
-        ("Join of 1 % of the items", filtered, even, True),
         ("Join of 1 % of the items, not adaptive", filtered, even, False),
+        ("Join of 1 % of the items", filtered, even, True),
+        ("Join of tables, even keys", tables_joined, even, True),
+        ("Join of tables, half on one key", tables_joined, hot, True),
+        ("Join of tables, 1 % of the items, not adaptive", tables_filtered, even, False),
+        ("Join of tables, 1 % of the items", tables_filtered, even, True),
     ]
-    contestants = [c for c in contestants if re.search(arguments.only, c[0])]
-    found = {name: Runs() for name, *_ in contestants}
-    run(spark, joined, Sales(1000, False), Runs())
+
+
+def parsed() -> argparse.Namespace:
+    """What the command says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--elements", type=int, default=10_000_000)
+    parser.add_argument("--grouped", type=int, default=1_000_000, help="elements for CoGroupByKey")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--tables", type=Path, help="a folder for the tables, which is kept")
+    parser.add_argument("--columns", choices=("auto", "off"), default="auto")
+    parser.add_argument("--only", default="", help="a pattern of names")
+    parser.add_argument("--conf", action="append", default=[])
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Runs all of them and prints a table."""
+    arguments = parsed()
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    spark = session.obtain(
+        SparkBeamOptions(
+            [f"--spark_master=local[{CORES}]", *(f"--spark_conf={c}" for c in arguments.conf)]
+        )
+    )
+    with tempfile.TemporaryDirectory(prefix="skew-") as temporary:
+        folder = arguments.tables or Path(temporary)
+        every = contestants(arguments.elements, arguments.grouped, folder)
+        chosen = [one for one in every if re.search(arguments.only, one[0])]
+        tables = [sales for name, _, sales, _ in chosen if "tables" in name]
+        if tables:
+            written(spark, tables)
+        found = taken_in_turns(spark, chosen, arguments)
+    shown(chosen, found)
+
+
+def taken_in_turns(
+    spark: Any, chosen: list[Contestant], arguments: argparse.Namespace
+) -> dict[str, Runs]:
+    """What contestants take, by name."""
+    found = {name: Runs() for name, *_ in chosen}
+    run(spark, joined, Sales(1000, False), Runs(), arguments.columns)
     for _ in range(arguments.turns):
-        for name, build, sales, adaptive in contestants:
+        for name, build, sales, adaptive in chosen:
             spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
-            run(spark, build, sales, found[name])
-            print(
-                name, found[name].seconds[-1], found[name].tasks, found[name].plan, file=sys.stderr
-            )
+            runs = found[name]
+            run(spark, build, sales, runs, arguments.columns)
+            print(name, runs.seconds[-1], runs.tasks, runs.plan, file=sys.stderr)
+    return found
+
+
+def shown(chosen: list[Contestant], found: dict[str, Runs]) -> None:
+    """Prints the table."""
     table = Table("contestant", "elements", "s", "longest task / median", "join", "results")
-    for name, _, sales, _ in contestants:
+    for name, _, sales, _ in chosen:
         runs = found[name]
         table.add_row(
             name,

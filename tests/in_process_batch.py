@@ -115,34 +115,39 @@ def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatabl
 
     def pairs(lefts: pa.Table, rights: pa.Table) -> pa.Table:
         sides: tuple[dict[bytes, list[Any]], ...] = {}, {}
-        rows: list[tuple[int, bytes | None, bytes | None, bytes | None]] = []
+        rows: list[tuple[int, bytes | None, bytes | None, bytes | None, int]] = []
+        nobody = None, 0
         for table, by_key in zip((lefts, rights), sides, strict=True):
-            for tag, key, value in zip(
-                *(table[name].to_pylist() for name in ("tag", "key", "value")), strict=True
+            for tag, key, order, value in zip(
+                *(table[name].to_pylist() for name in table.column_names), strict=True
             ):
                 if tag == METRICS_TAG:
-                    rows.append((tag, None, None, value))
+                    rows.append((tag, None, None, value, 0))
                 else:
-                    by_key.setdefault(key, []).append(value)
+                    by_key.setdefault(key, []).append((value, order))
         for key in {*sides[0], *sides[1]}:
             on_left, on_right = (by_key.get(key, []) for by_key in sides)
             if spec.how in ("semi", "anti"):
                 on_left = on_left if bool(on_right) is (spec.how == "semi") else []
-                on_right = [None]
+                on_right = [nobody]
             if spec.how in ("left", "outer"):
-                on_right = on_right or [None]
+                on_right = on_right or [nobody]
             if spec.how in ("right", "outer"):
-                on_left = on_left or [None]
-            rows += [(0, key, other, value) for value in on_left for other in on_right]
+                on_left = on_left or [nobody]
+            rows += [
+                (0, key, other, value, kind + 2 * of_other)
+                for value, kind in on_left
+                for other, of_other in on_right
+            ]
         columns = [
             pa.array(column, kind)
             for column, kind in zip(
-                zip(*rows, strict=True) if rows else [[]] * 4,
-                (pa.int32(), pa.binary(), pa.binary(), pa.binary()),
+                zip(*rows, strict=True) if rows else [[]] * 5,
+                (pa.int32(), pa.binary(), pa.binary(), pa.binary(), pa.int64()),
                 strict=True,
             )
         ]
-        return pa.table(columns, names=["tag", "key", "other", "value"])
+        return pa.table(columns, names=["tag", "key", "other", "value", "kinds"])
 
     def partitions() -> Partitions:
         sides = (side.repartition("key")._partitions() for side in (left, right))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from sparkbeam.plan.joining import LEFT, NEVER, RIGHT, JoinSpec
 from sparkbeam.upstream.spark import of_unknown_size
-from sparkbeam.wire.rows import METRICS_TAG
+from sparkbeam.wire.rows import AS_ELEMENT, METRICS_TAG
 
 _LEFT_REPORT, _RIGHT_REPORT, _NO_REPORT = b"\1", b"\2", b"\3"
 """Keys of reports of the left side and of the right one, and of a partner that is to find none."""
@@ -30,7 +30,9 @@ _TYPES = {
 
 
 def joined(session: Any, left: Any, right: Any, spec: JoinSpec, *, repeatable: bool) -> Any:
-    """The rows of a join: ``tag``, ``key``, ``other`` and ``value``.
+    """The rows of a join: ``tag``, ``key``, ``other``, ``value`` and ``kinds``.
+
+    Of the last one the first bit has ``ord`` of the left side, the second that of the right one.
 
     Args:
         session: the Spark session.
@@ -48,13 +50,25 @@ def joined(session: Any, left: Any, right: Any, spec: JoinSpec, *, repeatable: b
         tag = sf.least("left_tag", "right_tag")
         key = sf.coalesce("left_key", "right_key")
         value = sf.when(tag == METRICS_TAG, sf.coalesce(value, other)).otherwise(value)
+        kinds = _or_none("left_ord") + 2 * _or_none("right_ord")
     else:
         tag, key, value = (sf.col(f"left_{name}") for name in ("tag", "key", "value"))
+        kinds = sf.col("left_ord")
         other = sf.lit(None).cast("binary")
     rows = pairs.select(
-        tag.alias("tag"), key.alias("key"), other.alias("other"), value.alias("value")
+        tag.alias("tag"),
+        key.alias("key"),
+        other.alias("other"),
+        value.alias("value"),
+        kinds.alias("kinds"),
     ).where(sf.col("tag") != _PARTNER_TAG)
-    return rows.sortWithinPartitions("tag", "key", "value", "other") if repeatable else rows
+    if not repeatable:
+        return rows
+    return rows.sortWithinPartitions("tag", "key", "kinds", "value", "other")
+
+
+def _or_none(kind: str) -> Any:
+    return sf.coalesce(kind, sf.lit(AS_ELEMENT))
 
 
 def _side(session: Any, rows: Any, side: str, spec: JoinSpec, *, own: bytes, others: bytes) -> Any:
@@ -69,9 +83,16 @@ def _side(session: Any, rows: Any, side: str, spec: JoinSpec, *, own: bytes, oth
         others: that of the partner of the other side's.
     """
     key = sf.when(sf.col("tag") == METRICS_TAG, sf.lit(own)).otherwise(sf.col("key"))
-    partner = (sf.lit(_PARTNER_TAG), sf.lit(others), sf.lit(None).cast("binary"))
-    found = rows.select("tag", key, "value").unionAll(of_unknown_size(session).select(*partner))
-    named = found.toDF(f"{side}_tag", f"{side}_key", f"{side}_value")
+    partner = (
+        sf.lit(_PARTNER_TAG),
+        sf.lit(others),
+        sf.lit(None).cast("binary"),
+        sf.lit(AS_ELEMENT),
+    )
+    found = rows.select("tag", key, "value", sf.col("ord").cast("int")).unionAll(
+        of_unknown_size(session).select(*partner)
+    )
+    named = found.toDF(f"{side}_tag", f"{side}_key", f"{side}_value", f"{side}_ord")
     if spec.broadcast == NEVER:
         return named.hint("merge")
     return named.hint("broadcast") if spec.broadcast == side else named

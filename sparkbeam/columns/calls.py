@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,13 +206,25 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
             is_one = graph.const(issubclass(node.shape.type, kinds))
             if is_one.value == of_none.value or node.shape == NONE:
                 return of_none
+            if not _are_plain(kinds):
+                # What follows is often for one of both alone.
+                graph.require(node)
+                return is_one
             return graph.select(is_none(graph, node), of_none, is_one)
     raise NotCompiled(f"it asks what {node.shape} is an instance of")
 
 
+def _are_plain(kinds: tuple[Any, ...]) -> bool:
+    return all(type(kind) is type for kind in kinds)
+
+
+_ABSTRACT = (Mapping, Sequence)
+"""Classes that decide by themselves, by what has been registered with them."""
+
+
 def _classes(held: Any) -> tuple[type, ...]:
     kinds = held if isinstance(held, tuple) else (held,)
-    if not all(type(kind) is type for kind in kinds):
+    if not _are_plain(tuple(kind for kind in kinds if kind not in _ABSTRACT)):
         raise NotCompiled("it calls isinstance with a class that decides by itself")
     return kinds
 

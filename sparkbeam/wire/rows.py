@@ -49,6 +49,9 @@ COLUMN_CELL = b"\4"
 
 METRICS_TAG = -1
 
+AS_ELEMENT, AS_CELL = 0, 1
+"""What ``ord`` says of the value on a side of a join: its coder has encoded it, or it is a cell."""
+
 JOIN_KEY_END = b"\0"
 """What a key on a side of a join ends with, so that no other row has such a key."""
 

@@ -1,36 +1,35 @@
-"""``Layout.JOIN_SIDE`` and ``Layout.JOIN_KEYS``: the sides of a join by Spark, and what it makes.
+"""``Layout.JOIN_SIDE`` and ``Layout.JOIN_KEYS``: the sides of a join by Spark.
 
 A side has a row for each element and window: the key is the encoded key, then the window, then
-:data:`~sparkbeam.wire.rows.JOIN_KEY_END`. A row of the join has the value of the left side in
-``value``, that of the right side in ``other``, and null in the place of an element that there is
-not.
+:data:`~sparkbeam.wire.rows.JOIN_KEY_END`. The value is encoded by its coder, or it is the cell of
+a column (:mod:`sparkbeam.worker.layouts.rowcells`): ``ord`` tells which. What comes out of the join
+is read in :mod:`sparkbeam.worker.layouts.joinreader`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.coders import coder_impl, coders
+import pyarrow.compute as pc
+from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.wire.rounding import coded_end
-from sparkbeam.wire.rows import JOIN_KEY_END, RowWriter
-from sparkbeam.worker.blocks import BLOCK_BYTES, BLOCK_SIZE, Block
+from sparkbeam.columns.shapes import Shape
+from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END, RowWriter
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
 from sparkbeam.worker.layouts.groups import window_suffix_coder
+from sparkbeam.worker.layouts.pairs import halves_of
+from sparkbeam.worker.layouts.rowcells import RowCells
 from sparkbeam.worker.layouts.sink import Sink
-from sparkbeam.worker.layouts.tables import all_immutable
-from sparkbeam.worker.layouts.values import RunCoder
-from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING
 
 _MOST_KEYS = 50_000
 """So many keys are remembered, so that one is not written again."""
 
-_KEY, _LEFT, _RIGHT = 1, 3, 2
-"""The columns of a row of a join."""
+_FEWEST_ROWS = 32
+"""Fewer elements take less time than cells."""
 
 
 class JoinSideSink(Sink):
@@ -41,18 +40,22 @@ class JoinSideSink(Sink):
     ) -> None:
         self._tag = tag
         self._rows = rows
-        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
-        self._encode_value = coder.wrapped_value_coder.value_coder().get_impl().encode_nested
+        pair = coder.wrapped_value_coder
+        key, value = pair.key_coder(), pair.value_coder()
+        self._encode_key = key.get_impl().encode_nested
+        self._encode_value = value.get_impl().encode_nested
         self._encode_window = window_suffix_coder(windowing)
+        self._keys = EncodedKeys(key)
+        self._cells = RowCells(value)
 
     def write(self, windowed_value: WindowedValue) -> None:
         self._write([windowed_value.value], windowed_value.windows)
 
     def write_block(self, block: Block) -> None:
-        if block.assigned is None:
-            self._write(block.values, block.windowing.windows)
-        else:
+        if block.assigned is not None:
             super().write_block(block)
+        elif len(block) < _FEWEST_ROWS or not self._write_column(block):
+            self._write(block.values, block.windowing.windows)
 
     def _write(self, pairs: Sequence[tuple[Any, Any]], windows: Iterable[Any]) -> None:
         encode_key, encode_value = self._encode_key, self._encode_value
@@ -63,7 +66,29 @@ class JoinSideSink(Sink):
             self._extend([key + end for key in keys], values)
 
     def _extend(self, keys: list[bytes], values: list[bytes]) -> None:
-        self._rows.extend(self._tag, keys, [0] * len(keys), values)
+        self._rows.extend(self._tag, keys, [AS_ELEMENT] * len(keys), values)
+
+    def _write_column(self, block: Block) -> bool:
+        """Writes a block that is a column; whether it could."""
+        halves = None if block.column is None else halves_of(block.column)
+        if halves is None:
+            return False
+        cells = self._column_cells(*halves[1])
+        if cells is None:
+            return False
+        keys = self._keys.of(*halves[0])
+        for window in block.windowing.windows:
+            end = pa.scalar(self._encode_window(window) + JOIN_KEY_END, pa.binary())
+            ended = pc.binary_join_element_wise(keys, end, pa.scalar(b"", pa.binary()))
+            self._extend_columns(ended, cells)
+        return True
+
+    def _column_cells(self, values: pa.Array, shape: Shape) -> pa.Array | None:
+        return self._cells.encode(values, shape)
+
+    def _extend_columns(self, keys: pa.Array, cells: pa.Array) -> None:
+        kinds = np.full(len(keys), AS_CELL, np.int64)
+        self._rows.extend_columns(self._tag, keys, kinds, cells)
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -86,114 +111,8 @@ class JoinKeySink(JoinSideSink):
         self._written.update(found)
         super()._extend(found, [b""] * len(found))
 
+    def _column_cells(self, values: pa.Array, shape: Shape) -> pa.Array | None:
+        return values
 
-class JoinReader:
-    """Makes elements of the rows of a join: triples of the key and a value of each side.
-
-    Args:
-        left: the coder of the left side.
-        right: that of the right side.
-        windowing: that of both.
-    """
-
-    def __init__(
-        self,
-        left: coders.WindowedValueCoder,
-        right: coders.WindowedValueCoder,
-        windowing: Windowing,
-    ) -> None:
-        key = left.wrapped_value_coder.key_coder().get_impl()
-        self._decode_key = key.decode_from_stream
-        # The end of a key, a zero byte, is as good as False.
-        self._ended_keys = RunCoder(coder_impl.TupleCoderImpl([key, coder_impl.BooleanCoderImpl()]))
-        self._left = RunCoder(left.wrapped_value_coder.value_coder().get_impl())
-        self._right = RunCoder(right.wrapped_value_coder.value_coder().get_impl())
-        self._decode_window: Callable[[bytes], Any] | None = None
-        if not isinstance(windowing.windowfn, GlobalWindows):
-            self._decode_window = windowing.windowfn.get_window_coder().decode
-        self._templates: dict[bytes, WindowedValue] = {}
-
-    def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Block]:
-        """The elements of batches of rows."""
-        for batch in batches:
-            step = max(1, min(BLOCK_SIZE, BLOCK_BYTES * batch.num_rows // max(1, batch.nbytes)))
-            for start in range(0, batch.num_rows, step):
-                yield from self._block(batch.slice(start, step))
-
-    def _block(self, rows: pa.RecordBatch) -> Iterator[Block]:
-        composites = rows.column(_KEY).dictionary_encode()
-        keys, ends = self._keys(composites.dictionary)
-        places = composites.indices.to_numpy()
-        lefts = _values(rows.column(_LEFT), self._left)
-        rights = _values(rows.column(_RIGHT), self._right)
-        triples = list(zip(map(keys.__getitem__, places.tolist()), lefts, rights, strict=True))
-        if len(set(ends)) == 1:
-            yield Block(self._template(ends[0]), triples)
-            return
-        for end, positions in _by_end(ends, places):
-            yield Block(self._template(end), [triples[at] for at in positions])
-
-    def _keys(self, composites: pa.Array) -> tuple[list[Any], list[bytes]]:
-        """The keys that there are, and the encoded window of each; of the global one once."""
-        if self._decode_window is None:
-            return [key for key, _ in _decoded(composites, self._ended_keys)], [b""]
-        keys, ends = [], []
-        for composite in composites.to_pylist():
-            stream = coder_impl.create_InputStream(composite[: -len(JOIN_KEY_END)])
-            keys.append(self._decode_key(stream, True))
-            ends.append(stream.read_all(False))
-        return keys, ends
-
-    def _template(self, end: bytes) -> WindowedValue:
-        """What elements of an encoded window have in common: the end of it is their time."""
-        template = self._templates.get(end)
-        if template is None:
-            if len(self._templates) > BLOCK_SIZE:
-                self._templates.clear()
-            pane = ONLY_FIRING if self._decode_window is None else ON_TIME
-            window = GlobalWindow() if self._decode_window is None else self._decode_window(end)
-            template = WindowedValue(None, coded_end(window), (window,), pane)
-            self._templates[end] = template
-        return template
-
-
-def _by_end(ends: list[bytes], places: Positions) -> Iterator[tuple[bytes, list[int]]]:
-    """The positions of the rows of each window, in their order."""
-    numbers: dict[bytes, int] = {}
-    of_key = np.array([numbers.setdefault(end, len(numbers)) for end in ends])
-    of_row = of_key[places]
-    order = np.argsort(of_row, kind="stable")
-    firsts = np.searchsorted(of_row[order], np.arange(len(numbers) + 1))
-    for end, number in numbers.items():
-        yield end, order[firsts[number] : firsts[number + 1]].tolist()
-
-
-def _values(column: pa.Array, runs: RunCoder) -> list[Any]:
-    """The values of a column of encodings; None in the place of null.
-
-    Equal ones are one object if nobody can change it, as the elements of a side are in the
-    pairs of a CoGroupByKey.
-    """
-    if column.null_count == len(column):
-        return [None] * len(column)
-    distinct = column.dictionary_encode()
-    if 2 * len(distinct.dictionary) <= len(column):
-        found = _decoded(distinct.dictionary, runs)
-        if all_immutable(found):
-            found.append(None)
-            places = distinct.indices.fill_null(len(found) - 1)
-            return list(map(found.__getitem__, places.to_pylist()))
-    if not column.null_count:
-        return _decoded(column, runs)
-    some = iter(_decoded(column.drop_null(), runs))
-    return [next(some) if is_there else None for is_there in column.is_valid().to_pylist()]
-
-
-def _decoded(column: pa.Array, runs: RunCoder) -> list[Any]:
-    """The values of a column without nulls, whose bytes stand one behind the other."""
-    if column.type != pa.binary():
-        column = column.cast(pa.binary())
-    _, offsets, content = column.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1]
-    content = b"" if content is None else content[int(bounds[0]) : int(bounds[-1])].to_pybytes()
-    return runs.decode(RunCoder.of(len(column), content))
+    def _extend_columns(self, keys: pa.Array, cells: pa.Array) -> None:
+        self._extend(keys.unique().to_pylist(), [])

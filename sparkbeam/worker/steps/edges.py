@@ -22,7 +22,7 @@ from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
-from sparkbeam.worker.layouts.joined import JoinReader
+from sparkbeam.worker.layouts.joinreader import JoinReader
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.steps.step import Step, Way
