@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam import Join, SparkRunner, session
-from sparkbeam.io import ReadFromSpark
 from sparkbeam.options import SparkBeamOptions
 
 CORES = 2
 SHARES = 32
+FILES = 8
 ITEMS = 100_000
 SEEN = Metrics.counter("bench", "seen")
 
@@ -130,7 +130,7 @@ def written(spark: Any, every: list[Sales]) -> None:
         is_hot = sf.lit(sales.hot) & (scattered.bitwiseAND(sf.lit(256)) != 0)
         item = sf.when(is_hot, sf.lit(7)).otherwise(of_any).cast("long")
         columns = number.alias("number"), item.alias("item"), (number * 0.5).alias("price")
-        _write(spark.range(0, sales.count, 1, CORES).select(*columns), sales.table)
+        _write(spark.range(0, sales.count, 1, FILES).select(*columns), sales.table)
     name = sf.concat(
         sf.repeat(sf.lit("the name of an item "), 8), sf.format_string("%08d", sf.col("id"))
     )
@@ -145,22 +145,22 @@ def _write(rows: Any, folder: Path) -> None:
 
 def read(p: Any, label: str, table: Path) -> Any:
     """The rows of a table."""
-    return p | label >> ReadFromSpark("parquet", {"path": str(table)})
+    return p | label >> beam.io.ReadFromParquet(f"{table}/*.parquet")
 
 
 def tables_joined(p: Any, sales: Sales) -> Any:
     """Rows of tables, by Spark's join."""
     sides = {"sales": read(p, "sales", sales.table), "items": read(p, "items", sales.items)}
     on = {"sales": "item", "items": "number"}
-    return sides | Join(on=on, broadcast=BROADCAST, result=lambda key, sale, item: sale.price)
+    return sides | Join(on=on, broadcast=BROADCAST, result=lambda key, sale, item: sale["price"])
 
 
 def tables_filtered(p: Any, sales: Sales) -> Any:
     """The same with a side that turns out to be small."""
-    wanted = read(p, "items", sales.items) | beam.Filter(lambda item: item.number % 100 == 7)
+    wanted = read(p, "items", sales.items) | beam.Filter(lambda item: item["number"] % 100 == 7)
     sides = {"sales": read(p, "sales", sales.table), "items": wanted}
     on = {"sales": "item", "items": "number"}
-    return sides | Join(on=on, result=lambda key, sale, item: sale.price)
+    return sides | Join(on=on, result=lambda key, sale, item: sale["price"])
 
 
 BROADCAST = "never"

@@ -22,6 +22,7 @@ KNOWN = {
     "wire/environment.py": "the classes of the program, out of the plan",
     "worker/steps/step.py": "the functions of the pipeline",
     "worker/connectors/packing.py": "the user's writer, and elements pickled by the step before",
+    "worker/layouts/shapeheads.py": "the classes of elements, pickled by the step before",
     "worker/layouts/columncells.py": "the classes of elements, pickled by the step before",
     "worker/steps/processor.py": "the classes of rows, out of the plan",
     "worker/sideinputs.py": "the functions of the pipeline",

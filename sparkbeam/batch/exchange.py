@@ -25,7 +25,7 @@ def impulses(session: Any, count: int = 1) -> Any:
 
 
 def exchanged(
-    rows: Any, exchange: Exchange, *, parallelism: int | None, cores: int, repeatable: bool
+    rows: Any, exchange: Exchange, *, parallelism: int | None, tasks: int, repeatable: bool
 ) -> Any:
     """The rows as the reading stage wants them.
 
@@ -33,7 +33,7 @@ def exchanged(
         rows: the DataFrame of the ports.
         exchange: how they travel.
         parallelism: the number of partitions that the user wants, or None.
-        cores: how many tasks run at once.
+        tasks: how many a rebalancing exchange has.
         repeatable: each attempt of a task sees its rows in the same order.
     """
     match exchange:
@@ -47,7 +47,7 @@ def exchanged(
             return by_key.sortWithinPartitions(*by)
         case Exchange.REBALANCE:
             target = sf.col("ord").cast("int")
-            spread = spread_by(rows, parallelism or cores, target)
+            spread = spread_by(rows, tasks, target)
             return spread.sortWithinPartitions("ord", "value") if repeatable else spread
         case _:
             return rows

@@ -27,7 +27,7 @@ from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.collecting import collected
 from sparkbeam.connectors import frames
 from sparkbeam.connectors.delivery import Delivery
-from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
@@ -37,6 +37,9 @@ from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.connectors.packing import plain_row
 from sparkbeam.worker.connectors.sparkrows import RowCells, RowSource
+
+_TASKS_OF_SIDE = 4
+"""So many tasks for each core write a side of a join: Spark divides what has a key between them."""
 
 
 class BatchExecution:
@@ -164,13 +167,20 @@ class BatchExecution:
             rows,
             stage.exchange,
             parallelism=self._parallelism,
-            cores=self._cores,
+            tasks=self._spread(stage),
             repeatable=self._repeatable,
         )
 
     def _tasks(self, stage: Stage) -> int:
         """In how many tasks a stage that reads nothing runs."""
-        return (self._parallelism or self._cores) if stage.creates else 1
+        return self._spread(stage) if stage.creates else 1
+
+    def _spread(self, stage: Stage) -> int:
+        """Over how many tasks a stage is spread whose elements are nobody's."""
+        if self._parallelism is not None:
+            return self._parallelism
+        is_joined = any(port.layout is Layout.JOIN_SIDE for port in stage.ports)
+        return self._cores * (_TASKS_OF_SIDE if is_joined else 1)
 
     def _ports(self, tags: Iterable[int]) -> Any:
         """The rows of ports: of them alone if those of their stages are read elsewhere too."""

@@ -1,13 +1,14 @@
 """Which steps of a stage take the columns of a source, found out without running them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.coders import RowCoder
+from apache_beam.coders import RowCoder, coders
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import (
@@ -38,6 +39,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
+from sparkbeam.plan.joinedcolumns import as_side, side_of, triples
 from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
 from sparkbeam.plan.roundtrips import given_back
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
@@ -64,6 +66,7 @@ _SCALARS = {
     schema_pb2.BOOLEAN: bool,
     schema_pb2.BYTES: bytes,
 }
+_SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
 _ARGUMENTS = (INT, FLOAT, STR)
 """What arguments may be."""
 
@@ -88,10 +91,22 @@ def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
     walk = Walk(stage)
     found: dict[str, ColumnStep] = {}
-    for step in walk.steps(_begins(plan, stage, walk)):
+    begins = _begins(plan, stage, walk)
+    for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
         if step.reason is not None or step.label not in found:
             found[step.label] = step
     return list(found.values())
+
+
+def _sides(
+    plan: Plan, stage: Stage, walk: "Walk", begins: list[tuple[str, Shape]]
+) -> Iterator[ColumnStep]:
+    """The sides of joins that get columns."""
+    for port in stage.ports:
+        if port.layout in _SIDES:
+            for side in walk.joined(port, begins):
+                reason = side.reason if isinstance(side, Refused) else None
+                yield ColumnStep(side_of(plan, port.tag), reason)
 
 
 def _begins(plan: Plan, stage: Stage, walk: "Walk") -> list[tuple[str, Shape]]:
@@ -106,7 +121,16 @@ def _begins(plan: Plan, stage: Stage, walk: "Walk") -> list[tuple[str, Shape]]:
 
 def _arriving(plan: Plan, stage: Stage) -> Iterator[Shape]:
     """What the columns are to Python that other stages hand on to one."""
-    for tag in dict.fromkeys(stage.inputs):
+    if stage.join is not None:
+        sides = (_written(plan, tags) for tags in (stage.join.left, stage.join.right))
+        yield from triples(stage.join.spec, *sides)
+        return
+    yield from _written(plan, stage.inputs)
+
+
+def _written(plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
+    """What the columns are to Python that ports get and hand on."""
+    for tag in dict.fromkeys(tags):
         if plan.source(tag) is None:
             producer = plan.producer(tag)
             walk = Walk(producer)
@@ -238,10 +262,26 @@ class Walk:
             begins: as for :meth:`steps`.
         """
         (port,) = [port for port in self._stage.ports if port.tag == tag]
+        if port.layout in _SIDES:
+            sides = self.joined(port, begins)
+            yield from (side for side in sides if isinstance(side, Record))
+            return
+        yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
+
+    def joined(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Record | Refused]:
+        """What the pairs that a side of a join gets are behind it, or why they are elements."""
+        coder = self._coder(port)
+        return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
+
+    def _into(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Shape]:
+        """What the columns are to Python that a port gets."""
         sink = self._descriptor.transforms[port.transform_id]
-        for transform, shape, _ in self._followed(begins):
-            if transform is sink and self.hands_on(port, shape):
-                yield shape
+        yield from (shape for transform, shape, _ in self._followed(begins) if transform is sink)
+
+    def _coder(self, port: Port) -> coders.Coder:
+        coder_id = self._descriptor.pcollections[port.pcollection].coder_id
+        coder: coders.Coder = self._context.coders.get_by_id(coder_id)
+        return coder
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
         """Whether columns leave the stage by a port as they are.
@@ -252,9 +292,7 @@ class Walk:
         """
         if port.layout is not Layout.CHUNKS or not tells_all(shape):
             return False
-        coder_id = self._descriptor.pcollections[port.pcollection].coder_id
-        coder = self._context.coders.get_by_id(coder_id)
-        return given_back(coder, pa.array([], arrow_type_of(shape)), shape) == shape
+        return given_back(self._coder(port), pa.array([], arrow_type_of(shape)), shape) == shape
 
     def readers(self, pcollection: str) -> Iterator[beam_runner_api_pb2.PTransform]:
         """The transforms that get a PCollection."""

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import (
 from apache_beam.typehints.batch import NumpyArray
 from pyspark.sql import types as st
 
-from sparkbeam import SparkRunner
+from sparkbeam import Join, SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options import SparkBeamOptions
@@ -303,3 +303,57 @@ def test_what_is_read_of_parquet_by_beam_is_columns_too(tmp_path: Path) -> None:
     assert explained("--columns=off") == ""
     (tmp_path / "a.parquet").write_bytes(b"no Parquet")
     assert explained() == ""
+
+
+class Item(NamedTuple):
+    id: int
+    names: list[str]
+
+
+def join_told(of_right: Callable[[Any], Any], how: str, *options: str) -> dict[str, str | None]:
+    """What is told of a join of small rows with what is made of them."""
+
+    def build(rows: Any) -> None:
+        few = rows | "few" >> beam.Map(lambda row: beam.Row(id=row.id, name=row.name))
+        sides = {"all": few, "some": few | "made" >> of_right(few)}
+        _ = sides | "J" >> Join(
+            on="id",
+            how=how,
+            result=lambda key, one, other: (key, one.name, other.id if other else None),
+        )
+
+    found = told(build, *options)
+    return {label: reason for label, reason in found.items() if label.startswith("J")}
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_sides_of_a_join_are_columns_and_so_is_what_comes_out(how: str) -> None:
+    filtered = join_told(lambda rows: beam.Filter(lambda row: row.id > 3), how)
+    assert filtered.pop("J (left)") is None
+    assert filtered.pop("J (right)") is None
+    assert filtered.pop("J/Key all") is None
+    assert filtered.pop("J/Key some") is None
+    assert filtered == {"J/Result": None}
+
+
+def test_of_the_side_of_a_join_that_is_no_columns_it_is_said_why() -> None:
+    found = join_told(
+        lambda rows: beam.Map(lambda row: {"id": row.id, "day": row}).with_output_types(
+            dict[str, Any]
+        ),
+        "inner",
+    )
+    assert "may give back others" in str(found["J (right)"])
+    assert found["J (left)"] is None
+    assert "J/Result" not in found
+
+
+def test_a_side_of_which_only_keys_are_asked_for_is_columns() -> None:
+    found = join_told(lambda rows: beam.Map(lambda row: {"id": row.id, "all": row.name}), "semi")
+    assert found["J (right)"] is None
+
+
+def test_sides_of_a_join_that_get_no_columns_are_not_told() -> None:
+    assert (
+        join_told(lambda rows: beam.Filter(lambda row: row.id > 3), "inner", "--columns=off") == {}
+    )

@@ -29,6 +29,7 @@ from sparkbeam.columns.shapes import (
     arrow_type_of,
 )
 from sparkbeam.columns.vectors import Bools
+from sparkbeam.plan.joinedcolumns import why_no_cells
 from sparkbeam.plan.roundtrips import given_back
 from sparkbeam.wire.binary import bytes_of, fixed_cells, offsets_of
 from sparkbeam.worker.columns import Column, column_of
@@ -36,11 +37,12 @@ from sparkbeam.worker.layouts.shapeheads import HeadCoder
 
 _TEXTS = frozenset([STR, BYTES])
 _LENGTH = np.dtype("<i4")
-_WIDTHS = {INT: 8, FLOAT: 8, BOOL: 1}
 
 
 class RowCells:
-    """Encodes the values of columns, where a coder of theirs would give these back.
+    """Encodes the values of columns, where it is known what a coder of theirs would give back.
+
+    That is what they are when they come back.
 
     Args:
         coder: of the values.
@@ -59,8 +61,9 @@ class RowCells:
             values: the column.
             shape: what each of them is.
         """
-        form = self._form(shape)
-        if form is None or given_back(self._coder, values, shape) != shape:
+        back = given_back(self._coder, values, shape)
+        form = None if back is None else self._form(back)
+        if form is None:
             return None
         try:
             return form.encode(values)
@@ -95,28 +98,9 @@ class RowCells:
 
     def _form(self, shape: Shape) -> "_Form | None":
         if shape not in self._forms:
-            head = None if why_not(shape) else self._heads.encode(shape)
+            head = None if why_no_cells(shape) else self._heads.encode(shape)
             self._forms[shape] = None if head is None else _Form(shape, head)
         return self._forms[shape]
-
-
-def why_not(shape: Shape) -> str | None:
-    """Why values are no cells, in words; None if they are."""
-    match shape:
-        case Record():
-            return next(filter(None, map(why_not, shape.fields)), None)
-        case Opaque() if not _is_fixed(shape.arrow_type):
-            return f"its values hold {shape}"
-    if isinstance(shape, Opaque) or shape in _WIDTHS or shape in _TEXTS or shape == NONE:
-        return None
-    return f"its values are {shape}"
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    """Whether values are as many bytes each, and nothing else."""
-    return bool(
-        (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)) or pa.types.is_decimal(kind)
-    )
 
 
 def _head_of(cells: pa.Array) -> bytes:
