@@ -21,13 +21,14 @@ from sparkbeam.columns.shapes import (
 )
 from sparkbeam.upstream.beam import part_of_nullable
 
-_SCALARS: dict[type[coders.Coder], Scalar] = {
+OF_TYPE: dict[type[coders.Coder], Scalar] = {
     coders.VarIntCoder: INT,
     coders.FloatCoder: FLOAT,
     coders.BooleanCoder: BOOL,
     coders.StrUtf8Coder: STR,
     coders.BytesCoder: BYTES,
 }
+"""The coders of plain types."""
 
 
 def given_back(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
@@ -45,8 +46,8 @@ def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | Non
     kind = type(coder)
     if kind is coders.FastPrimitivesCoder:
         return shape if tells_all(shape) else None
-    if kind in _SCALARS:
-        fits = shape == _SCALARS[kind] and array.type != pa.uint64()
+    if kind in OF_TYPE:
+        fits = shape == OF_TYPE[kind] and array.type != pa.uint64()
         return shape if fits else None
     if not isinstance(shape, Record):
         return None

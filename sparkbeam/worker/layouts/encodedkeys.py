@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from apache_beam.coders import coders
 
 from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, NONE, STR, Record, Scalar, Shape
+from sparkbeam.plan.roundtrips import OF_TYPE
 from sparkbeam.wire.binary import binary, fixed_cells, offsets_of
 from sparkbeam.worker.columns import column_of
 
@@ -21,13 +22,6 @@ _OF_ANY_TYPE = (
     coders.DeterministicFastPrimitivesCoder,
     coders.DeterministicFastPrimitivesCoderV2,
 )
-_OF_TYPE: dict[type[coders.Coder], Scalar] = {
-    coders.VarIntCoder: INT,
-    coders.FloatCoder: FLOAT,
-    coders.BooleanCoder: BOOL,
-    coders.StrUtf8Coder: STR,
-    coders.BytesCoder: BYTES,
-}
 _PAYLOAD_BITS = 7
 _MORE = 0x80
 
@@ -65,7 +59,7 @@ def _encoded(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
         return _of_any_type(coder, keys, shape)
     if keys.null_count:
         raise _NotKnownError
-    if _OF_TYPE.get(type(coder)) == shape:
+    if OF_TYPE.get(type(coder)) == shape:
         return _of_one_type(keys, shape)
     if type(coder) is coders.TupleCoder and isinstance(shape, Record) and shape.type is tuple:
         parts = coder.coders()
