@@ -6,23 +6,11 @@ import pyarrow as pa
 from apache_beam.coders import coders
 
 from sparkbeam.columns import Refused
-from sparkbeam.columns.shapes import (
-    BOOL,
-    BYTES,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
-    Opaque,
-    Record,
-    Shape,
-    arrow_type_of,
-)
+from sparkbeam.columns.shapes import NONE, Opaque, Record, Scalar, Shape, arrow_type_of
 from sparkbeam.plan.joining import LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.model import Layout, Plan
 from sparkbeam.plan.roundtrips import given_back
 
-_PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 _NAMES = ("0", "1", "2")
 _PAIR = 2
 
@@ -36,7 +24,7 @@ def why_no_cells(shape: Shape) -> str | None:
             kind = shape.arrow_type
             is_fixed = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
             return None if is_fixed or pa.types.is_decimal(kind) else f"its elements hold {kind}"
-    return None if shape in _PLAIN else f"its elements are {shape}"
+    return None if isinstance(shape, Scalar) else f"its elements are {shape}"
 
 
 def as_side(coder: coders.Coder, pair: Shape, layout: Layout) -> Record | Refused:
@@ -87,15 +75,16 @@ def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> 
         if not _is_plain_key(key):
             continue
         if not spec.keeps_right or spec.how in ("left", "outer"):
-            found[_triple(key, left, NONE)] = None
+            found[triple(key, left, NONE)] = None
         for _, right in of_right if spec.keeps_right else ():
-            found[_triple(key, left, right)] = None
+            found[triple(key, left, right)] = None
     if spec.how in ("right", "outer"):
-        found |= {_triple(key, NONE, right): None for key, right in of_right if _is_plain_key(key)}
+        found |= {triple(key, NONE, right): None for key, right in of_right if _is_plain_key(key)}
     yield from found
 
 
-def _triple(key: Shape, left: Shape, right: Shape) -> Record:
+def triple(key: Shape, left: Shape, right: Shape) -> Record:
+    """What the results of a join are, if keys and elements of both sides are these."""
     return Record(tuple, _NAMES, (key, left, right))
 
 
@@ -103,4 +92,4 @@ def _is_plain_key(shape: Shape) -> bool:
     """Whether keys are columns again, which are read from their encodings."""
     if isinstance(shape, Record):
         return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
-    return shape in _PLAIN
+    return isinstance(shape, Scalar)

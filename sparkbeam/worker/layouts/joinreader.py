@@ -17,8 +17,9 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalW
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.shapes import NONE, Record
+from sparkbeam.columns.shapes import NONE
 from sparkbeam.columns.vectors import Positions
+from sparkbeam.plan.joinedcolumns import triple
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END
 from sparkbeam.worker.blocks import BLOCK_BYTES, BLOCK_SIZE, GLOBAL, Block, column_rows
@@ -39,8 +40,6 @@ _SIDES = 3
 
 _ANYWHERE = WindowedValue(None, MIN_TIMESTAMP, GLOBAL.windows, ON_TIME)
 """What elements have in common that have windows of their own."""
-
-_NAMES = ("0", "1", "2")
 
 
 @dataclass(frozen=True)
@@ -111,10 +110,7 @@ class JoinReader:
             keys = self._keys.read(part.column(_KEY))
             lefts = self._left.values(part.column(_LEFT), left)
             rights = self._right.values(part.column(_RIGHT), right)
-            triples = list(zip(keys.of_rows(), lefts, rights, strict=True))
-            for windowing, places in _by_window(keys):
-                some = triples if places is None else [triples[at] for at in places.tolist()]
-                yield Block(windowing, some)
+            yield from _objects(keys, lefts, rights)
 
     def _columns(self, rows: pa.RecordBatch, left: int, right: int) -> Iterator[Block]:
         for part in _parts(rows, column_rows(len(rows), rows.nbytes)):
@@ -126,18 +122,23 @@ class JoinReader:
                     yield from _blocks(self._keys.read(of_both.column(_KEY)), some, rights)
 
 
+def _objects(keys: _Keys, lefts: list[Any], rights: list[Any]) -> Iterator[Block]:
+    """Triples as objects."""
+    triples = list(zip(keys.of_rows(), lefts, rights, strict=True))
+    for windowing, places in _by_window(keys):
+        some = triples if places is None else [triples[at] for at in places.tolist()]
+        yield Block(windowing, some)
+
+
 def _blocks(keys: _Keys, left: Column, right: Column) -> Iterator[Block]:
     """Triples as columns, where keys make one."""
     key = keys.column()
     if key is None:
-        triples = list(zip(keys.of_rows(), left.values(), right.values(), strict=True))
-        for windowing, places in _by_window(keys):
-            some = triples if places is None else [triples[at] for at in places.tolist()]
-            yield Block(windowing, some)
+        yield from _objects(keys, left.values(), right.values())
         return
     arrays = [key.array, left.array, right.array]
-    shape = Record(tuple, _NAMES, (key.shape, left.shape, right.shape))
-    column = column_of(pa.StructArray.from_arrays(arrays, _NAMES), shape)
+    shape = triple(key.shape, left.shape, right.shape)
+    column = column_of(pa.StructArray.from_arrays(arrays, shape.names), shape)
     spans = [one.windows[0] for one in keys.windowings]
     if len(spans) == 1 or any(type(span) is not IntervalWindow for span in spans):
         for windowing, places in _by_window(keys):
