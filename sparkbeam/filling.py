@@ -16,8 +16,17 @@ def filling(kind: pa.DataType, count: int) -> pa.Array:
         kind: the type of the column.
         count: the number of its values.
     """
-    found = next((value for test, value in _VALUES if test(kind)), None)
+    found = _value(kind)
     return pa.nulls(count, kind) if found is None else pa.repeat(pa.scalar(found, kind), count)
+
+
+def is_filled(kind: pa.DataType) -> bool:
+    """Whether the values of :func:`filling` are not None."""
+    return _value(kind) is not None
+
+
+def _value(kind: pa.DataType) -> Any:
+    return next((value for test, value in _VALUES if test(kind)), None)
 
 
 _VALUES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (

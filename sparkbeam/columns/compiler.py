@@ -120,6 +120,14 @@ class Compiled:
         """Whether it has no results, for any element."""
         return not self._slots
 
+    @property
+    def outcome(self) -> Shape:
+        """What comes out of it: what a filter gets, or the one member of a union that it keeps."""
+        shape = self.arguments[0]
+        if self.is_filter and isinstance(shape, Union) and len(self.members) == 1:
+            return shape.members[self.members[0]]
+        return shape if self.is_filter else self.result
+
     def needed(self, wanted: Paths) -> Paths:
         """The parts of its one argument that it looks at or hands on, evaluated or called.
 
@@ -131,6 +139,8 @@ class Compiled:
         """
         if len(self.arguments) > 1:
             return ALL
+        if self.is_filter and self.outcome != self.arguments[0]:
+            wanted = frozenset((*self.members, *path) for path in wanted)
         return paths_needed(self._argument, self._slots, self._statements, wanted)
 
     def evaluate(self, *columns: pa.Array, rows: Positions | None = None) -> Output:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from sparkbeam.columns.calls import HasTypeCode
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.nodes import (
     Apply,
@@ -23,7 +24,10 @@ from sparkbeam.columns.nodes import (
 )
 
 Paths: TypeAlias = frozenset[tuple[int, ...]]
-"""Parts of records: the position of a field, of the field in that, and so on."""
+"""Parts of records: the position of a field, of the field in that, and so on.
+
+Of a union it is the type code of a member first, and then the position of a field in that.
+"""
 
 ALL: Paths = frozenset([()])
 """The records as they are."""
@@ -55,11 +59,25 @@ def paths_needed(
         seen.add((id(item), of_item))
         if isinstance(item, Column):
             found.update(item.path + path for path in of_item)
-        elif not (
-            isinstance(item, Apply) and item.kernel is is_present and item.args == (argument,)
-        ):
+        elif isinstance(item, OfUnion):
+            found.update((*item.column.path, *path) for path in _in_members(item))
+        elif not _asks_what_it_is(item, argument):
             waiting += _parts(item, of_item)
     return frozenset(found)
+
+
+def _in_members(item: OfUnion) -> Iterator[tuple[int, int]]:
+    """Where a field of a union is in its members."""
+    for code, position in enumerate(item.positions):
+        if position is not None:
+            yield code, position
+
+
+def _asks_what_it_is(item: Item, argument: Item) -> bool:
+    """Whether an expression asks of what class the argument is, or whether it is None."""
+    if not isinstance(item, Apply) or item.args != (argument,):
+        return False
+    return item.kernel is is_present or isinstance(item.kernel, HasTypeCode)
 
 
 def _items(statements: Iterable[Statement]) -> Iterator[Item]:
@@ -91,8 +109,6 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
             yield item.time, ALL
         case Apply():
             yield from ((arg, ALL) for arg in item.args)
-        case OfUnion():
-            yield item.column, ALL
         case Moment():
             yield item.micros, ALL
         case Listed():

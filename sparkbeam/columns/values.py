@@ -13,7 +13,7 @@ from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns.shapes import Opaque, Record, Shape, Union, is_tuple
-from sparkbeam.columns.vectors import union_places
+from sparkbeam.columns.vectors import taken, union_places
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -57,9 +57,11 @@ def _records(array: pa.Array, shape: Record) -> list[Any]:
 
 def _members(array: pa.Array, shape: Union) -> list[Any]:
     codes, offsets = union_places(array)
-    members = [values_of(array.field(at), member) for at, member in enumerate(shape.members)]
-    places = zip(codes.tolist(), offsets.tolist(), strict=True)
-    return [members[code][offset] for code, offset in places]
+    members = [
+        iter(values_of(taken(array.field(at), offsets[codes == at]), member))
+        for at, member in enumerate(shape.members)
+    ]
+    return [next(members[code]) for code in codes.tolist()]
 
 
 def converted(array: pa.Array, rows: "Rows | None" = None) -> list[Any]:

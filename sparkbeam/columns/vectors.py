@@ -239,7 +239,16 @@ def member_of(union: pa.UnionArray, code: int, rows: Positions | None = None) ->
         codes, offsets = codes[rows], offsets[rows]
     if np.any(codes != code):
         raise ValueError(f"not all elements are of member {code}")
-    return union.field(code).take(pa.array(offsets))
+    return taken(union.field(code), offsets)
+
+
+def taken(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
+    """The values at some positions; where these follow each other, without a copy."""
+    count = len(positions)
+    first = int(positions[0]) if count else 0
+    if count and positions[-1] == first + count - 1 and (np.diff(positions) == 1).all():
+        return array.slice(first, count)
+    return array.take(pa.array(positions))
 
 
 def empty_column(shape: Shape) -> pa.Array:

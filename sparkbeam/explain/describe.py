@@ -24,7 +24,7 @@ from sparkbeam.plan.model import (
     Stage,
 )
 from sparkbeam.plan.overcolumns import ColumnStep, column_steps
-from sparkbeam.plan.projection import read_of_files
+from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
 WIDTH = 100
@@ -137,7 +137,7 @@ def stages(plan: Plan) -> str:
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
-            *(("step", _of_files(*found)) for found in read_of_files(stage)),
+            *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
             *(("step", _over_columns(step)) for step in column_steps(plan, stage)),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
@@ -212,8 +212,8 @@ def grouping(how: Grouping) -> str:
     )
 
 
-def _of_files(reading: str, needed: int, there: int) -> str:
-    """How much of Parquet files is read."""
+def _of_tables(reading: str, needed: int, there: int) -> str:
+    """How much is read of Parquet files or record batches."""
     return f"{printable(reading)}: {needed} of {there} columns"
 
 

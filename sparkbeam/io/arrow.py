@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam import typehints
 from apache_beam.pvalue import PBegin, PCollection, Row
 
 from sparkbeam import arguments
+from sparkbeam.columns import UnknownShape
 from sparkbeam.columns.shapes import is_plain_namedtuple
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.tablereads import ReadBatches
 from sparkbeam.plan.tablerows import Batch, ElementsOfBatches
 
 
@@ -30,15 +33,26 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
     With sparkbeam the rows stay columns as long as the steps that follow can take them so; other
     runners get an element for each row.
 
+    Where the columns are known before they are read, those that nobody looks at need not be::
+
+        def read(day: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+            yield from pyarrow.dataset.dataset(f"readings/{day}").to_batches(columns=columns)
+
+        readings = p | ReadFromArrow(days, read, Reading, timestamp_column="at", schema=SCHEMA)
+
     Args:
         splits: what is to be read, in parts; each is read by one task. They can be pickled.
-        read: gives the batches, or tables, of a split.
+        read: gives the batches, or tables, of a split. With a schema it is asked for the columns
+            that the steps look at besides, as a list of names in the order of the schema, and may
+            leave out the others. Of a dense union these are the fields of its children, with the
+            name of their class: ``"Reading.sensor"``.
         element_type: what the rows are: a NamedTuple class that has the columns as its fields, in
             their order; ``beam.Row``; or several NamedTuple classes in a tuple, where the one
             column is a dense union that has a child for each of them.
         timestamp_column: the column with the event time, which is no field then: timestamps, or
             integers that count microseconds since the epoch. Without one the elements have the
             earliest timestamp.
+        schema: of all batches, apart from columns that are left out.
 
     Raises:
         ConfigurationError: an argument cannot be used.
@@ -47,10 +61,11 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
     def __init__(
         self,
         splits: Iterable[Any],
-        read: Callable[[Any], Iterable[Batch]],
+        read: Callable[..., Iterable[Batch]],
         element_type: Any = Row,
         *,
         timestamp_column: str | None = None,
+        schema: pa.Schema | None = None,
     ) -> None:
         super().__init__()
         arguments.function("read", read, "a function from a split to record batches")
@@ -68,18 +83,31 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
                 f"splits is {arguments.shown(splits)}: give a list of what `read` takes."
             )
         self._splits = list(splits)
-        self._read = read
         self._element_type = element_type
-        self._timestamp_column = timestamp_column
+        self._elements = ElementsOfBatches(element_type, timestamp_column, schema)
+        self._check(schema)
+        members = element_type if isinstance(element_type, tuple) else ()
+        self._batches = ReadBatches(read, schema, members, timestamp_column)
+
+    def _check(self, schema: Any) -> None:
+        if schema is None:
+            return
+        if not isinstance(schema, pa.Schema):
+            raise ConfigurationError(
+                f"schema is {arguments.shown(schema)}: give the pyarrow.Schema of the batches."
+            )
+        try:
+            self._elements.rows(schema)
+        except UnknownShape as error:
+            raise ConfigurationError(f"schema does not fit the elements: {error}.") from None
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
-        elements = ElementsOfBatches(self._element_type, self._timestamp_column)
         return (
             pbegin
             | "Splits" >> beam.Create(self._splits)
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.FlatMap(self._read).with_output_types(Batch)
-            | "Rows" >> beam.ParDo(elements).with_output_types(self._type_of_elements())
+            | "Read" >> beam.ParDo(self._batches).with_output_types(Batch)
+            | "Rows" >> beam.ParDo(self._elements).with_output_types(self._type_of_elements())
         )
 
     def _type_of_elements(self) -> Any:

@@ -23,7 +23,7 @@ from sparkbeam.nexmark.generator import (
 _PARTITION = 200_000
 _BATCH = 50_000
 
-Generate = Callable[[Configuration, EventNumbers], pa.RecordBatch]
+Generate = Callable[..., pa.RecordBatch]
 
 
 class NexmarkDataSource(DataSource):
@@ -58,8 +58,8 @@ class NexmarkDataSource(DataSource):
         missing = set(schema.names) - set(self.schema().names)
         if missing:
             raise ConfigurationError(f"The source 'nexmark' has no column '{min(missing)}'.")
-        if generate is bids and "extra" not in schema.names:
-            generate = partial(bids, extra=False)
+        if generate is not _events:
+            generate = partial(generate, wanted=schema.names)
         return _Reader(generate, configuration, schema.names)
 
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 from apache_beam.coders import coders
 
 from sparkbeam.columns import Refused
-from sparkbeam.columns.shapes import NONE, Opaque, Record, Scalar, Shape, arrow_type_of
+from sparkbeam.columns.shapes import NONE, Opaque, Record, Scalar, Shape
+from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.joining import LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.model import Layout, Plan
 from sparkbeam.plan.roundtrips import given_back
@@ -43,7 +44,7 @@ def as_side(coder: coders.Coder, pair: Shape, layout: Layout) -> Record | Refuse
     reason = why_no_cells(shape)
     if reason is not None:
         return Refused(reason)
-    back = given_back(coder.value_coder(), pa.array([], arrow_type_of(shape)), shape)
+    back = given_back(coder.value_coder(), empty_column(shape), shape)
     if back is None:
         return Refused(f"the coder {coder.value_coder()} may give back others")
     return Record(tuple, pair.names, (key, back))

@@ -1,10 +1,11 @@
 """Which parts of the elements of sources the steps of a plan look at."""
 
+from collections.abc import Iterator
 from functools import cache
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape
+from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 from sparkbeam.plan.overcolumns import (
     HAND_ON,
@@ -52,17 +53,16 @@ class Needs:
         return frozenset(found)
 
     def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
-        """The names of the columns that are needed of Parquet files; None for all.
+        """The names of the columns that are needed of tables; None for all.
 
         Returns:
-            For each transform that reads files whose rows the stage gets.
+            For each transform that reads tables whose rows the stage gets. Where these are of
+            several classes the names are those of :class:`~sparkbeam.plan.tablereads.ReadBatches`.
         """
         found: dict[str, frozenset[str] | None] = {}
         for reading, output, shape in self._walk(stage).tables(self._plan):
             needed = self._of(stage, output, shape) if stage.in_columns else ALL
-            names = shape.names if isinstance(shape, Record) else ()
-            is_all = needed >= ALL
-            found[reading] = None if is_all else frozenset(names[path[0]] for path in needed)
+            found[reading] = None if needed >= ALL else frozenset(_names(shape, needed))
         return found
 
     def _of(self, stage: Stage, pcollection: str, shape: Shape) -> Paths:
@@ -85,8 +85,7 @@ class Needs:
             return self._of_results(stage, transform, shape)
         result = walk.taken(transform, shape)
         if isinstance(result, Compiled):
-            following = shape if result.is_filter else result.result
-            return result.needed(self._of_results(stage, transform, following))
+            return result.needed(self._of_results(stage, transform, result.outcome))
         if result is None and transform.spec.urn == PRECOMBINE:
             form = form_of(walk.combine_fn(transform))
             return ALL if form is None or form.takes_values else _KEYS
@@ -115,3 +114,15 @@ class Needs:
                 main_input = self._walk(reader).main_input
                 found |= self._of(reader, main_input, shape) if reader.in_columns else ALL
         return found
+
+
+def _names(shape: Shape, needed: Paths) -> Iterator[str]:
+    """The names of fields; of records of several classes they are behind that of the class."""
+    for first, *further in needed:
+        match shape:
+            case Record():
+                yield shape.names[first]
+            case Union():
+                member = shape.members[first]
+                names = [member.names[further[0]]] if further else member.names
+                yield from (f"{member.type.__name__}.{name}" for name in names)

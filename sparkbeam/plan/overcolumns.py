@@ -32,10 +32,10 @@ from sparkbeam.columns import (
     Scalar,
     Shape,
     UnknownShape,
-    arrow_type_of,
 )
 from sparkbeam.columns.arrays import arrays_of_dicts
 from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
+from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
 from sparkbeam.plan.grouping import stamp_of
@@ -182,7 +182,7 @@ def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
 def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
     """What elements are with their timestamps."""
     try:
-        return with_times(pa.array([], arrow_type_of(shape)), shape, part)[1]
+        return with_times(empty_column(shape), shape, part)[1]
     except (NotExact, UnknownShape) as error:
         return Refused(str(error))
 
@@ -190,7 +190,7 @@ def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
 def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | None:
     """Why columns of a shape are not made something else; None where they are."""
     try:
-        make(pa.array([], arrow_type_of(shape)), shape, *more)
+        make(empty_column(shape), shape, *more)
     except (NotExact, UnknownShape) as error:
         return Refused(str(error))
     return None
@@ -292,7 +292,7 @@ class Walk:
         """
         if port.layout is not Layout.CHUNKS or not tells_all(shape):
             return False
-        return given_back(self._coder(port), pa.array([], arrow_type_of(shape)), shape) == shape
+        return given_back(self._coder(port), empty_column(shape), shape) == shape
 
     def readers(self, pcollection: str) -> Iterator[beam_runner_api_pb2.PTransform]:
         """The transforms that get a PCollection."""
@@ -319,8 +319,7 @@ class Walk:
                 result = None if is_sink else self.taken(transform, shape)
                 yield transform, shape, result
                 if isinstance(result, Compiled) and not result.is_empty:
-                    following = shape if result.is_filter else result.result
-                    waiting += [(output, following) for output in transform.outputs.values()]
+                    waiting += [(output, result.outcome) for output in transform.outputs.values()]
                 elif isinstance(result, Record):
                     waiting += [(output, result) for output in transform.outputs.values()]
 
@@ -409,7 +408,7 @@ class Walk:
         values = shape.fields[1]
         if choice is not None and choice.is_for(values):
             return None
-        if form is None or form.numbers_of(pa.array([], arrow_type_of(values)), values) is None:
+        if form is None or form.numbers_of(empty_column(values), values) is None:
             known = form or choice
             assert known is not None
             return Refused(f"its values are not for {known.name} over columns")

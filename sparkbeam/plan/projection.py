@@ -1,4 +1,4 @@
-"""Leaves out columns of Spark's sources and of Parquet files that no step looks at.
+"""Leaves out columns of Spark's sources, of Parquet files and of record batches: all unread ones.
 
 What steps look at is known where their functions are compiled (:mod:`sparkbeam.columns`): whether
 such a function is evaluated over columns or called, it does not see the other fields.
@@ -13,6 +13,7 @@ from sparkbeam.plan.functions import dofn_of, set_dofn
 from sparkbeam.plan.model import Plan, Source, Stage
 from sparkbeam.plan.needed import Needs
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.tablereads import ReadBatches
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
     RowGroupSource,
@@ -34,14 +35,17 @@ def projected(plan: Plan) -> Plan:
     return replace(plan, sources=sources, stages=stages)
 
 
-def read_of_files(stage: Stage) -> Iterator[tuple[str, int, int]]:
-    """The transforms of a stage that read some columns of Parquet files: how many, and of which."""
+def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
+    """The transforms of a stage that read some columns of tables: how many, and of how many."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     for transform in descriptor.transforms.values():
-        source = source_of_read(dofn_of(transform))
+        fn = dofn_of(transform)
+        source = source_of_read(fn)
         if isinstance(source, ProjectedSource):
             reading = transform.unique_name.rpartition("/Read/")[0]
             yield reading, len(source.needed), len(source.schema)
+        elif isinstance(fn, ReadBatches) and len(fn.needed) < len(fn.names):
+            yield transform.unique_name.rpartition("/")[0], len(fn.needed), len(fn.names)
 
 
 def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
@@ -66,20 +70,24 @@ def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
         found = [
             needed
             for reading, needed in fewer.items()
-            if transform.unique_name.startswith(f"{reading}/Read/")
+            if transform.unique_name == f"{reading}/Read"
+            or transform.unique_name.startswith(f"{reading}/Read/")
         ]
         changed |= _read_less(transform, found[0] if found else None)
     return replace(stage, descriptor=descriptor.SerializeToString()) if changed else stage
 
 
 def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str] | None) -> bool:
-    """Whether a step has put out a source of Parquet files, which is another one now.
+    """Whether a step reads tables, or puts out a source of them, and now does so in another way.
 
     Args:
         transform: the step.
         needed: the names of the columns to read; None for all.
     """
     fn = dofn_of(transform)
+    if isinstance(fn, ReadBatches):
+        set_dofn(transform, fn if needed is None else fn.reading(needed))
+        return needed is not None
     source = source_of_read(fn)
     if fn is None or source is None:
         return False

@@ -75,12 +75,19 @@ class ElementsOfBatches(beam.DoFn):
             which has a child for each of them.
         timestamp_column: the column with the timestamps, which is no field then: timestamps, or
             integers that count microseconds. None if there is none.
+        schema: of the batches; None if only they tell.
+
+    Attributes:
+        schema: the same.
     """
 
-    def __init__(self, kind: Any, timestamp_column: str | None) -> None:
+    def __init__(
+        self, kind: Any, timestamp_column: str | None, schema: pa.Schema | None = None
+    ) -> None:
         super().__init__()
         self._kind = kind
         self._timestamp_column = timestamp_column
+        self.schema = schema
 
     def rows(self, schema: pa.Schema) -> TableRows:
         """What it makes of the rows of batches.
@@ -146,10 +153,10 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
 
 
 def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | None:
-    """What a step gives that makes rows of the tables in Parquet files.
+    """What a step gives that makes rows of tables of which one knows the columns.
 
-    The footer of the first file is read for that. None for any other step, and where there is no
-    file yet or it cannot be read.
+    Of Parquet files, the footer of the first one is read for that. None for any other step, and
+    where there is no file yet or it cannot be read.
 
     Args:
         plan: of the pipeline.
@@ -158,7 +165,10 @@ def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | 
     fn = dofn_of(transform)
     if not makes_rows_of_tables(fn):
         return None
-    schema = _schema(plan, transform.unique_name.rpartition("/")[0])
+    if isinstance(fn, ElementsOfBatches):
+        schema = fn.schema
+    else:
+        schema = _schema_of_files(plan, transform.unique_name.rpartition("/")[0])
     if schema is None:
         return None
     try:
@@ -167,7 +177,7 @@ def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | 
         return None
 
 
-def _schema(plan: Plan, reading: str) -> pa.Schema | None:
+def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
     """The columns of the files that the transform with a label reads."""
     for stage in plan.stages:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)

@@ -6,9 +6,16 @@ from oracle import Generator, JavaRandom, next_below
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.generator import EventBatch, bids, in_generator_order, in_time_order
+from sparkbeam.nexmark.generator import (
+    EventBatch,
+    auctions,
+    bids,
+    in_generator_order,
+    in_time_order,
+    persons,
+)
 from sparkbeam.nexmark.generator.random import Random
-from sparkbeam.nexmark.model import KINDS, Bid
+from sparkbeam.nexmark.model import KINDS, Auction, Bid, Person
 
 CONFIGURATIONS = {
     "default": Configuration(events=5_000),
@@ -103,14 +110,19 @@ def test_arrow_batches_hold_the_same_events():
     assert events == batch.to_python()
 
 
-def test_bids_can_do_without_their_texts():
+@pytest.mark.parametrize(("make", "kind"), [(persons, Person), (auctions, Auction), (bids, Bid)])
+def test_what_is_not_wanted_makes_no_difference_to_what_is(make, kind):
     configuration = Configuration(events=500)
     numbers = in_generator_order(configuration, 0, 500)
+    whole = make(configuration, numbers)
 
-    short = bids(configuration, numbers, extra=False)
-
-    assert short.schema.names == list(Bid._fields[:-1])
-    assert short.to_pylist() == bids(configuration, numbers).drop_columns("extra").to_pylist()
+    assert whole.schema.names == list(kind._fields)
+    for field in kind._fields:
+        part = make(configuration, numbers, [field])
+        assert part.schema.names == [name for name in kind._fields if name in part.schema.names]
+        assert part.column(field) == whole.column(field)
+    assert "extra" not in make(configuration, numbers, [kind._fields[-2]]).schema.names
+    assert make(configuration, numbers, []).num_rows == whole.num_rows
 
 
 class TestJavasRandom:

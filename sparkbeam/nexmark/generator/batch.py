@@ -1,6 +1,6 @@
 """All events of a range, in their order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +22,29 @@ class EventBatch:
 
     Attributes:
         numbers: which ones, in their order.
-        columns: the persons, the auctions and the bids, each in that order.
+        columns: the persons, the auctions and the bids, each in that order. For Arrow they may be
+            without columns that were not wanted.
     """
 
     numbers: EventNumbers
     columns: tuple[pa.RecordBatch, ...]
 
     @classmethod
-    def of(cls, configuration: Configuration, numbers: EventNumbers) -> "EventBatch":
-        """Generates the events."""
-        return cls(numbers, tuple(make(configuration, numbers) for make in _GENERATE))
+    def of(
+        cls,
+        configuration: Configuration,
+        numbers: EventNumbers,
+        wanted: Sequence[Iterable[str] | None] = (None, None, None),
+    ) -> "EventBatch":
+        """Generates the events.
+
+        Args:
+            configuration: of the generator.
+            numbers: which ones, in their order.
+            wanted: the columns of each kind that are to be there at least; None for all.
+        """
+        made = zip(_GENERATE, wanted, strict=True)
+        return cls(numbers, tuple(make(configuration, numbers, of_kind) for make, of_kind in made))
 
     def to_arrow(self) -> pa.RecordBatch:
         """One row an event: the structs ``person``, ``auction`` and ``bid``, all but one null."""

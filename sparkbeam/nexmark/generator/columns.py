@@ -1,10 +1,11 @@
 """The columns of persons, auctions and bids.
 
-An event's fields are drawn in the order of its columns, each with the draws that
-Beam's Java suite takes, so nothing here can change places.
+Each field takes the draws that Beam's Java suite takes, in its order, so nothing that is drawn here
+can change places.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.generator import text
 from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH, EventNumbers
 from sparkbeam.nexmark.generator.random import Ints, Random
+from sparkbeam.nexmark.model import Auction, Bid, Person
 
 FIRST_ID = 1000
 _FIRST_CATEGORY = 10
@@ -38,38 +40,77 @@ _CITIES = ["Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland"]
 _CITIES += ["Bend", "Redmond", "Seattle", "Kent", "Cheyenne"]
 _STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
 
+_Drawn: TypeAlias = Iterator[tuple[str, Any]]
+"""Columns with their names, those for which nothing is drawn first."""
 
-def persons(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBatch:
-    """The persons among the events; the columns are the fields of ``model.Person``."""
+
+def persons(
+    configuration: Configuration, numbers: EventNumbers, wanted: Iterable[str] | None = None
+) -> pa.RecordBatch:
+    """The persons among the events; the columns are the fields of ``model.Person``.
+
+    Args:
+        configuration: of the generator.
+        numbers: which events.
+        wanted: the columns that are to be there at least; None for all. What comes behind the last
+            one of them is not drawn.
+    """
+    return _until(_persons(configuration, numbers), Person, wanted)
+
+
+def auctions(
+    configuration: Configuration, numbers: EventNumbers, wanted: Iterable[str] | None = None
+) -> pa.RecordBatch:
+    """The auctions among the events, likewise."""
+    return _until(_auctions(configuration, numbers), Auction, wanted)
+
+
+def bids(
+    configuration: Configuration, numbers: EventNumbers, wanted: Iterable[str] | None = None
+) -> pa.RecordBatch:
+    """The bids among the events, likewise."""
+    return _until(_bids(configuration, numbers), Bid, wanted)
+
+
+def _until(drawn: _Drawn, kind: Any, wanted: Iterable[str] | None) -> pa.RecordBatch:
+    """The columns of a kind of events up to the last one that is wanted, one at least."""
+    missing = set(kind._fields if wanted is None else wanted)
+    found: dict[str, Any] = {}
+    for name, column in drawn:
+        found[name] = column
+        missing.discard(name)
+        if not missing:
+            break
+    return pa.RecordBatch.from_pydict({name: found[name] for name in kind._fields if name in found})
+
+
+def _persons(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
     numbers = numbers.of_kind(0)
     random = Random(numbers.ids)
+    yield "id", _last_person(numbers.ids) + FIRST_ID
+    yield "date_time", numbers.timestamps
     first, last = _chosen(random, _FIRST_NAMES), _chosen(random, _LAST_NAMES)
     name = pc.binary_join_element_wise(first, last, " ")
+    yield "name", name
     mailbox, domain = text.words(random, 7), text.words(random, 5)
     email = pc.binary_join_element_wise(
         mailbox, pc.binary_join_element_wise(domain, "com", "."), "@"
     )
+    yield "email_address", email
     card = text.digits([random.next_int(10_000) for _ in range(4)], 4)
+    yield "credit_card", card
     city, state = _chosen(random, _CITIES), _chosen(random, _STATES)
+    yield "city", city
+    yield "state", state
     size = np.sum([*map(_sizes, (name, email, card, city, state))], axis=0) + _ID_BYTES
-    return pa.RecordBatch.from_pydict(
-        {
-            "id": _last_person(numbers.ids) + FIRST_ID,
-            "name": name,
-            "email_address": email,
-            "credit_card": card,
-            "city": city,
-            "state": state,
-            "date_time": numbers.timestamps,
-            "extra": text.padding(random, size, configuration.average_person_size),
-        }
-    )
+    yield "extra", text.padding(random, size, configuration.average_person_size)
 
 
-def auctions(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBatch:
-    """The auctions among the events, likewise."""
+def _auctions(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
     numbers = numbers.of_kind(1)
     random = Random(numbers.ids)
+    yield "id", _last_auction(numbers.ids) + FIRST_ID
+    yield "date_time", numbers.timestamps
     last_person = _last_person(numbers.ids)
     seller = _hot_or(
         random,
@@ -77,36 +118,25 @@ def auctions(configuration: Configuration, numbers: EventNumbers) -> pa.RecordBa
         last_person // _HOT * _HOT,
         lambda rows: _next_person(configuration, random, last_person[rows], rows),
     )
-    category = _FIRST_CATEGORY + random.next_int(_CATEGORIES)
+    yield "seller", seller + FIRST_ID
+    yield "category", _FIRST_CATEGORY + random.next_int(_CATEGORIES)
     initial_bid = _price(random)
+    yield "initial_bid", initial_bid
     in_flight_events = configuration.in_flight_auctions * EPOCH // AUCTIONS_IN_EPOCH
     duration = numbers.timestamps_after(in_flight_events) - numbers.timestamps
-    expires = numbers.timestamps + 1 + random.next_long(np.maximum(2 * duration, 1))
+    yield "expires", numbers.timestamps + 1 + random.next_long(np.maximum(2 * duration, 1))
     item_name, description = text.words(random, 20), text.words(random, 100)
-    reserve = initial_bid + _price(random)
+    yield "item_name", item_name
+    yield "description", description
+    yield "reserve", initial_bid + _price(random)
     size = _AUCTION_BYTES + _ID_BYTES + _sizes(item_name) + _sizes(description)
-    return pa.RecordBatch.from_pydict(
-        {
-            "id": _last_auction(numbers.ids) + FIRST_ID,
-            "item_name": item_name,
-            "description": description,
-            "initial_bid": initial_bid,
-            "reserve": reserve,
-            "date_time": numbers.timestamps,
-            "expires": expires,
-            "seller": seller + FIRST_ID,
-            "category": category,
-            "extra": text.padding(random, size, configuration.average_auction_size),
-        }
-    )
+    yield "extra", text.padding(random, size, configuration.average_auction_size)
 
 
-def bids(
-    configuration: Configuration, numbers: EventNumbers, *, extra: bool = True
-) -> pa.RecordBatch:
-    """The bids among the events, likewise; without the column ``extra`` if it is not wanted."""
+def _bids(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
     numbers = numbers.of_kind(2)
     random = Random(numbers.ids)
+    yield "date_time", numbers.timestamps
     last_person, last_auction = _last_person(numbers.ids), _last_auction(numbers.ids)
     auction = _hot_or(
         random,
@@ -114,22 +144,17 @@ def bids(
         last_auction // _HOT * _HOT,
         lambda rows: _next_auction(configuration, random, last_auction[rows], rows),
     )
+    yield "auction", auction + FIRST_ID
     bidder = _hot_or(
         random,
         configuration.hot_bidders_ratio,
         last_person // _HOT * _HOT + 1,
         lambda rows: _next_person(configuration, random, last_person[rows], rows),
     )
-    columns = {
-        "auction": auction + FIRST_ID,
-        "bidder": bidder + FIRST_ID,
-        "price": _price(random),
-        "date_time": numbers.timestamps,
-    }
-    if extra:
-        sizes = np.full(len(numbers), _BID_BYTES)
-        columns["extra"] = text.padding(random, sizes, configuration.average_bid_size)
-    return pa.RecordBatch.from_pydict(columns)
+    yield "bidder", bidder + FIRST_ID
+    yield "price", _price(random)
+    sizes = np.full(len(numbers), _BID_BYTES)
+    yield "extra", text.padding(random, sizes, configuration.average_bid_size)
 
 
 def _last_person(ids: Ints) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.metrics import Metrics
 
-from sparkbeam.columns import Compiled, NotExact, Refused, Union, member_of
+from sparkbeam.columns import Compiled, NotExact, Refused, member_of
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.plan.functions import over_columns
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
@@ -87,9 +87,9 @@ class ColumnFunction:
 def _applied(compiled: Compiled, column: Column, further: list[pa.Array], block: Block) -> Block:
     if compiled.is_filter:
         rows = compiled.kept(column.array, *further)
-        if isinstance(column.shape, Union) and len(compiled.members) == 1:
+        if compiled.outcome != column.shape:
             (code,) = compiled.members
-            member = column_of(member_of(column.array, code, rows), column.shape.members[code])
+            member = column_of(member_of(column.array, code, rows), compiled.outcome)
             return block.with_column(member, rows)
         return block if len(rows) == len(block) else block.taken(rows)
     output = compiled.evaluate(column.array, *further)
