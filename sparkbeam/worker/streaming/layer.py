@@ -4,6 +4,7 @@ The first layer runs over the rows of the sources, wherever they are, and keeps 
 others run shard by shard, each over the state of its own.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from sparkbeam.plan.model import Exchange
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.messages import (
     FINALIZERS_TAG,
     REPORT_TAG,
@@ -45,6 +47,8 @@ from sparkbeam.worker.task import partition_id, settle
 
 _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20
+_OUTPUT_BYTES = 16 << 20
+"""What has been put out leaves the layer when it has about so many bytes."""
 
 
 class Marks(dict[int, int]):
@@ -70,6 +74,7 @@ class Turn(ABC):
         self._sender = partition_id() if home is None else home
         self._sent = 0
         self._out: list[Message] = []
+        self._out_bytes = 0
         self._data: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         self._inbox: dict[int, list[Row]] = {}
         self._tick: Tick | None = None
@@ -133,6 +138,7 @@ class Turn(ABC):
     def _taken(self) -> list[Message]:
         out = list(self._out)
         self._out.clear()
+        self._out_bytes = 0
         return out
 
     def _take(self, row: Message) -> Iterator[Message]:
@@ -160,6 +166,7 @@ class Turn(ABC):
         """Puts a message of this task out."""
         self._out.append(Message(shard, layer, number, tag, self._sender, self._sent, value))
         self._sent += 1
+        self._out_bytes += len(value)
 
     @abstractmethod
     def _hand_on_tick(self, row: Message) -> None:
@@ -190,6 +197,7 @@ class Turn(ABC):
 
     def _deliver(self, tag: int, rows: list[Row]) -> None:
         self._inbox.setdefault(tag, []).extend(rows)
+        self._out_bytes += sum(len(key) + len(value) for key, _, value in rows)
 
     def _begins(self, run: StageRun, number: int) -> bool:
         """Whether the stage's Impulse is due."""
@@ -243,7 +251,7 @@ class SourceTurn(Turn):
             stamp = time(batch) if time is not None and batch is not None else None
             reader = RowReader(spec, partitioned=spec.is_partitioned, time=stamp)
             self._router.begin(0)
-            for number, blocks in enumerate(_portions(reader, batches)):
+            for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
                 self._process(tag, blocks, reader, (batch or 0, number))
                 self._label = label
                 yield from self._taken()
@@ -254,8 +262,35 @@ class SourceTurn(Turn):
         self._end()
         yield from self._taken()
 
+    def _portions(
+        self, label: str, tag: int, reader: RowReader, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[Iterable[Block]]:
+        """The rows of a source in as many elements as are processed at once.
+
+        A stage that reads them alone gets them as they come: so a combine adds up what the task
+        reads, and not each part of it. What several read has to be in memory.
+        """
+        readers = sum(tag in run.stage.inputs for run in self._runs)
+        if readers != 1 or self._task.source_hops[tag]:
+            yield from _portions(reader, batches)
+            return
+        blocks = itertools.chain.from_iterable(map(reader.blocks, batches))
+        for first in blocks:
+            yield itertools.chain([first], self._until_full(label, blocks))
+
+    def _until_full(self, label: str, blocks: Iterator[Block]) -> Iterator[Block]:
+        """Elements until there is much output."""
+        while self._out_bytes < _OUTPUT_BYTES:
+            try:
+                block = next(blocks, None)
+            except Exception as error:
+                raise UserCodeFailed(label) from error
+            if block is None:
+                return
+            yield block
+
     def _process(
-        self, tag: int, blocks: list[Block], reader: RowReader, when: tuple[int, int]
+        self, tag: int, blocks: Iterable[Block], reader: RowReader, when: tuple[int, int]
     ) -> None:
         """Processes some rows of a source in all stages, and gives them on past the layer."""
         hops = self._task.source_hops[tag]
