@@ -321,6 +321,15 @@ def is_local(session: Any) -> bool:
     return session.conf.get("spark.master", "").startswith("local")
 
 
+def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
+    """Likewise, before a pipeline with these options has a session, or on the one that is given."""
+    if session is None and not options.spark_connect and not options.spark_master:
+        session = SparkSession.getActiveSession()
+    if session is not None:
+        return is_local(session)
+    return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
+
+
 def is_remote(session: Any) -> bool:
     """Whether the session is on a server of Spark Connect that may be another machine's."""
     return upstream.is_connect(session) and not upstream.is_own_server()

@@ -131,11 +131,10 @@ class Compiled:
     def needed(self, wanted: Paths) -> Paths:
         """The parts of its one argument that it looks at or hands on, evaluated or called.
 
+        Of several it is all: they may be others than it was compiled for.
+
         Args:
             wanted: the parts of its results that somebody looks at.
-
-        Returns:
-            All of the argument where it has several: they may be others than it was compiled for.
         """
         if len(self.arguments) > 1:
             return ALL

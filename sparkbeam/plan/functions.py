@@ -14,9 +14,11 @@ from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import Compiled, Form, Keyed, Refused, compile_function
 from sparkbeam.columns.shapes import Shape, tells_all
+from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import (
     KeyWithNone,
     aggregation_of,
+    decodes_for_create,
     function_of_map,
     handles_batches,
     is_of_create,
@@ -110,8 +112,11 @@ def over_columns(
 
 
 def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
-    """The DoFn of a ParDo that gives it nothing but the element; None for any other transform."""
-    if transform.spec.urn != common_urns.primitives.PAR_DO.urn:
+    """The DoFn of a ParDo that gives it nothing but the element; None for any other transform.
+
+    What holds the values of a Create, or the parts of files, is such a ParDo.
+    """
+    if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
         return None
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
@@ -131,6 +136,11 @@ def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
 def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
     """Whether a transform is the step of ``beam.Create`` that holds the values."""
     return is_of_create(function_of(transform))
+
+
+def is_decoding_for_create(transform: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether a transform is the step of ``beam.Create`` that decodes the values."""
+    return decodes_for_create(getattr(dofn_of(transform), "process", None))
 
 
 def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:

@@ -18,16 +18,18 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from sparkbeam.plan.functions import is_create
+from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
 from sparkbeam.plan.identity import steady_order
 from sparkbeam.plan.joining import JOIN_URN
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN
+from sparkbeam.upstream.files import divided, source_of_read
 
 IMPULSE = common_urns.primitives.IMPULSE.urn
 FLATTEN = common_urns.primitives.FLATTEN.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
+PAIR_WITH_RESTRICTION = common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn
 PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
@@ -65,7 +67,11 @@ class _PlainCoderContext(translations.TransformContext):
 
 
 def optimize(
-    pipeline: beam_runner_api_pb2.Pipeline, *, drain: bool = False, streaming: bool = False
+    pipeline: beam_runner_api_pb2.Pipeline,
+    *,
+    drain: bool = False,
+    streaming: bool = False,
+    local: bool = False,
 ) -> tuple[translations.TransformContext, list[translations.Stage]]:
     """Fuses ``pipeline`` into stages.
 
@@ -73,6 +79,7 @@ def optimize(
         pipeline: the pipeline; its components are extended in place.
         drain: expand splittable DoFns so that their restrictions are truncated.
         streaming: the stages are for a streaming query.
+        local: the files that workers see are seen by this process as well.
 
     Returns:
         The context, whose components hold what the phases added, and the
@@ -95,7 +102,9 @@ def optimize(
         lift_all_combiners if streaming else translations.lift_combiners,
         translations.expand_sdf,
         strip_reshuffles,
+        *((divide_reads,) if local and not streaming else ()),
         spread_creates,
+        *(() if streaming else (strip_reshuffles_of_creates,)),
         drive_empty_flattens,
         translations.fix_flatten_coders,
         translations.greedily_fuse,
@@ -188,6 +197,54 @@ def strip_reshuffles(
     return stages
 
 
+def divide_reads(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Divides the files that are read right now, so that no job has to do it.
+
+    What puts their source out becomes a :data:`~sparkbeam.plan.model.CREATE_URN` of its parts.
+    """
+    readers = _readers(stages)
+    needless: list[translations.Stage] = []
+    for stage in stages:
+        (transform, *_) = stage.transforms
+        dividing = _dividing(transform, readers)
+        fn = divided(source_of_read(dofn_of(transform))) if dividing else None
+        if fn is None:
+            continue
+        set_dofn(transform, fn)
+        transform.spec.urn = CREATE_URN
+        _put_out(transform, dividing[-1])
+        needless += dividing
+    for stage in stages:
+        stage.must_follow = stage.must_follow.difference(needless)
+    return [stage for stage in stages if stage not in needless]
+
+
+def _dividing(
+    transform: beam_runner_api_pb2.PTransform, readers: dict[str, list[translations.Stage]]
+) -> list[translations.Stage]:
+    """The stages that divide what a transform puts out, up to where that is spread."""
+    found: list[translations.Stage] = []
+    for urn in (PAIR_WITH_RESTRICTION, SPLIT_RESTRICTIONS, RESHUFFLE):
+        following = _only_reader(transform, readers)
+        if following is None or following.transforms[0].spec.urn != urn:
+            return []
+        found.append(following)
+        (transform, *_) = following.transforms
+    return found
+
+
+def _readers(stages: list[translations.Stage]) -> dict[str, list[translations.Stage]]:
+    """The stages that read each PCollection."""
+    readers: dict[str, list[translations.Stage]] = defaultdict(list)
+    for stage in stages:
+        for transform in stage.transforms:
+            for pcoll in transform.inputs.values():
+                readers[pcoll].append(stage)
+    return readers
+
+
 def spread_creates(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
@@ -196,27 +253,54 @@ def spread_creates(
     What holds the values becomes a :data:`~sparkbeam.plan.model.CREATE_URN`,
     which runs in several tasks; each puts out its share.
     """
-    readers: dict[str, list[translations.Stage]] = defaultdict(list)
-    for stage in stages:
-        for transform in stage.transforms:
-            for pcoll in transform.inputs.values():
-                readers[pcoll].append(stage)
+    readers = _readers(stages)
     needless = []
     for stage in stages:
         (transform, *_) = stage.transforms
-        following = [r for pcoll in transform.outputs.values() for r in readers[pcoll]]
+        following = _only_reader(transform, readers)
         if (
-            len(following) == 1
-            and following[0].transforms[0].spec.urn == RESHUFFLE
+            following is not None
+            and following.transforms[0].spec.urn == RESHUFFLE
             and is_create(transform)
             and all(len(readers[pcoll]) == 1 for pcoll in transform.inputs.values())
         ):
-            (tag,) = transform.outputs
-            (spread,) = following[0].transforms[0].outputs.values()
             transform.spec.urn = CREATE_URN
-            transform.outputs[tag] = spread
-            needless += following
+            _put_out(transform, following)
+            needless.append(following)
     return [stage for stage in stages if stage not in needless]
+
+
+def strip_reshuffles_of_creates(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Takes out a Reshuffle behind a Create whose values are spread already."""
+    readers = _readers(stages)
+    needless = []
+    for stage in stages:
+        (create, *_) = stage.transforms
+        decoding = _only_reader(create, readers) if create.spec.urn == CREATE_URN else None
+        if decoding is None or not is_decoding_for_create(decoding.transforms[0]):
+            continue
+        (decode, *_) = decoding.transforms
+        following = _only_reader(decode, readers)
+        if following is not None and following.transforms[0].spec.urn == RESHUFFLE:
+            _put_out(decode, following)
+            needless.append(following)
+    return [stage for stage in stages if stage not in needless]
+
+
+def _only_reader(
+    transform: beam_runner_api_pb2.PTransform, readers: dict[str, list[translations.Stage]]
+) -> translations.Stage | None:
+    """The stage that alone reads what a transform puts out; None if there are others or none."""
+    found = [stage for pcoll in transform.outputs.values() for stage in readers[pcoll]]
+    return found[0] if len(found) == 1 else None
+
+
+def _put_out(transform: beam_runner_api_pb2.PTransform, last: translations.Stage) -> None:
+    """Lets a transform put out what a later stage does."""
+    (tag,) = transform.outputs
+    (transform.outputs[tag],) = last.transforms[0].outputs.values()
 
 
 def drive_empty_flattens(

@@ -14,12 +14,11 @@ from sparkbeam.plan.model import Plan, Source, Stage
 from sparkbeam.plan.needed import Needs
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.tablereads import ReadBatches
+from sparkbeam.upstream.files import source_of_read, with_source
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
     RowGroupSource,
     projected_source,
-    set_source,
-    source_of_read,
     whole_source,
 )
 
@@ -95,10 +94,10 @@ def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
     if needed is not None:
         other = projected_source(source, needed)
     other = other or whole_source(source)
-    if other is None:
+    reading = None if other is None else with_source(fn, other)
+    if reading is None:
         return False
-    set_source(fn, other)
-    set_dofn(transform, fn)
+    set_dofn(transform, reading)
     return True
 
 

@@ -17,12 +17,8 @@ from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
 from sparkbeam.plan.functions import dofn_of
 from sparkbeam.plan.model import Plan
-from sparkbeam.upstream.parquet import (
-    TABLES_TO_DICTS,
-    parquet_schema,
-    row_type_of_tables,
-    source_of_read,
-)
+from sparkbeam.upstream.files import source_of_read
+from sparkbeam.upstream.parquet import TABLES_TO_DICTS, parquet_schema, row_type_of_tables
 from sparkbeam.windows.columnar import Micros
 
 Batch: TypeAlias = pa.RecordBatch | pa.Table

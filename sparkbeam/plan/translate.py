@@ -61,6 +61,7 @@ def translate(
     streaming: bool = False,
     sessions: SessionAggregator | None = None,
     in_columns: bool = True,
+    local: bool = False,
 ) -> Plan:
     """Turns a pipeline into a plan.
 
@@ -70,6 +71,7 @@ def translate(
         streaming: the plan is for a streaming query.
         sessions: how sessions are combined in batch; None where that is for the plan to choose.
         in_columns: steps may take what is read as columns.
+        local: the files that workers see are seen by this process as well.
 
     Raises:
         UnsupportedTransform: a transform cannot run; the message has its label.
@@ -81,7 +83,7 @@ def translate(
         support.check(pipeline)
         validate_pipeline_graph(pipeline)
         pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
-        context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming)
+        context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming, local=local)
         applied = _applied(pipeline)
         translation = _Translation(
             context.components, stages, applied, streaming, sessions, in_columns

@@ -74,6 +74,14 @@ def part_stamped_by(fn: Any) -> StampedPart | None:
     return "value" if function is combiners.Latest.PerKey.add_timestamp else None
 
 
+def decodes_for_create(process: Any) -> bool:
+    """Whether it is the ``process`` of the step of ``beam.Create`` behind its Reshuffle."""
+    function = function_of_map(process)
+    return isinstance(getattr(function, "__self__", None), coders.Coder) and (
+        getattr(function, "__name__", None) == coders.Coder.decode.__name__
+    )
+
+
 def is_of_create(fn: Any) -> bool:
     """Whether a DoFn is the one with which ``beam.Create`` puts its values out."""
     function = getattr(fn, "_fn", None)

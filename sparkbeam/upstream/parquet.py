@@ -1,7 +1,6 @@
 """What sparkbeam assumes of Beam's Parquet; see :mod:`sparkbeam.upstream.beam`."""
 
 import copy
-import inspect
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
 from sparkbeam.filling import filling
-from sparkbeam.upstream.beam import function_of_map
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
 """The DoFn that makes a dict of each row of an Arrow table."""
@@ -28,31 +26,6 @@ def row_type_of_tables(fn: Any) -> Any:
         return None
     element_type = row_type.RowTypeConstraint.from_user_type(fn._beam_type) or fn._beam_type
     return getattr(element_type, "user_type", None)
-
-
-def source_of_read(fn: Any) -> iobase.BoundedSource | None:
-    """The source that a step of Beam's ``Read`` puts out; None for any other DoFn."""
-    read = _read_of(fn)
-    source = None if read is None else read.source
-    return source if isinstance(source, iobase.BoundedSource) else None
-
-
-def set_source(fn: core.DoFn, source: iobase.BoundedSource) -> None:
-    """Lets a step of Beam's ``Read`` put out another source."""
-    read = _read_of(fn)
-    assert read is not None
-    read.source = source
-
-
-def _read_of(fn: Any) -> iobase.Read | None:
-    function = function_of_map(getattr(fn, "process", None))
-    if function is None or getattr(function, "__qualname__", None) != _QUALNAME_OF_EMIT:
-        return None
-    read: iobase.Read | None = inspect.getclosurevars(function).nonlocals.get("self")
-    return read
-
-
-_QUALNAME_OF_EMIT = f"{iobase.Read.expand.__qualname__}.<locals>.<lambda>"
 
 
 def parquet_schema(source: iobase.BoundedSource) -> pa.Schema | None:

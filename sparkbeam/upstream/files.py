@@ -1,0 +1,104 @@
+"""What sparkbeam assumes of Beam's sources of files; see :mod:`sparkbeam.upstream.beam`."""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from apache_beam.internal import pickler
+from apache_beam.io import iobase
+from apache_beam.io.filebasedsource import FileBasedSource
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms import core
+
+from sparkbeam.upstream.beam import function_of_map
+
+_MOST_PARTS = 500
+"""All of them go to each task."""
+
+Part: TypeAlias = tuple[tuple[iobase.BoundedSource, tuple[Any, None]], float]
+"""A source, the restriction to a part of it, the state of its watermark, and the part's size."""
+
+
+class DividedRead(core.DoFn):
+    """Puts out the parts of files that Beam's ``Read`` reads, divided as it does it.
+
+    It stands in the place of the step that puts out the source, and of those that divide that.
+
+    Args:
+        source: of the files.
+        parts: what Beam divides it into.
+
+    Attributes:
+        source: the same.
+    """
+
+    def __init__(self, source: FileBasedSource, parts: Sequence[Part]) -> None:
+        super().__init__()
+        self.source = source
+        self._parts = parts
+
+    def process(self, element: Any) -> Iterable[Part]:
+        """Gives all parts."""
+        FileSystems.report_source_lineage(self.source._pattern.get())
+        return self._parts
+
+
+def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
+    """The parts of files, as this process finds them.
+
+    None where the source is of something else, where a class of the user's own divides it, where
+    its files are elsewhere seen from another folder, and where there are none, or very many.
+    """
+    if not isinstance(source, FileBasedSource) or not _is_divided_by_beam(source):
+        return None
+    if not source._pattern.is_accessible() or not _is_absolute(source._pattern.get()):
+        return None
+    provider = iobase._SDFBoundedSourceRestrictionProvider()
+    # A source keeps what it has found, and would take that along.
+    copy = pickler.roundtrip(source)
+    try:
+        found = provider.split(copy, provider.initial_restriction(copy))
+        parts = [((source, (part, None)), part.weight()) for part in islice(found, _MOST_PARTS + 1)]
+    except (BeamIOError, OSError):
+        return None
+    return DividedRead(source, parts) if 0 < len(parts) <= _MOST_PARTS else None
+
+
+def _is_divided_by_beam(source: FileBasedSource) -> bool:
+    return type(source).split.__module__.split(".")[0] in ("apache_beam", "sparkbeam")
+
+
+def _is_absolute(pattern: str) -> bool:
+    return pattern.startswith("/") or "://" in pattern
+
+
+def source_of_read(fn: Any) -> iobase.BoundedSource | None:
+    """The source that a step of Beam's ``Read`` puts out, or its parts; None for any other DoFn."""
+    if isinstance(fn, DividedRead):
+        return fn.source
+    read = _read_of(fn)
+    source = None if read is None else read.source
+    return source if isinstance(source, iobase.BoundedSource) else None
+
+
+def with_source(fn: core.DoFn, source: iobase.BoundedSource) -> core.DoFn | None:
+    """Such a step with another source; None where that cannot be divided any more."""
+    if isinstance(fn, DividedRead):
+        return divided(source)
+    read = _read_of(fn)
+    assert read is not None
+    read.source = source
+    return fn
+
+
+def _read_of(fn: Any) -> iobase.Read | None:
+    function = function_of_map(getattr(fn, "process", None))
+    if function is None or getattr(function, "__qualname__", None) != _QUALNAME_OF_EMIT:
+        return None
+    read: iobase.Read | None = inspect.getclosurevars(function).nonlocals.get("self")
+    return read
+
+
+_QUALNAME_OF_EMIT = f"{iobase.Read.expand.__qualname__}.<locals>.<lambda>"

@@ -1,0 +1,174 @@
+"""Files that are read are divided before a pipeline runs, where its workers see the same ones."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.io import iobase
+from apache_beam.io.filebasedsource import FileBasedSource
+from apache_beam.metrics.metric import Lineage
+from in_process_batch import BatchRunner
+from noting import found, note
+
+from sparkbeam import SparkRunner
+from sparkbeam.explain import describe
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.upstream import files
+
+
+class Lines(FileBasedSource):
+    """A source of the user's own."""
+
+    def read_records(self, file_name: str, range_tracker: Any) -> Iterator[str]:
+        yield from Path(file_name).read_text().splitlines()
+
+
+class Divided(Lines):
+    """One that divides its files by itself."""
+
+    def split(self, *args: Any, **kwargs: Any) -> Iterator[iobase.SourceBundle]:
+        yield from super().split(*args, **kwargs)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n")
+        table = pa.table({"n": [1, 2], "name": [f"{name}1", f"{name}2"]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+def planned(build: Callable[[beam.Pipeline], Any], *options: str) -> Plan:
+    runner = SparkRunner()
+    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
+    build(p)
+    return runner._plan(p, p.options.view_as(SparkBeamOptions))
+
+
+def is_divided(plan: Plan) -> bool:
+    """Whether its tasks begin with parts of files."""
+    (stage,) = [one for one in plan.stages if one.exchange is Exchange.IMPULSE]
+    return stage.creates
+
+
+LOCAL: list[list[str]] = [
+    [],
+    ["--spark_master=local[2]"],
+    ["--spark_master=local-cluster[2,1,512]"],
+]
+ELSEWHERE = [["--spark_master=spark://host:7077"], ["--spark_connect=sc://host:15002"]]
+
+
+@pytest.mark.parametrize("options", LOCAL)
+def test_files_of_this_machine_are_divided_at_once(folder: Path, options: list[str]) -> None:
+    plan = planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt"), *options)
+    assert is_divided(plan)
+    assert len(plan.stages) == 1
+
+
+@pytest.mark.parametrize("options", ELSEWHERE)
+def test_workers_divide_files_of_other_machines(folder: Path, options: list[str]) -> None:
+    assert not is_divided(planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt"), *options))
+
+
+def test_a_session_tells_where_its_workers_are(folder: Path, spark: Any) -> None:
+    runner = SparkRunner(spark)
+    p = beam.Pipeline(runner, argv=["--spark_master=spark://host:7077"])
+    _ = p | beam.io.ReadFromText(f"{folder}/*.txt")
+    assert is_divided(runner._plan(p, p.options.view_as(SparkBeamOptions)))
+
+
+def test_a_relative_pattern_is_for_the_folder_of_the_workers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert not is_divided(planned(lambda p: p | beam.io.ReadFromText("*.txt")))
+
+
+def test_whoever_divides_files_by_itself_does_so_in_workers(folder: Path) -> None:
+    for source, divided in ((Lines, True), (Divided, False)):
+        read = beam.io.Read(source(f"{folder}/*.txt"))
+        assert is_divided(planned(lambda p, read=read: p | read)) is divided
+
+
+def test_very_many_files_are_left_to_workers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MOST_PARTS", 2)
+    assert not is_divided(planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt")))
+
+
+def test_a_stream_is_left_as_it_is(folder: Path) -> None:
+    plan = planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt"), "--streaming")
+    assert len(plan.stages) > 1
+
+
+def test_files_that_are_not_there_are_no_elements(tmp_path: Path) -> None:
+    found.clear()
+    p = beam.Pipeline(BatchRunner())
+    _ = p | beam.io.ReadFromText(f"{tmp_path}/*.txt", validate=False) | beam.Map(note)
+    p.run().wait_until_finish()
+    assert found == []
+
+
+def test_columns_of_divided_files_are_left_out(folder: Path) -> None:
+    def build(p: beam.Pipeline) -> Any:
+        rows = p | beam.io.ReadFromParquet(f"{folder}/*.parquet")
+        return rows | beam.Map(lambda row: row["name"]) | beam.Map(print)
+
+    plan = planned(build)
+    assert is_divided(plan)
+    assert "ReadFromParquet: 1 of 2 columns" in describe.stages(plan)
+
+
+READS: dict[str, Callable[[Path], Any]] = {
+    "text": lambda folder: beam.io.ReadFromText(f"{folder}/*.txt"),
+    "own": lambda folder: beam.io.Read(Lines(f"{folder}/*.txt")),
+}
+
+
+@pytest.mark.parametrize("tasks", ["1", "2", "7"])
+@pytest.mark.parametrize("name", ["text", "own"])
+def test_each_part_is_read_once(folder: Path, name: str, tasks: str) -> None:
+    found.clear()
+    p = beam.Pipeline(BatchRunner(), argv=[f"--spark_parallelism={tasks}"])
+    _ = p | READS[name](folder) | beam.Map(note)
+    result: Any = p.run()
+    result.wait_until_finish()
+    assert sorted(value for value, *_ in found) == ["a1", "a2", "b1", "b2", "c1", "c2"]
+    assert any(str(folder) in one for one in Lineage.query(result.metrics(), Lineage.SOURCE))
+
+
+def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
+    lines = [f"{number:0100d}" for number in range(30_000)]
+    (tmp_path / "large.txt").write_text("\n".join(lines))
+    found.clear()
+    p = beam.Pipeline(BatchRunner(), argv=["--spark_parallelism=3"])
+    _ = p | beam.io.ReadFromText(f"{tmp_path}/large.txt") | beam.Map(note)
+    p.run().wait_until_finish()
+    assert sorted(value for value, *_ in found) == lines
+
+
+def test_a_reshuffle_behind_a_create_has_nothing_to_spread() -> None:
+    plan = planned(
+        lambda p: p | beam.Create([1, 2, 3]) | "again" >> beam.Reshuffle() | beam.Map(print)
+    )
+    assert len(plan.stages) == 1
+    assert plan.stages[0].creates
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda p: (
+            p | beam.Create([1, 2, 3]) | beam.Map(lambda x: x + 1) | "again" >> beam.Reshuffle()
+        ),
+        lambda p: p | beam.Create([1]) | "again" >> beam.Reshuffle(),
+    ],
+)
+def test_other_reshuffles_stay(build: Callable[[beam.Pipeline], Any]) -> None:
+    assert len(planned(lambda p: build(p) | beam.Map(print)).stages) == 2
