@@ -3,6 +3,7 @@
 That is the default trigger with windows that do not merge, the most frequent case by far. It
 puts out what Beam's trigger driver does, in a tenth of the time: a record has one cell for each
 window, with the number of panes so far, the timestamp of the next one, and an accumulator.
+Accumulators of windows that are open are added to those of many keys at once (``together.py``).
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
+from sparkbeam.worker.grouping.together import Open, Together
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
 _CELL = b"window:"
@@ -43,12 +45,15 @@ class WindowGrouping(StoredGrouping):
         self._of_templates: dict[int, tuple[WindowedValue, list[_Window]]] = {}
         self._known_stamps: dict[tuple[_Window, int | None, int], int | None] = {}
         self._known_at: int | None = None
+        self._together = Together(self._cells, self._keyed, self._combined, self._opened)
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
         if self._known_at != self._moment.output_watermark:
             self._known_at = self._moment.output_watermark
             self._known_stamps.clear()
+        if self._combine_fn is not None:
+            rows = self._together.add(self._without_counts(rows, watermark))
         for key, blocks in self._arrived(rows):
             gathered: dict[_Window, list[Block]] = {}
             for block in blocks:
@@ -59,6 +64,20 @@ class WindowGrouping(StoredGrouping):
                 self._add(record, known, some)
                 if known.end <= watermark:
                     yield self._pane(self._decode_key(key), record, known, on_time=False)
+
+    def _opened(self, template: WindowedValue) -> list[Open] | None:
+        """The windows of elements, if all are open and hold the watermark at one time."""
+        watermark, found = self._moment.input_watermark, []
+        for known in self._windows_of(template):
+            stamp = self._stamp_with(known, None, template)
+            if (
+                known.end <= watermark
+                or stamp is None
+                or self._stamp_with(known, stamp, template) != stamp
+            ):
+                return None
+            found.append(Open(known.cell, min(known.end, MAX_MICROS), stamp, coded_hold(stamp)))
+        return found or None
 
     def fire(self) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark

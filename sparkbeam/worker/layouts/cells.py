@@ -93,6 +93,11 @@ class KeyCells:
         stamps, values = zip(*self.stamped.decode(cell[end:]), strict=True)
         return (Block(template, list(values), list(stamps)),)
 
+    def head_of(self, cell: bytes) -> tuple[bytes, WindowedValue]:
+        """What comes before the run of a cell, and the template of that."""
+        end = 1 + _LENGTH.size + _LENGTH.unpack_from(cell, 1)[0]
+        return cell[:end], self._template(cell[1 + _LENGTH.size : end])
+
     def count(self, template: WindowedValue, number: int) -> bytes:
         """A cell that tells a number of the windows of a template."""
         return self.head(COUNT_CELL, template) + _NUMBER.pack(number)

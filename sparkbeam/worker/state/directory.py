@@ -7,8 +7,10 @@ to any other.
 
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from sparkbeam.worker.state.entries import Entry, EntryCache
 
@@ -36,6 +38,16 @@ def address(hashed: int, pages: int) -> int:
     mask = (1 << (pages - 1).bit_length()) - 1
     page = hashed & mask
     return page if page < pages else hashed & (mask >> 1)
+
+
+def addresses(keys: Collection[bytes], pages: int) -> list[int]:
+    """The pages of many keys, of so many pages."""
+    hashed = np.fromiter(map(zlib.crc32, keys), np.uint64, len(keys))
+    hashed = hashed * np.uint64(_MIXER) >> np.uint64(32)
+    mask = (1 << (pages - 1).bit_length()) - 1
+    found = hashed & np.uint64(mask)
+    numbers: list[int] = np.where(found < pages, found, hashed & np.uint64(mask >> 1)).tolist()
+    return numbers
 
 
 class _Segment(Entry):

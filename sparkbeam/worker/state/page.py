@@ -79,6 +79,7 @@ class Page(Entry):
     """
 
     __slots__ = (
+        "_added",
         "_base_bytes",
         "_before",
         "_bytes",
@@ -118,6 +119,7 @@ class Page(Entry):
         self.packed: dict[bytes, bytes | None] | None = None
         self.stale = False
         self._before = [NEVER, NEVER, NEVER]
+        self._added = [NEVER, NEVER, NEVER]
         self._scattered = False
         self._base_bytes = len(base)
         self._next = (self._base_bytes, self._delta, self.has_delta)
@@ -164,6 +166,20 @@ class Page(Entry):
         growth = max(growth, -self.size)
         self.size += growth
         self.owner.cache.size += growth
+
+    def changed_all(self, keys: Iterable[bytes], growth: int) -> None:
+        """Contents of some keys have changed, without a live record, and all take so many more."""
+        self._changed.update(dict.fromkeys(keys))
+        self.dirty = True
+        self.packed = None
+        self.size += growth
+        self.owner.cache.size += growth
+
+    def scheduled(self, fire: int, hold: int) -> None:
+        """Contents have got a timer in event time and a hold, without a live record."""
+        self._added[EVENT] = min(self._added[EVENT], fire)
+        self._added[HOLD] = min(self._added[HOLD], hold)
+        self.rescheduled()
 
     def rewrite(self, size: int) -> None:
         """Records have come or gone; the page takes about so many bytes now."""
@@ -263,6 +279,8 @@ class Page(Entry):
         self.stale = False
         directory = self.owner.directory
         known, live = directory.times(self.number), _firsts(self.live.values())
+        known = list(map(min, known, self._added))
+        self._added = [NEVER, NEVER, NEVER]
         # The others have no time before those that are known. To tell the first of all they have
         # to be looked at only where a live record had that, and has a later one now.
         if self._scattered or any(

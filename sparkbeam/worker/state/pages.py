@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sparkbeam.wire import plaindata
-from sparkbeam.worker.state.directory import HOLD, Directory, address, hash_key
+from sparkbeam.worker.state.directory import HOLD, Directory, address, addresses, hash_key
 from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
 from sparkbeam.worker.state.page import COLUMNS, Page, content_of, delta_name, pages_for
 from sparkbeam.worker.state.records import Hold, Record, holds
@@ -139,10 +139,28 @@ class KeyedState:
         content = page.records.get(key)
         if content is None:
             self._created += 1
-            if self._created > self._look_at and not self._walks:
-                self._look()
+            if self._look_for_new():
                 return self.record(key)
         return page.open(key, content)
+
+    def by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, list[bytes]]]:
+        """The pages of many keys, each with those of them that are in it; a page may come again.
+
+        The caller may change the records of these keys in a page until it asks for the next one,
+        and asks for no record meanwhile.
+        """
+        low = 0
+        while low < len(keys):
+            self._look_for_new()
+            some = keys[low : low + max(_FIRST_LOOK, self.directory.records)]
+            low += len(some)
+            in_page: dict[int, list[bytes]] = {}
+            for key, number in zip(some, addresses(some, self.directory.pages), strict=True):
+                in_page.setdefault(number, []).append(key)
+            for page in self._walk(list(in_page), make=True):
+                before = len(page.records)
+                yield page, in_page[page.number]
+                self._created += len(page.records) - before
 
     def due_keys(self, domain: int, limit: int) -> Iterator[bytes]:
         """The keys with a timer in a domain that is due at a time, each once, page by page.
@@ -262,15 +280,22 @@ class KeyedState:
         page = self._pages[number] = Page(self, name, number, stored)
         self.cache.add(page)
 
-    def _walk(self, numbers: Sequence[int]) -> Iterator[Page]:
-        """Pages that are stored or changed, one by one; their number stays the same meanwhile."""
+    def _walk(self, numbers: Sequence[int], *, make: bool = False) -> Iterator[Page]:
+        """Pages that are stored or changed, one by one; their number stays the same meanwhile.
+
+        Args:
+            numbers: of the pages.
+            make: the others, too.
+        """
         self._walks += 1
         try:
             for low in range(0, len(numbers), _GROUP):
                 self.cache.trim()
                 group = numbers[low : low + _GROUP]
                 self.directory.load(group)
-                known = [n for n in group if n in self._pages or self.directory.page_size(n)]
+                known = [
+                    n for n in group if make or n in self._pages or self.directory.page_size(n)
+                ]
                 self._load(known)
                 for number in known:
                     if number not in self._pages:
@@ -279,8 +304,14 @@ class KeyedState:
         finally:
             self._walks -= 1
 
+    def _look_for_new(self) -> bool:
+        """Makes more pages within a micro-batch, if many keys are new; whether it has looked."""
+        if self._created <= self._look_at or self._walks:
+            return False
+        self._look()
+        return True
+
     def _look(self) -> None:
-        """Makes more pages within a micro-batch, if many keys are new."""
         self._prepare()
         self._created = 0
         self._look_at = max(_FIRST_LOOK, self.directory.records)

@@ -36,6 +36,9 @@ class Hold(NamedTuple):
 _OTHER_BYTES = 64
 _TIMER_BYTES = 48
 
+HELD_BYTES = _OTHER_BYTES + 2 * _TIMER_BYTES
+"""What a cell with a small value takes that has a timer and a hold, about."""
+
 
 class RecordOwner(Protocol):
     """The page that a record is in."""

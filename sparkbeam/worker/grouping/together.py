@@ -1,0 +1,192 @@
+"""Accumulators of many keys, added at once to what is kept of each.
+
+Where a window is still open, nothing comes out as an accumulator arrives: what is kept of its key
+is another accumulator afterwards, or a first one. That needs no object for each key, and pages are
+gone through one by one. All else is left to who looks at one key after the other.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.rows import BLOCK_CELL, Row
+from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.state.page import Page
+from sparkbeam.worker.state.pages import KeyedState
+from sparkbeam.worker.state.records import EVENT_TIME, HELD_BYTES, Timer
+
+_ONE = b"\0\0\0\1"
+_SHORT = 128
+"""A length of fewer bytes takes one byte."""
+
+
+def _empty() -> tuple[dict[Any, Any], ...]:
+    """The content of a record without anything."""
+    return {}, {}, {}, {}
+
+
+@dataclass(frozen=True)
+class Open:
+    """A window that is open, as it is kept of a key.
+
+    Attributes:
+        cell: its name in a record.
+        fires: when it does, in microseconds.
+        stamp: the combined timestamp, whatever elements have come, in microseconds.
+        hold: on the watermark.
+    """
+
+    cell: bytes
+    fires: int
+    stamp: int
+    hold: int
+
+
+@dataclass
+class Arrived:
+    """Accumulators of one windowing, encoded, by key.
+
+    Attributes:
+        windows: theirs, which all are open.
+        by_key: in the order in which they have come.
+        refused: the keys of which something else is kept than such windows leave.
+    """
+
+    windows: list[Open]
+    by_key: dict[bytes, list[bytes]] = field(default_factory=dict)
+    refused: set[bytes] = field(default_factory=set)
+
+
+class Together:
+    """Adds accumulators to what is kept of keys.
+
+    Args:
+        cells: reads rows.
+        keyed: what is kept.
+        combined: makes one of several accumulators of a key, all encoded.
+        opened: the windows of elements; None where they are not for this.
+    """
+
+    def __init__(
+        self,
+        cells: KeyCells,
+        keyed: KeyedState,
+        combined: Callable[[list[bytes]], bytes],
+        opened: Callable[[WindowedValue], list[Open] | None],
+    ) -> None:
+        self._cells = cells
+        self._keyed = keyed
+        self._combined = combined
+        self._opened = opened
+
+    def add(self, rows: list[Row]) -> list[Row]:
+        """Adds what it can; gives the other rows, in their order.
+
+        These are all rows of some keys, and those of others in some windows.
+        """
+        by_head, others = self._sorted_out(rows)
+        arrived = [some for some in by_head.values() if some is not None]
+        for some in arrived:
+            for key in others:
+                some.by_key.pop(key, None)
+            self._add(some)
+        if not others and not any(some.refused for some in arrived):
+            return []
+
+        def is_left(row: Row) -> bool:
+            if row[0] in others:
+                return True
+            some = by_head[self._cells.head_of(row[2])[0]]
+            return some is None or row[0] in some.refused
+
+        return [row for row in rows if is_left(row)]
+
+    def _sorted_out(self, rows: list[Row]) -> tuple[dict[bytes, Arrived | None], set[bytes]]:
+        """What may be added, by the heads of cells, and the keys that have something else."""
+        by_head: dict[bytes, Arrived | None] = {}
+        head, start = _ONE, 0
+        into: Arrived | None = None
+        others: set[bytes] = set()
+        for key, _, cell in rows:
+            if not cell.startswith(head):
+                if cell[:1] != BLOCK_CELL:
+                    others.add(key)
+                    continue
+                head, template = self._cells.head_of(cell)
+                start = len(head)
+                into = by_head.get(head)
+                if into is None and head not in by_head:
+                    into = by_head[head] = self._new(template, by_head.values())
+            if into is None:
+                others.add(key)
+                continue
+            length = len(cell) - start - 5
+            if cell[start : start + 4] == _ONE and cell[start + 4] == length and length < _SHORT:
+                some = [cell[start + 5 :]]
+            else:
+                some = self._cells.values.decode(cell[start:])
+            before = into.by_key.get(key)
+            if before is None:
+                into.by_key[key] = some
+            else:
+                before += some
+        return by_head, others
+
+    def _new(self, template: WindowedValue, known: Iterable[Arrived | None]) -> Arrived | None:
+        """Where elements of a windowing go, whose windows are none of those that are known."""
+        windows = self._opened(template)
+        if windows is None:
+            return None
+        cells = {window.cell for some in known if some is not None for window in some.windows}
+        return None if any(window.cell in cells for window in windows) else Arrived(windows)
+
+    def _add(self, arrived: Arrived) -> None:
+        """Adds to all keys but those that are refused."""
+        for page, keys in self._keyed.by_page(list(arrived.by_key)):
+            refused = {key for key in keys if not self._is_open(page, key, arrived.windows)}
+            if refused:
+                arrived.refused |= refused
+                keys = [key for key in keys if key not in refused]
+            for window in arrived.windows:
+                self._add_in(page, keys, arrived.by_key, window)
+
+    @staticmethod
+    def _is_open(page: Page, key: bytes, windows: list[Open]) -> bool:
+        """Whether what is kept of a key is what elements of windows have left there, or nothing."""
+        content = page.records.get(key)
+        if content is None:
+            return True
+        if type(content) is not tuple:
+            return False
+        for window in windows:
+            cell = content[0].get(window.cell)
+            if cell is not None and cell[1] != window.stamp:
+                return False
+        return True
+
+    def _add_in(
+        self, page: Page, keys: list[bytes], by_key: dict[bytes, list[bytes]], window: Open
+    ) -> None:
+        """Adds to the window of keys in a page."""
+        name, stamp, records, combined = window.cell, window.stamp, page.records, self._combined
+        timer: Timer = (window.fires, EVENT_TIME, None, None)
+        new = 0
+        for key in keys:
+            some = by_key[key]
+            cells, timers, holds, _ = records.get(key) or records.setdefault(key, _empty())
+            cell = cells.get(name)
+            if cell is not None:
+                panes, _, accumulator = cell
+                if accumulator is not None:
+                    some = [accumulator, *some]
+                cells[name] = (panes, stamp, combined(some))
+                continue
+            new += 1
+            cells[name] = (0, stamp, combined(some))
+            timers[name] = timer
+            holds[name] = window.hold
+        page.changed_all(keys, HELD_BYTES * new)
+        if new:
+            page.scheduled(window.fires, window.hold)
