@@ -91,10 +91,12 @@ def test_a_relative_pattern_is_for_the_folder_of_the_workers(
     assert not is_divided(planned(lambda p: p | beam.io.ReadFromText("*.txt")))
 
 
-def test_whoever_divides_files_by_itself_does_so_in_workers(folder: Path) -> None:
-    for source, divided in ((Lines, True), (Divided, False)):
-        read = beam.io.Read(source(f"{folder}/*.txt"))
-        assert is_divided(planned(lambda p, read=read: p | read)) is divided
+@pytest.mark.parametrize(("source", "divided"), [(Lines, True), (Divided, False)])
+def test_whoever_divides_files_by_itself_does_so_in_workers(
+    folder: Path, source: type[Lines], divided: bool
+) -> None:
+    plan = planned(lambda p: p | beam.io.Read(source(f"{folder}/*.txt")))
+    assert is_divided(plan) is divided
 
 
 def test_very_many_files_are_left_to_workers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
