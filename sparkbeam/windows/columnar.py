@@ -3,16 +3,15 @@
 The sessions of many keys may stand in the same columns, each key by a number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.order import in_order
+from sparkbeam.columns.order import in_order, order_of
 from sparkbeam.windows.aggregator import Session, Stamps, merged
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.windows.forms import form_of
@@ -20,7 +19,8 @@ from sparkbeam.windows.forms import form_of
 Micros = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
 
-_WAITING = 4096
+_AT_ONCE = 10_000
+_MOST_TOGETHER = 1 << 62
 _UFUNCS: dict[Any, np.ufunc] = {min: np.minimum, max: np.maximum}
 
 
@@ -48,6 +48,15 @@ class Columns:
         times = self.starts[rows], self.ends[rows], self.stamps[rows]
         return Columns(self.keys[rows], *times, self.totals[rows])
 
+    def place_of(self, others: "Columns") -> int:
+        """How many of the sessions are before all of others, by key and time, and touch none."""
+        key = others.keys[0]
+        low, high = (
+            np.searchsorted(self.keys, key, "left"),
+            np.searchsorted(self.keys, key, "right"),
+        )
+        return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
+
     def with_keys(self, keys: Micros) -> "Columns":
         """The same with other numbers for the keys."""
         return Columns(keys, self.starts, self.ends, self.stamps, self.totals)
@@ -55,15 +64,17 @@ class Columns:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where sessions begin.
+    """Which elements make up which sessions.
 
     Attributes:
         order: the places of the elements by key and start.
         firsts: the first of each session, among them.
+        ends: of the sessions.
     """
 
     order: _Places
     firsts: _Places
+    ends: Micros
 
     def parts(self) -> tuple[list[int], list[int]]:
         """Begin and end of each session among the elements in order."""
@@ -117,21 +128,28 @@ class SessionColumns:
 
     def merge(self, *parts: Columns) -> Columns:
         """The sessions that there are when those of all parts have merged."""
+        every = self.joined(parts)
+        cut = self._cut(every.keys, every.starts, every.ends)
+        totals: Numbers | None = None
+        if every.totals.dtype != object:
+            totals = self._added_up(every.totals[cut.order], cut.firsts)
+        if totals is None:
+            totals = self._merged(cut, objects(self.accumulators(every)))
+        times = every.starts, every.ends, every.stamps
+        return self._columns(cut, every.keys, *times, totals)
+
+    def joined(self, parts: Sequence[Columns]) -> Columns:
+        """The sessions of all parts one after the other, as they are."""
+        if len(parts) == 1:
+            return parts[0]
         keys, starts, ends, stamps = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("keys", "starts", "ends", "stamps")
         )
-        cut = self._cut(keys, starts, ends)
-        totals: Numbers | None = None
-        kinds = {part.totals.dtype for part in parts}
-        if len(kinds) == 1 and np.dtype(object) not in kinds:
-            assert self.form is not None
-            numbers = np.concatenate([part.totals for part in parts])
-            totals = self._added_up(numbers[cut.order], cut.firsts)
-        if totals is None:
-            found = [one for part in parts for one in self.accumulators(part)]
-            totals = self._merged(cut, objects(found))
-        return self._columns(cut, keys, starts, ends, stamps, totals)
+        totals = [part.totals for part in parts]
+        if len({some.dtype for some in totals}) > 1:
+            totals = [objects(self.accumulators(part)) for part in parts]
+        return Columns(keys, starts, ends, stamps, np.concatenate(totals))
 
     def accumulators(self, columns: Columns) -> list[Any]:
         """Those of the sessions."""
@@ -142,18 +160,24 @@ class SessionColumns:
 
     def sessions(self, columns: Columns) -> Iterator[tuple[int, Session]]:
         """The numbers of the keys, and the sessions."""
-        times = (column.tolist() for column in (columns.starts, columns.ends, columns.stamps))
-        found = map(Session, *times, self.accumulators(columns))
-        return zip(columns.keys.tolist(), found, strict=True)
+        for begin in range(0, len(columns), _AT_ONCE):
+            part = columns.part(slice(begin, begin + _AT_ONCE))
+            times = (column.tolist() for column in (part.starts, part.ends, part.stamps))
+            found = map(Session, *times, self.accumulators(part))
+            yield from zip(part.keys.tolist(), found, strict=True)
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
         """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py."""
-        order, _ = in_order(keys, starts)
+        order = order_of(keys, starts)
         keys, starts, ends = keys[order], starts[order], ends[order]
-        is_other_key = keys[1:] != keys[:-1]
+        is_other_key = keys[1:] != keys[:-1] if keys[0] != keys[-1] else None
         reach = _reach(is_other_key, ends)
-        is_apart = (starts[1:] >= reach[:-1]) & (starts[1:] != starts[:-1])
-        return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other_key | is_apart])))
+        is_first = np.ones(len(order), np.bool_)
+        np.logical_and(starts[1:] >= reach[:-1], starts[1:] != starts[:-1], out=is_first[1:])
+        if is_other_key is not None:
+            is_first[1:] |= is_other_key
+        firsts = np.flatnonzero(is_first)
+        return _Cut(order, firsts, reach[np.append(firsts[1:], len(order)) - 1])
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
@@ -162,15 +186,17 @@ class SessionColumns:
     def _columns(
         self, cut: _Cut, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
     ) -> Columns:
-        order, firsts = cut.order, cut.firsts
-        heads = order[firsts]
-        return Columns(
-            keys[heads],
-            starts[heads],
-            np.maximum.reduceat(ends[order], firsts),
-            self._stamps.reduceat(stamps[order], firsts),
-            totals,
-        )
+        heads = cut.order[cut.firsts]
+        keys, begins = keys[heads], starts[heads]
+        # Most often a timestamp is where its window begins, and the earliest stays there; the
+        # latest is as far before the end as all are.
+        is_latest = self._stamps is np.maximum
+        offsets = stamps - (ends if is_latest else starts)
+        if (offsets == offsets[0]).all():
+            combined = (cut.ends if is_latest else begins) + offsets[0]
+        else:
+            combined = self._stamps.reduceat(stamps[cut.order], cut.firsts)
+        return Columns(keys, begins, cut.ends, combined, totals)
 
     def _added(self, cut: _Cut, values: list[Any]) -> Numbers:
         """Accumulators of values, in the order in which they are there."""
@@ -203,24 +229,34 @@ class WindowColumns(SessionColumns):
     def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
         lengths = ends - starts
         if (lengths == lengths[0]).all():
-            return _Cut(*in_order(keys, starts))
-        order = np.lexsort((ends, starts, keys))
-        columns = [column[order] for column in (keys, starts, ends)]
-        is_other = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-        return _Cut(order, np.flatnonzero(np.concatenate([[True], is_other])))
+            order, firsts = in_order(keys, starts)
+        else:
+            order = np.lexsort((ends, starts, keys))
+            columns = [column[order] for column in (keys, starts, ends)]
+            is_other = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+            firsts = np.flatnonzero(np.concatenate([[True], is_other]))
+        return _Cut(order, firsts, ends[order[firsts]])
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
         return self.form.add_in_order(numbers, firsts, merges=True)
 
 
-def _reach(is_other_key: npt.NDArray[np.bool_], ends: Micros) -> Micros:
-    """The latest end so far, within a key."""
+def _reach(is_other_key: npt.NDArray[np.bool_] | None, ends: Micros) -> Micros:
+    """The latest end so far, within a key; of one key where it is not said where others begin."""
+    if is_other_key is None:
+        return np.maximum.accumulate(ends)
     if (is_other_key | (ends[1:] >= ends[:-1])).all():
         return ends
+    keys = np.concatenate([[0], np.cumsum(is_other_key)])
+    least = int(ends.min())
+    span = int(ends.max()) - least + 1
+    if span * (int(keys[-1]) + 1) <= _MOST_TOGETHER:
+        base = keys * span - least
+        return np.maximum.accumulate(ends + base) - base
     # Ends by their rank, as they are too far apart to add anything to them.
     ranked, ranks = np.unique(ends, return_inverse=True)
-    base = np.concatenate([[0], np.cumsum(is_other_key)]) * len(ranked)
+    base = keys * len(ranked)
     latest: Micros = ranked[np.maximum.accumulate(base + ranks) - base]
     return latest
 
@@ -228,115 +264,3 @@ def _reach(is_other_key: npt.NDArray[np.bool_], ends: Micros) -> Micros:
 def objects(values: list[Any]) -> Numbers:
     """An array of objects, also where they are sequences."""
     return np.fromiter(values, object, len(values))
-
-
-class Runs:
-    """Columns of the same keys, each more than twice as long as the next.
-
-    So an element is in as many merges as the number of sessions doubles, whatever comes at once.
-
-    Args:
-        make: merges columns.
-    """
-
-    def __init__(self, make: SessionColumns) -> None:
-        self._make = make
-        self._runs: list[Columns] = []
-
-    def __len__(self) -> int:
-        return sum(map(len, self._runs))
-
-    def __iter__(self) -> Iterator[Columns]:
-        return iter(self._runs)
-
-    def add(self, columns: Columns) -> None:
-        """Takes in some more."""
-        runs = self._runs
-        runs.append(columns)
-        while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
-            self._join()
-
-    def sessions(self) -> Iterator[tuple[int, Session]]:
-        """The numbers of the keys, and the sessions, by both."""
-        columns = self.columns()
-        return iter(()) if columns is None else self._make.sessions(columns)
-
-    def columns(self) -> Columns | None:
-        """All of them, by key and start; None if there are none."""
-        while len(self._runs) > 1:
-            self._join()
-        return self._runs[0] if self._runs else None
-
-    def _join(self) -> None:
-        last = self._runs.pop()
-        self._runs[-1] = self._make.merge(self._runs[-1], last)
-
-
-class Buffer:
-    """The sessions of a key, and elements that are in none yet.
-
-    Attributes:
-        runs: the sessions, some of which may still be parts of one.
-        waiting: of each element start, end, timestamp and value.
-    """
-
-    __slots__ = ("runs", "waiting")
-
-    def __init__(self, runs: Runs) -> None:
-        self.runs = runs
-        self.waiting: list[tuple[int, int, int, Any]] = []
-
-    def __len__(self) -> int:
-        return len(self.runs) + len(self.waiting)
-
-
-class ColumnarSessions:
-    """Keeps the sessions of a key as columns.
-
-    Its buffers are as long as the sessions that are not merged yet, and what waits.
-
-    Args:
-        combine_fn: of their values, which nobody changes while they wait.
-        stamps: of their timestamps.
-    """
-
-    def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
-        self._make = SessionColumns(combine_fn, stamps)
-
-    def zero(self) -> Buffer:
-        return Buffer(Runs(self._make))
-
-    def reduce(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Buffer:
-        buffer.waiting.append((start, end, stamp, value))
-        if len(buffer.waiting) >= _WAITING:
-            self._settle(buffer)
-        return buffer
-
-    def reduce_all(
-        self, buffer: Buffer, starts: Micros, ends: Micros, stamps: Micros, values: list[Any]
-    ) -> Buffer:
-        """Takes in many elements, of which there is one at least; see :meth:`reduce`."""
-        self._settle(buffer)
-        keys = np.zeros(len(starts), np.int64)
-        buffer.runs.add(self._make.reduce(keys, starts, ends, stamps, values))
-        return buffer
-
-    def merge(self, left: Buffer, right: Buffer) -> Buffer:
-        self._settle(left)
-        self._settle(right)
-        for columns in right.runs:
-            left.runs.add(columns)
-        return left
-
-    def finish(self, buffer: Buffer) -> Iterator[Session]:
-        self._settle(buffer)
-        return map(itemgetter(1), buffer.runs.sessions())
-
-    def _settle(self, buffer: Buffer) -> None:
-        """Makes sessions of what waits."""
-        if not buffer.waiting:
-            return
-        *times, values = zip(*buffer.waiting, strict=True)
-        buffer.waiting = []
-        starts, ends, stamps = (np.array(column, np.int64) for column in times)
-        self.reduce_all(buffer, starts, ends, stamps, list(values))

@@ -2,8 +2,8 @@
 
 import heapq
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, MutableSequence
 from operator import itemgetter
 from typing import Any
 
@@ -13,12 +13,14 @@ from sparkbeam.windows.aggregator import Session, Stamps, in_session, merged
 
 _START = itemgetter(0)
 _EARLIEST = -(1 << 63) - 1
-_PIECE = 500
+_PIECE = 100
 _MOST = 2 * _PIECE
+
+_Times = MutableSequence[int]
 
 
 class _Block:
-    """Sessions by their start; times are in microseconds, of 64 bits.
+    """Sessions by their start; times are in microseconds.
 
     Attributes:
         starts: theirs, ascending.
@@ -29,11 +31,11 @@ class _Block:
 
     __slots__ = ("accumulators", "ends", "stamps", "starts")
 
-    def __init__(self) -> None:
-        self.starts = array("q")
-        self.ends = array("q")
-        self.stamps = array("q")
-        self.accumulators: list[Any] = []
+    def __init__(self, starts: _Times, ends: _Times, stamps: _Times, accumulators: list[Any]):
+        self.starts = starts
+        self.ends = ends
+        self.stamps = stamps
+        self.accumulators = accumulators
 
     def insert(self, at: int, start: int, end: int, stamp: int, accumulator: Any) -> None:
         """Adds a session at its place."""
@@ -44,14 +46,17 @@ class _Block:
 
     def remove(self, low: int, high: int) -> None:
         """Removes some sessions."""
+        if high == low + 1:  # Faster than a slice, and most often so.
+            del self.starts[low], self.ends[low], self.stamps[low], self.accumulators[low]
+            return
         del self.starts[low:high], self.ends[low:high], self.stamps[low:high]
         del self.accumulators[low:high]
 
     def cut(self) -> "_Block":
         """Parts with the first sessions."""
-        first = _Block()
-        first.starts, first.ends = self.starts[:_PIECE], self.ends[:_PIECE]
-        first.stamps, first.accumulators = self.stamps[:_PIECE], self.accumulators[:_PIECE]
+        times = self.starts, self.ends, self.stamps
+        starts, ends, stamps = (array("q", some[:_PIECE]) for some in times)
+        first = _Block(starts, ends, stamps, self.accumulators[:_PIECE])
         self.remove(0, _PIECE)
         return first
 
@@ -65,7 +70,9 @@ class Buffer(_Block):
     """The sessions of a key by their start.
 
     Where they are many, only the last ones are in the lists of the buffer itself, and the others in
-    blocks before it: so one that comes in between moves those of a block at most.
+    blocks before it: so one that comes in between moves those of a block at most. The buffer's own
+    times are in lists, which are faster, those of blocks in arrays, of which a fifth of the memory
+    has to come into the processor's caches.
 
     Attributes:
         count: how many sessions there are in all.
@@ -77,7 +84,7 @@ class Buffer(_Block):
     __slots__ = ("blocks", "bounds", "count", "since")
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__([], [], [], [])
         self.count = 0
         self.since = _EARLIEST
         self.blocks: list[_Block] = []
@@ -88,13 +95,16 @@ class Buffer(_Block):
 
     def append(self, start: int, end: int, stamp: int, accumulator: Any) -> None:
         """Adds a session behind all others."""
-        self.insert(len(self.starts), start, end, stamp, accumulator)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.stamps.append(stamp)
+        self.accumulators.append(accumulator)
         self.has_grown(self)
 
-    def block_of(self, start: int, end: int) -> _Block:
-        """What a window that starts before the buffer's own sessions is for.
+    def until(self, start: int, end: int) -> _Block:
+        """The block of a start before the last block's, and with it all that begins before an end.
 
-        None of the sessions that it is one with are elsewhere.
+        Its sessions keep their places.
         """
         at = bisect_right(self.bounds, start)
         while self.bounds[at] < end:
@@ -136,46 +146,87 @@ class OrderedSessions:
         self._create = combine_fn.create_accumulator
         self._add_input = combine_fn.add_input
         self._stamps = stamps
+        self._is_latest = stamps is max
 
     def zero(self) -> Buffer:
         return Buffer()
 
     def reduce(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Buffer:
-        block = buffer if start >= buffer.since else buffer.block_of(start, end)
-        starts, ends = block.starts, block.ends
-        is_last = not starts or start >= starts[-1]
-        at = len(starts) if is_last else bisect_right(starts, start)
+        if start >= buffer.since:
+            block: _Block = buffer
+            starts = buffer.starts
+            is_behind = not starts or start >= starts[-1]
+        else:
+            block = buffer.blocks[bisect_right(buffer.bounds, start)]
+            starts = block.starts
+            is_behind = False
+        ends = block.ends
+        at = (len(starts) if is_behind else bisect_right(starts, start)) - 1
         # As in_session() has it, written out where it is for each element.
-        if at and (start < ends[at - 1] or start == starts[at - 1]):
-            at -= 1
-        elif is_last or not in_session(starts[at], start, end):
-            block.insert(at, start, end, stamp, self._add_input(self._create(), value))
-            buffer.has_grown(block)
+        if at >= 0 and (start < ends[at] or start == starts[at]):
+            if end > ends[at]:
+                behind = at + 1
+                if not is_behind and (behind == len(starts) or starts[behind] < end):
+                    return self._join(buffer, block, at, start, end, stamp, value)
+                ends[at] = end
+        elif is_behind:
+            buffer.append(start, end, stamp, self._add_input(self._create(), value))
             return buffer
         else:
-            starts[at] = start
-        if end > ends[at]:
-            ends[at] = end
-            if not is_last:
-                buffer.count -= self._join(block, at)
-        stamps, accumulators = block.stamps, block.accumulators
-        stamps[at] = self._stamps(stamps[at], stamp)
+            return self._join(buffer, block, at + 1, start, end, stamp, value)
+        # Of two timestamps the later one, or the earlier one.
+        if (stamp > block.stamps[at]) is self._is_latest:
+            block.stamps[at] = stamp
+        accumulators = block.accumulators
         accumulators[at] = self._add_input(accumulators[at], value)
         return buffer
 
-    def _join(self, block: _Block, at: int) -> int:
-        """Takes those into a session that it has come to reach; how many they are."""
-        starts, ends, stamps = block.starts, block.ends, block.stamps
-        behind = at + 1
-        while behind < len(starts) and in_session(starts[behind], starts[at], ends[at]):
-            ends[at] = max(ends[at], ends[behind])
-            stamps[at] = self._stamps(stamps[at], stamps[behind])
+    def _join(
+        self, buffer: Buffer, block: _Block, at: int, start: int, end: int, stamp: int, value: Any
+    ) -> Buffer:
+        """Takes in an element that may reach several sessions, or none.
+
+        Args:
+            buffer: takes it.
+            block: has the sessions.
+            at: the place of the first that it may reach.
+            start: of the element's window.
+            end: the same.
+            stamp: its timestamp.
+            value: its value.
+        """
+        starts = block.starts
+        behind = at
+        while behind < len(starts) and starts[behind] < end:
             behind += 1
+        if behind == len(starts) and block is not buffer:
+            block = buffer.until(start, end)
+            starts = block.starts
+            behind = bisect_left(starts, end, at)
+        if behind == at:
+            block.insert(at, start, end, stamp, self._add_input(self._create(), value))
+            buffer.has_grown(block)
+            return buffer
+        if start < starts[at]:
+            starts[at] = start
+        block.ends[at] = max(block.ends[behind - 1], end)
         if behind > at + 1:
-            joined = block.accumulators[at:behind]
-            block.accumulators[at] = merged(self._combine_fn, joined)
-            block.remove(at + 1, behind)
-        return behind - at - 1
+            self._unite(block, at, behind)
+            buffer.count -= behind - at - 1
+        stamps, accumulators = block.stamps, block.accumulators
+        if (stamp > stamps[at]) is self._is_latest:
+            stamps[at] = stamp
+        accumulators[at] = self._add_input(accumulators[at], value)
+        return buffer
+
+    def _unite(self, block: _Block, at: int, behind: int) -> None:
+        """Makes one of several sessions, whose start and end the first one has."""
+        stamps, accumulators = block.stamps, block.accumulators
+        for place in range(at + 1, behind):
+            if (stamps[place] > stamps[at]) is self._is_latest:
+                stamps[at] = stamps[place]
+        accumulators[at] = self._combine_fn.merge_accumulators(accumulators[at:behind])
+        block.remove(at + 1, behind)
 
     def merge(self, left: Buffer, right: Buffer) -> Buffer:
         result = Buffer()

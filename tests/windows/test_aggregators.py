@@ -4,6 +4,7 @@ import sys
 from collections import defaultdict
 from functools import reduce
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,11 +25,14 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.windows import columnar, ordered
-from sparkbeam.windows.aggregator import Aggregator
+from sparkbeam.columns.order import order_of
+from sparkbeam.windows import ordered
+from sparkbeam.windows import runs as columnruns
+from sparkbeam.windows.aggregator import Aggregator, Session, in_session
 from sparkbeam.windows.canonical import CanonicalSessions
-from sparkbeam.windows.columnar import ColumnarSessions, Runs, SessionColumns
+from sparkbeam.windows.columnar import SessionColumns
 from sparkbeam.windows.ordered import OrderedSessions
+from sparkbeam.windows.runs import ColumnarSessions, Runs
 from sparkbeam.wire.rounding import coded_span
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -156,7 +160,7 @@ def test_they_are_those_of_beam(kind: Any, fn: beam.CombineFn, values: Any, data
     gap = data.draw(st.integers(1, 12)) * MILLI
     stamps = data.draw(st.sampled_from([min, max]))
     elements = [element for part in parts for element in part]
-    with mock.patch.object(columnar, "_WAITING", 3):
+    with mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=5, _PIECE=2):
         aggregator = kind(fn, stamps)
         found = finished(aggregator, sessions(aggregator, parts, gap), fn)
     assert found == beams(elements, gap, fn, stamps)
@@ -231,8 +235,8 @@ def test_a_block_of_sessions_is_parted_when_it_is_long() -> None:
         buffer = aggregator.reduce(buffer, 2 * start, 2 * start + 1, start, None)
     blocks = [len(block.starts) for block in (*buffer.blocks, buffer)]
     assert sum(blocks) == len(buffer) == 20_000
-    assert max(blocks) <= 1000
-    assert min(blocks) >= 400
+    assert max(blocks) <= 200
+    assert min(blocks) >= 50
 
 
 def test_columns_add_up_values_in_the_order_in_which_they_come() -> None:
@@ -266,6 +270,125 @@ def test_an_accumulator_may_be_an_array(kind: Any) -> None:
     parts: list[list[Element]] = [[(0, 1), (50_000, 2)], [(2_000, 3), (70_000, 5)], [(51_000, 4)]]
     found = aggregator.finish(sessions(aggregator, parts, 10_000))
     assert [session.accumulator.tolist() for session in found] == [[4, 4], [6, 6], [5, 5]]
+
+
+Window = tuple[int, int, int]
+"""A key, the start and the length."""
+
+
+@st.composite
+def batches_of_windows(draw: Any) -> list[list[Window]]:
+    """Batches that are behind each other, reach back, or are anywhere."""
+    found = []
+    begin = 0
+    for _ in range(draw(st.integers(1, 25))):
+        begin += draw(st.sampled_from([0, 3, 10, 10, 60]))
+        since = draw(st.sampled_from([begin, begin, begin - 8, 0]))
+        window = st.tuples(
+            st.sampled_from(draw(st.sampled_from([[0], [0, 2], [1, 3]]))),
+            st.integers(since, begin + 9),
+            st.sampled_from([0, 1, 5, 5, 5, 30]),
+        )
+        batch = draw(st.lists(window, min_size=1, max_size=12))
+        found.append(sorted(batch, key=itemgetter(1)) if draw(st.booleans()) else batch)
+    return found
+
+
+def by_the_rule(elements: list[tuple[Window, int]], stamps: Any) -> list[Any]:
+    """Keys and sessions with the numbers of their elements, all sorted and cut once."""
+    found: list[Any] = []
+    for (key, start, length), number in sorted(elements, key=lambda one: one[0][:2]):
+        last = found[-1] if found else None
+        if last is None or last[0] != key or not in_session(start, last[1], last[2]):
+            last = [key, start, start + length, number, []]
+            found.append(last)
+        last[2:4] = max(last[2], start + length), stamps(last[3], number)
+        last[4].append(number)
+    return [(*times, sorted(numbers)) for *times, numbers in found]
+
+
+def shown_session(found: tuple[int, Session]) -> Any:
+    key, (start, end, stamp, accumulator) = found
+    numbers = accumulator if isinstance(accumulator, list) else [accumulator]
+    return key, start, end, stamp, sorted(numbers)
+
+
+@settings(deadline=None, max_examples=300)
+@given(batches_of_windows(), st.sampled_from([min, max]), st.sampled_from([1, 4, 1024]))
+def test_runs_of_many_keys_merge_whatever_comes_when(
+    batches: list[list[Window]], stamps: Any, piece: int
+) -> None:
+    make = SessionColumns(ToListCombineFn(), stamps)
+    runs = Runs(make)
+    every: list[tuple[Window, int]] = []
+    with mock.patch.object(columnruns, "_PIECE", piece):
+        for batch in batches:
+            numbers = list(range(len(every), len(every) + len(batch)))
+            keys, starts, lengths = (np.array(column) for column in zip(*batch, strict=True))
+            times = starts, starts + lengths, np.array(numbers)
+            runs.add(make.reduce(keys, *times, numbers))
+            assert len(runs) == sum(map(len, runs))
+            every += zip(batch, numbers, strict=True)
+        found = list(map(shown_session, runs.sessions()))
+    assert found == by_the_rule(every, stamps)
+    assert len(runs) == len(found)
+
+
+@pytest.mark.parametrize("kind", [OrderedSessions, ColumnarSessions])
+@settings(deadline=None, max_examples=300)
+@given(batches_of_windows(), st.sampled_from([min, max]), st.integers(1, 3), st.integers(0, 25))
+def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
+    kind: Any, batches: list[list[Window]], stamps: Any, piece: int, second: int
+) -> None:
+    aggregator = kind(ToListCombineFn(), stamps)
+    buffers = [aggregator.zero(), aggregator.zero()]
+    every: list[tuple[Window, int]] = []
+    with (
+        mock.patch.multiple(ordered, _PIECE=piece, _MOST=2 * piece),
+        mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=20, _PIECE=piece),
+    ):
+        for number, batch in enumerate(batches):
+            buffer = buffers[number >= second]
+            windows = [(start, start + length) for _, start, length in batch]
+            numbers = list(range(len(every), len(every) + len(batch)))
+            if kind is ColumnarSessions and number % 3:
+                starts, ends = (np.array(column) for column in zip(*windows, strict=True))
+                aggregator.reduce_all(buffer, starts, ends, np.array(numbers), numbers)
+            else:
+                for one, window in zip(numbers, windows, strict=True):
+                    aggregator.reduce(buffer, *window, one, one)
+            every += (((0, *window[1:]), n) for window, n in zip(batch, numbers, strict=True))
+        found = aggregator.finish(aggregator.merge(*buffers))
+        assert [shown_session((0, one)) for one in found] == by_the_rule(every, stamps)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=300),
+    st.sampled_from([1, 1 << 15, 1 << 16, 1 << 40, 1 << 59]),
+    st.integers(1, 20),
+)
+def test_the_order_is_that_of_a_stable_sort(
+    rows: list[tuple[int, int]], step: int, repeated: int
+) -> None:
+    first, second = np.array(rows * repeated).T.copy()
+    expected = np.lexsort((second, first))
+    assert order_of(first, second * step - 4 * step).tolist() == expected.tolist()
+
+
+def test_elements_in_their_order_are_not_merged_again() -> None:
+    make = SessionColumns(CountCombineFn(), max)
+    runs = Runs(make)
+    merged = []
+    with mock.patch.object(SessionColumns, "merge", lambda _, *parts: merged.append(parts)):
+        for begin in range(0, 100_000, 1000):
+            column = np.arange(begin, begin + 1000) * 10
+            runs.add(make.reduce(column * 0, column, column + 5, column, [None] * 1000))
+    assert not merged
+    assert len(list(runs)) == 50
+    columns = runs.columns()
+    assert columns is not None
+    assert columns.starts.tolist() == list(range(0, 1_000_000, 10))
 
 
 def test_columns_that_come_in_small_parts_are_merged_seldom() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
-from sparkbeam.windows.columnar import Columns, Micros, Runs, SessionColumns
+from sparkbeam.windows.columnar import Columns, Micros, SessionColumns
 from sparkbeam.windows.form import Numbers
+from sparkbeam.windows.runs import Runs
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.sizes import size_of
 

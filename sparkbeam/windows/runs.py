@@ -1,0 +1,197 @@
+"""The columnar aggregator: columns of sessions in runs, of which long ones are merged seldom."""
+
+from collections.abc import Iterator
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+
+from sparkbeam.windows.aggregator import Session, Stamps
+from sparkbeam.windows.columnar import Columns, Micros, SessionColumns
+
+_WAITING = 4096
+_GATHERED = 1 << 17
+_PIECE = 1024
+
+
+class _Run:
+    """Columns of the same keys, in pieces of which each follows the one before.
+
+    Args:
+        make: merges columns.
+        columns: the first piece.
+    """
+
+    def __init__(self, make: SessionColumns, columns: Columns) -> None:
+        self._make = make
+        self.pieces = [columns]
+        self._length = len(columns)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, columns: Columns) -> bool:
+        """Takes in more at its end; False where they reach back too far, and nothing has changed.
+
+        Of its own sessions they may reach fewer than they are.
+        """
+        last = self.pieces[-1]
+        kept = last.place_of(columns)
+        if kept == 0 or len(last) - kept > len(columns):
+            return False
+        if kept < len(last):
+            columns = self._make.merge(last.part(slice(kept, None)), columns)
+            self.pieces[-1] = last.part(slice(kept))
+        self._length += kept - len(last) + len(columns)
+        self.pieces.append(columns)
+        while self._has_small_pieces():
+            self.pieces[-2:] = [self._make.joined(self.pieces[-2:])]
+        return True
+
+    def _has_small_pieces(self) -> bool:
+        return len(self.pieces) > 1 and len(self.pieces[-2]) <= len(self.pieces[-1]) < _PIECE
+
+
+class Runs:
+    """Columns of the same keys, each more than twice as long as the next.
+
+    So an element is in as many merges as the number of sessions doubles, whatever comes at once;
+    and in none where elements come in their order.
+
+    Args:
+        make: merges columns.
+    """
+
+    def __init__(self, make: SessionColumns) -> None:
+        self._make = make
+        self._runs: list[_Run] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    def __iter__(self) -> Iterator[Columns]:
+        for run in self._runs:
+            yield from run.pieces
+
+    def add(self, columns: Columns) -> None:
+        """Takes in some more."""
+        runs = self._runs
+        if not runs or not runs[-1].extend(columns):
+            runs.append(_Run(self._make, columns))
+        while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+            self._merge(2)
+
+    def sessions(self) -> Iterator[tuple[int, Session]]:
+        """The numbers of the keys, and the sessions, by both."""
+        columns = self.columns()
+        return iter(()) if columns is None else self._make.sessions(columns)
+
+    def columns(self) -> Columns | None:
+        """All of them, by key and start; None if there are none."""
+        if not self._runs:
+            return None
+        if len(self._runs) > 1:
+            self._merge(len(self._runs))
+        (run,) = self._runs
+        run.pieces = [self._make.joined(run.pieces)]
+        return run.pieces[0]
+
+    def _merge(self, count: int) -> None:
+        """Makes one of the last runs."""
+        pieces = [piece for run in self._runs[-count:] for piece in run.pieces]
+        self._runs[-count:] = [_Run(self._make, self._make.merge(*pieces))]
+
+
+class Buffer:
+    """The sessions of a key, and elements that are in none yet.
+
+    Attributes:
+        runs: the sessions, some of which may still be parts of one.
+        waiting: of each element that came alone start, end, timestamp and value.
+        columns: the same of those that came together, in columns.
+        gathered: how many there are in these columns.
+    """
+
+    __slots__ = ("columns", "gathered", "runs", "waiting")
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        self.waiting: list[tuple[int, int, int, Any]] = []
+        self.columns: list[tuple[Micros, Micros, Micros, list[Any]]] = []
+        self.gathered = 0
+
+    def __len__(self) -> int:
+        return len(self.runs) + self.gathered + len(self.waiting)
+
+
+class ColumnarSessions:
+    """Keeps the sessions of a key as columns.
+
+    Its buffers are as long as the sessions that are not merged yet, and what waits.
+
+    Args:
+        combine_fn: of their values. Nobody changes these, and columns of times, while they wait.
+        stamps: of their timestamps.
+    """
+
+    def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
+        self._make = SessionColumns(combine_fn, stamps)
+
+    def zero(self) -> Buffer:
+        return Buffer(Runs(self._make))
+
+    def reduce(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Buffer:
+        buffer.waiting.append((start, end, stamp, value))
+        if len(buffer.waiting) >= _WAITING:
+            self._gather(buffer)
+        return buffer
+
+    def reduce_all(
+        self, buffer: Buffer, starts: Micros, ends: Micros, stamps: Micros, values: list[Any]
+    ) -> Buffer:
+        """Takes in many elements, of which there is one at least; see :meth:`reduce`."""
+        if buffer.waiting:
+            self._gather(buffer)
+        self._take(buffer, starts, ends, stamps, values)
+        return buffer
+
+    def merge(self, left: Buffer, right: Buffer) -> Buffer:
+        self._settle(left)
+        self._settle(right)
+        for columns in right.runs:
+            left.runs.add(columns)
+        return left
+
+    def finish(self, buffer: Buffer) -> Iterator[Session]:
+        self._settle(buffer)
+        return map(itemgetter(1), buffer.runs.sessions())
+
+    def _gather(self, buffer: Buffer) -> None:
+        """Puts elements that came alone into columns."""
+        if buffer.waiting:
+            *times, values = zip(*buffer.waiting, strict=True)
+            buffer.waiting = []
+            starts, ends, stamps = (np.array(column, np.int64) for column in times)
+            self._take(buffer, starts, ends, stamps, list(values))
+
+    def _take(
+        self, buffer: Buffer, starts: Micros, ends: Micros, stamps: Micros, values: list[Any]
+    ) -> None:
+        buffer.columns.append((starts, ends, stamps, values))
+        buffer.gathered += len(starts)
+        if buffer.gathered >= _GATHERED:
+            self._settle(buffer)
+
+    def _settle(self, buffer: Buffer) -> None:
+        """Makes sessions of what waits."""
+        self._gather(buffer)
+        if not buffer.columns:
+            return
+        *times, values = zip(*buffer.columns, strict=True)
+        starts, ends, stamps = map(np.concatenate, times)
+        buffer.columns, buffer.gathered = [], 0
+        keys = np.zeros(len(starts), np.int64)
+        every = list(chain.from_iterable(values))
+        buffer.runs.add(self._make.reduce(keys, starts, ends, stamps, every))
