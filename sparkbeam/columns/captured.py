@@ -53,11 +53,18 @@ class Guard:
 class Surroundings:
     """Looks things up for one compilation, and keeps the guards.
 
+    Args:
+        is_open: what another process may find otherwise is not to be relied on.
+
     Attributes:
+        is_open: the same.
+        is_told_apart: something was found that another process may find otherwise.
         guards: of all that was found.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_open: bool = False) -> None:
+        self.is_open = is_open
+        self.is_told_apart = False
         self.guards: list[Guard] = []
 
     def global_of(self, function: types.FunctionType, name: str) -> Any:
@@ -147,6 +154,35 @@ class Surroundings:
 
     def _guard(self, look: Callable[[], Any], found: Any, name: str) -> None:
         self.guards.append(Guard(look, found, name))
+
+
+def is_of_process(owner: Any, name: str) -> bool:
+    """Whether each process finds an attribute, or a global, for itself: it is not sent along.
+
+    Args:
+        owner: a module, a class or an instance that has the attribute, or a function that asks for
+            a global variable, one of a function around it, or a default.
+        name: of that.
+    """
+    if isinstance(owner, types.FunctionType):
+        is_importable = "<" not in owner.__qualname__
+        return owner.__module__ != _MAIN and (is_importable or name in owner.__globals__)
+    if isinstance(owner, types.ModuleType):
+        return owner.__name__ != _MAIN
+    if isinstance(owner, type):
+        return owner.__module__ != _MAIN
+    return name not in getattr(owner, "__dict__", {}) and is_of_process(type(owner), name)
+
+
+def is_defined(value: Any, name: str) -> bool:
+    """Whether a value is a module, or a function or class of that name: alike in all processes."""
+    if isinstance(value, types.ModuleType):
+        return True
+    return isinstance(value, _DEFINED) and getattr(value, "__name__", None) == name
+
+
+_MAIN = "__main__"
+_DEFINED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def _of_class(kind: type, name: str) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from apache_beam.pvalue import Row
 
 from sparkbeam.columns.calls import type_codes
 from sparkbeam.columns.captured import Guard, Surroundings
-from sparkbeam.columns.evaluate import Evaluation, Selection
+from sparkbeam.columns.evaluate import Evaluation, Selection, by_rows, rows_of
 from sparkbeam.columns.fields import ALL, Paths, paths_needed
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.machine import Machine
@@ -114,6 +115,7 @@ class Compiled:
     _slots: tuple[Item, ...]
     _statements: tuple[Statement, ...]
     _guards: tuple[Guard, ...]
+    _opened: "Callable[[], Compiled | Refused] | None"
 
     @property
     def is_empty(self) -> bool:
@@ -131,12 +133,18 @@ class Compiled:
     def needed(self, wanted: Paths) -> Paths:
         """The parts of its one argument that it looks at or hands on, evaluated or called.
 
-        Of several it is all: they may be others than it was compiled for.
+        Of several it is all: they may be others than it was compiled for. What another process
+        may find otherwise in its modules makes no difference.
 
         Args:
             wanted: the parts of its results that somebody looks at.
         """
         if len(self.arguments) > 1:
+            return ALL
+        if self._opened is not None:
+            other = self._opened()
+            if isinstance(other, Compiled) and other.outcome == self.outcome:
+                return other.needed(wanted)
             return ALL
         if self.is_filter and self.outcome != self.arguments[0]:
             wanted = frozenset((*self.members, *path) for path in wanted)
@@ -172,7 +180,7 @@ class Compiled:
         """
         assert self.is_filter
         evaluation = self._run(columns, rows)
-        found = _sorted([_rows_of(leaf[0]) for leaf in self._leaves(evaluation)])[0]
+        found = by_rows([rows_of(leaf[0]) for leaf in self._leaves(evaluation)])[0]
         evaluation.update_metrics()
         return found
 
@@ -223,7 +231,7 @@ class Compiled:
             nothing = None if self._is_one_to_one else np.empty(0, np.int64)
             return Output(empty_column(self.result), nothing, times)
         parts = [self._columns(evaluation, *leaf[:2]) for leaf in leaves]
-        rows, order = _sorted([_rows_of(leaf[0]) for leaf in leaves], [leaf[2] for leaf in leaves])
+        rows, order = by_rows([rows_of(leaf[0]) for leaf in leaves], [leaf[2] for leaf in leaves])
         values = parts[0][0]
         if len(parts) > 1:
             same = values.type if len({part[0].type for part in parts}) == 1 else None
@@ -262,8 +270,12 @@ def compile_function(
     Returns:
         The function over columns, or why there is none.
     """
+    return _tried(function, arguments, form, (args, kwargs or {}))
+
+
+def _tried(*given: Any, is_open: bool = False) -> Compiled | Refused:
     try:
-        return _compiled(function, arguments, form, args, kwargs or {})
+        return _compiled(*given, is_open=is_open)
     except NotCompiled as refusal:
         return Refused(str(refusal))
     except RecursionError:
@@ -271,9 +283,10 @@ def compile_function(
 
 
 def _compiled(
-    function: Any, arguments: tuple[Shape, ...], form: Form, args: Any, kwargs: Any
+    function: Any, arguments: tuple[Shape, ...], form: Form, constants: Any, *, is_open: bool
 ) -> Compiled:
-    graph, surroundings = Graph(), Surroundings()
+    args, kwargs = constants
+    graph, surroundings = Graph(), Surroundings(is_open=is_open)
     machine = Machine(graph, surroundings)
     columns = [graph.column(shape, number) for number, shape in enumerate(arguments)]
     with graph.collected() as statements:
@@ -303,6 +316,9 @@ def _compiled(
         slots,
         tuple(statements),
         tuple(surroundings.guards),
+        partial(_tried, function, arguments, form, constants, is_open=True)
+        if surroundings.is_told_apart and not is_open
+        else None,
     )
 
 
@@ -419,25 +435,6 @@ def _require_one_column(result: Shape, kinds: int) -> None:
     if isinstance(result, Mixed):
         raise NotCompiled(f"it gives {result}")
     arrow_type_of(result)
-
-
-def _rows_of(selection: Selection) -> Positions:
-    rows = selection.rows()
-    return np.arange(selection.count) if rows is None else rows
-
-
-def _sorted(rows: list[Positions], slots: list[int] | None = None) -> tuple[Positions, Positions]:
-    """Positions in ascending order, of one element by slot; and by which order they are."""
-    if not rows:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    if len(rows) == 1:
-        return rows[0], np.arange(len(rows[0]))
-    every = np.concatenate(rows)
-    numbers = np.concatenate(
-        [np.full(len(one), slot) for one, slot in zip(rows, slots or [0] * len(rows), strict=True)]
-    )
-    order = np.lexsort((numbers, every))
-    return every[order], order
 
 
 @contextmanager

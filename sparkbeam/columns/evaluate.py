@@ -309,3 +309,23 @@ def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector
         into = repeated(None, shape, len(mask))
     places = np.flatnonzero(mask), np.flatnonzero(~mask)
     return merged(places, (part, into.take(places[1])), shape)
+
+
+def rows_of(selection: Selection) -> Positions:
+    """The positions of some elements."""
+    rows = selection.rows()
+    return np.arange(selection.count) if rows is None else rows
+
+
+def by_rows(rows: list[Positions], slots: list[int] | None = None) -> tuple[Positions, Positions]:
+    """Positions in ascending order, of one element by slot; and by which order they are."""
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if len(rows) == 1:
+        return rows[0], np.arange(len(rows[0]))
+    every = np.concatenate(rows)
+    numbers = np.concatenate(
+        [np.full(len(one), slot) for one, slot in zip(rows, slots or [0] * len(rows), strict=True)]
+    )
+    order = np.lexsort((numbers, every))
+    return every[order], order

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from sparkbeam.columns.calls import HasTypeCode
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.nodes import (
+    UNKNOWN,
     Apply,
     Branch,
     Column,
@@ -58,7 +59,8 @@ def paths_needed(
             continue
         seen.add((id(item), of_item))
         if isinstance(item, Column):
-            found.update(item.path + path for path in of_item)
+            if item.argument != UNKNOWN:
+                found.update(item.path + path for path in of_item)
         elif isinstance(item, OfUnion):
             found.update((*item.column.path, *path) for path in _in_members(item))
         elif not _asks_what_it_is(item, argument):

@@ -8,6 +8,7 @@ from apache_beam.metrics.execution import MetricUpdater
 
 from sparkbeam.columns import numbers, text
 from sparkbeam.columns.nodes import (
+    UNKNOWN,
     Apply,
     Branch,
     Column,
@@ -92,6 +93,16 @@ class Graph:
         if shape == NONE:
             return self.const(None)
         return self._once((Column, argument, path), lambda: Column(shape, argument, path))
+
+    def unknown(self, value: Any, name: str) -> Node:
+        """A value of which only the type is known.
+
+        Raises:
+            NotCompiled: it is no number, truth value or text.
+        """
+        if type(value) not in (int, float, bool, str, bytes):
+            raise NotCompiled(f"{name} may be another one elsewhere")
+        return Column(shape_of_value(value), UNKNOWN)
 
     def apply(self, kernel: Callable[..., Value], shape: Shape, *args: Node) -> Node:
         """What a kernel makes of values, evaluated where the function does it."""

@@ -95,12 +95,12 @@ class Instructions:
         self._op_local(frame, names[1])
 
     def _op_global(self, frame: Frame, name: str) -> None:
-        frame.stack.append(self._objects.held(self._surroundings.global_of(frame.function, name)))
+        value = self._surroundings.global_of(frame.function, name)
+        frame.stack.append(self._objects.found(value, frame.function, name))
 
     def _op_free(self, frame: Frame, name: str) -> None:
-        frame.stack.append(
-            self._objects.held(self._surroundings.free_variable(frame.function, name))
-        )
+        value = self._surroundings.free_variable(frame.function, name)
+        frame.stack.append(self._objects.found(value, frame.function, name))
 
     def _op_null(self, frame: Frame, arg: Any) -> None:
         frame.stack.append(NULL)

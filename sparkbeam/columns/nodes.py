@@ -37,12 +37,16 @@ class Column(Node):
     """An argument of the function, or a field in it.
 
     Attributes:
-        argument: the number of the argument.
+        argument: the number of the argument, or :data:`UNKNOWN`.
         path: the position of the field, of the field in that, and so on.
     """
 
     argument: int
     path: tuple[int, ...] = ()
+
+
+UNKNOWN = -1
+"""In the place of the number of an argument: what every process finds for itself."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns import operators
 from sparkbeam.columns.calls import constructed, full_name, known_function
-from sparkbeam.columns.captured import Surroundings
+from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
 from sparkbeam.columns.counting import counted
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_dict, of_text, replaced_fields
@@ -121,6 +121,19 @@ class Objects:
             raise NotCompiled(f"it uses a {type(value).__name__}, which may change")
         return Held(value)
 
+    def found(self, value: Any, owner: Any, name: str) -> Item:
+        """The same of what has been looked up, on which one may have to rely in no process.
+
+        Args:
+            value: what has been found.
+            owner: where; see :func:`~sparkbeam.columns.captured.is_of_process`.
+            name: of what.
+        """
+        if not is_of_process(owner, name) or is_defined(value, name):
+            return self.held(value)
+        self._surroundings.is_told_apart = True
+        return self._graph.unknown(value, name) if self._surroundings.is_open else self.held(value)
+
     def _named_attribute(self, args: list[Item], by_name: dict[str, Item]) -> Item:
         """What ``getattr`` gives."""
         name = args[1].value if len(args) == 2 and isinstance(args[1], Const) else None
@@ -212,7 +225,7 @@ class Objects:
                 late |= function.__kwdefaults__ or {}
                 if name not in late:
                     raise NotCompiled("it raises TypeError")
-                bound[name] = self.held(late[name])
+                bound[name] = self.found(late[name], function, name)
         if code.co_flags & _VARARGS:
             bound[code.co_varnames[count]] = self.tuple_of(more)
             count, more = count + 1, []
@@ -264,7 +277,7 @@ class Objects:
             vars(owner).get(name), types.MethodDescriptorType
         ):
             return Held(vars(owner)[name])
-        return self.held(self._surroundings.attribute(owner, name))
+        return self.found(self._surroundings.attribute(owner, name), owner, name)
 
     def method(self, owner: Item, name: str, args: list[Item], by_name: dict[str, Item]) -> Item:
         """What a method of a value gives."""

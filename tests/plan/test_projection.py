@@ -1,8 +1,11 @@
 """Which columns Spark reads: those that some step looks at."""
 
+import importlib
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -135,6 +138,94 @@ def test_columns_that_no_step_looks_at_are_not_read(
     build: Callable[[Any], Any], expected: list[str], options: list[str]
 ) -> None:
     assert read(planned(build, *options)) == expected
+
+
+MODULE = """
+from math import floor as down
+
+FLAG, KEY, RATE, NONE = True, 0, 2.0, None
+
+
+class Settings:
+    FLAG = True
+
+    def __init__(self):
+        self.flag = True
+
+    def pick(self, row):
+        return row.id if self.FLAG else row.set
+
+
+def pick(row):
+    return row.id if FLAG else row.set
+
+
+def at_key(row):
+    return row[KEY]
+
+
+def rated(row):
+    return row.id * RATE + len((0, 1))
+
+
+def without(row):
+    return row.id if NONE is None else row.set
+
+
+def of_class(row):
+    return row.id if Settings.FLAG else row.set
+
+
+def of_settings(row):
+    return row.id if SETTINGS.flag else row.set
+
+
+def default(row, flag=FLAG):
+    return row.id if flag else row.set
+
+
+def aliased(row):
+    return PICK(row)
+
+
+def rounded(row):
+    return down(row.id)
+
+
+SETTINGS, PICK = Settings(), pick
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    (tmp_path / "picking.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "picking", raising=False)
+    return importlib.import_module("picking")
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda module: module.pick, ["id", "set"]),
+        (lambda module: lambda row: module.pick(row), ["id", "set"]),
+        (lambda module: lambda row: row.id if module.FLAG else row.set, ["id", "set"]),
+        (lambda module: module.at_key, ALL),
+        (lambda module: module.rated, ["id"]),
+        (lambda module: module.without, ALL),
+        (lambda module: module.of_class, ["id", "set"]),
+        (lambda module: module.of_settings, ALL),
+        (lambda module: module.Settings().pick, ["id", "set"]),
+        (lambda module: lambda row: module.default(row), ["id", "set"]),
+        (lambda module: module.aliased, ALL),
+        (lambda module: module.rounded, ALL),
+    ],
+)
+def test_what_workers_may_find_otherwise_in_their_modules_is_not_relied_on(
+    module: ModuleType, function: Callable[[ModuleType], Any], expected: list[str]
+) -> None:
+    picked = function(module)
+    assert read(planned(lambda rows: rows | beam.Map(picked) | USE)) == expected
 
 
 def behind_reshuffle(rows: Any) -> Any:
