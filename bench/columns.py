@@ -29,6 +29,8 @@ from rich.table import Table
 from sparkbeam import SparkRunner, session
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.nexmark.datasource import NexmarkDataSource
+from sparkbeam.nexmark.queries.selection import bids
+from sparkbeam.nexmark.source import NexmarkEvents
 from sparkbeam.options import SparkBeamOptions
 
 CORES = 2
@@ -45,13 +47,13 @@ class Task:
         name: in words.
         build: the numbers of the results, of bids, in Beam.
         query: a DataFrame whose column ``number`` has the same.
-        read: reads the bids of a folder.
+        read: reads the bids of a folder, of so many events.
     """
 
     name: str
     build: Callable[[Any], Any]
     query: Callable[[Any], Any]
-    read: Callable[[str], Any] = lambda folder: ReadFromSpark(
+    read: Callable[[str, int], Any] = lambda folder, events: ReadFromSpark(
         "parquet", {"path": folder}, timestamp_column="at"
     )
 
@@ -97,7 +99,9 @@ def in_groups(window_fn: Any, *window: str) -> Task:
         lambda bids: bids.groupBy(
             sf.window("slowly", *window), (sf.col("bidder") % GROUPS).alias("group")
         ).agg(sf.sum("price").alias("number")),
-        lambda folder: ReadFromSpark("parquet", {"path": folder}, timestamp_column="slowly"),
+        lambda folder, events: ReadFromSpark(
+            "parquet", {"path": folder}, timestamp_column="slowly"
+        ),
     )
 
 
@@ -156,7 +160,7 @@ def of_files(task: Task, time: str = "date_time") -> Task:
         task,
         name=f"{task.name}, ReadFromParquet",
         build=build,
-        read=lambda folder: beam.io.ReadFromParquet(f"{folder}/*.parquet"),
+        read=lambda folder, events: beam.io.ReadFromParquet(f"{folder}/*.parquet"),
     )
 
 
@@ -206,6 +210,12 @@ TASKS = {
 
 TASKS |= {
     "parquet": of_files(TASKS["sessions"]),
+    "generated": replace(
+        TASKS["sessions"],
+        name=f"{TASKS['sessions'].name}, NexmarkEvents (Spark reads Parquet)",
+        build=lambda events: session_counts(bids(events)),
+        read=lambda folder, events: NexmarkEvents(events),
+    ),
     "fixed-files": of_files(TASKS["fixed"]),
     **{f"{name}-files": of_files(TASKS[name], "slow") for name in ("hour", "minutes", "sliding")},
 }
@@ -223,11 +233,11 @@ SHUFFLED: dict[str, int] = {}
 """The bytes that pipelines have written to shuffles, by the names of their tasks."""
 
 
-def in_beam(spark: Any, folder: str, task: Task, *options: str) -> tuple[int, int]:
+def in_beam(spark: Any, folder: str, task: Task, *options: str, events: int = 0) -> tuple[int, int]:
     """What a pipeline comes to."""
     p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(list(options)))
-    bids = p | task.read(folder)
-    _ = task.build(bids) | "note" >> beam.Map(note)
+    read = p | task.read(folder, events)
+    _ = task.build(read) | "note" >> beam.Map(note)
     result: Any = p.run()
     result.wait_until_finish()
     stages = [spark for stage in result.summary().stages for spark in stage.spark]
@@ -271,8 +281,10 @@ def main() -> None:
         for name in arguments.only.split(","):
             task = TASKS[name]
             every: dict[str, Callable[[], tuple[int, int]]] = {
-                "columns": partial(in_beam, spark, folder, task),
-                "elements": partial(in_beam, spark, folder, task, "--columns=off"),
+                "columns": partial(in_beam, spark, folder, task, events=arguments.events),
+                "elements": partial(
+                    in_beam, spark, folder, task, "--columns=off", events=arguments.events
+                ),
                 "Spark": partial(in_spark, spark, folder, task),
             }
             contestants = {program: every[program] for program in arguments.programs.split(",")}

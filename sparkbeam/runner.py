@@ -208,7 +208,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 streaming=streaming,
                 sessions=spark_options.session_aggregator(options),
                 in_columns=options.columns != "off",
-                local=sessions.will_be_local(self._session, options),
+                local=not streaming and sessions.will_be_local(self._session, options),
             )
 
     @staticmethod

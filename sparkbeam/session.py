@@ -14,7 +14,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -326,7 +326,9 @@ def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
     if session is None and not options.spark_connect and not options.spark_master:
         session = SparkSession.getActiveSession()
     if session is not None:
-        return is_local(session)
+        with suppress(Exception):  # Whoever runs the pipeline says what is wrong.
+            return is_local(session)
+        return False
     return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
 
 

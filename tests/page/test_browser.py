@@ -140,7 +140,7 @@ def test_it_says_when_the_program_has_gone(browser: Any, over: bool, words: str)
 
 def test_a_batch_shows_its_stages_over_time(browser: Any, spark: Any) -> None:
     p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(["--spark_page"]))
-    _ = p | beam.Create(range(100)) | beam.Reshuffle() | HOSTILE >> beam.Map(str)
+    _ = p | beam.Create(range(100), reshuffle=False) | beam.Reshuffle() | HOSTILE >> beam.Map(str)
     result: Any = p.run()
     result.wait_until_finish(1000 * _PATIENCE)
     for width in (WIDE, PHONE):

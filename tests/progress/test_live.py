@@ -271,7 +271,7 @@ def test_a_terminal_shows_the_table(
     monkeypatch.setenv("TERM", "xterm-256color")
     gate = tmp_path / "gate"
     p = pipeline(spark)
-    p | beam.Create(range(10)) | beam.Reshuffle() | "Hold" >> hold(9, gate)
+    p | beam.Create(range(10), reshuffle=False) | beam.Reshuffle() | "Hold" >> hold(9, gate)
     result = p.run()
     try:
         until(lambda: any("Hold" in line and "running" in line for line in terminal.lines))
@@ -279,7 +279,7 @@ def test_a_terminal_shows_the_table(
         gate.touch()
     result.wait_until_finish()
     lines = [line.split() for line in terminal.lines]
-    assert lines[0][:4] == ["Create", "done", "2/2", "10"]
+    assert lines[0][:4] == ["Create", "done", "1/1", "10"]
     assert lines[1][:2] == ["Hold", "done"]
     assert lines[2][:5] == ["2", "of", "2", "stages", "done"]
 
