@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from apache_beam.internal import pickler
 from apache_beam.io import iobase
 from apache_beam.io.filebasedsource import FileBasedSource
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import core
 
@@ -61,7 +60,7 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
     try:
         found = provider.split(copy, provider.initial_restriction(copy))
         parts = [((source, (part, None)), part.weight()) for part in islice(found, _MOST_PARTS + 1)]
-    except (BeamIOError, OSError):
+    except Exception:  # Workers find it too, and tell it with the label of the step.
         return None
     return DividedRead(source, parts) if 0 < len(parts) <= _MOST_PARTS else None
 

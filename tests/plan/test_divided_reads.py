@@ -15,6 +15,7 @@ from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam import SparkRunner
+from sparkbeam.errors import PipelineFailed
 from sparkbeam.explain import describe
 from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Exchange, Plan
@@ -115,6 +116,17 @@ def test_files_that_are_not_there_are_no_elements(tmp_path: Path) -> None:
     _ = p | beam.io.ReadFromText(f"{tmp_path}/*.txt", validate=False) | beam.Map(note)
     p.run().wait_until_finish()
     assert found == []
+
+
+@pytest.mark.parametrize("read", [beam.io.ReadFromText, beam.io.ReadFromParquet])
+def test_files_that_cannot_be_looked_for_are_told_of_by_the_step_that_reads_them(
+    read: Callable[..., Any],
+) -> None:
+    p = beam.Pipeline(BatchRunner())
+    rows = p | "Rows" >> read("nowhere://bucket/*", validate=False)
+    _ = rows | beam.Map(lambda row: row["name"]) | beam.Map(note)
+    with pytest.raises(PipelineFailed, match=r"(?s)Rows/Read.*Unable to get filesystem"):
+        p.run().wait_until_finish()
 
 
 def test_columns_of_divided_files_are_left_out(folder: Path) -> None:
