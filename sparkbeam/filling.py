@@ -5,6 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
+_MOST_KEPT = 1 << 17
+
+_kept: dict[pa.DataType, pa.Array] = {}
+
 
 def filling(kind: pa.DataType, count: int) -> pa.Array:
     """A column of values that nobody looks at.
@@ -16,6 +20,15 @@ def filling(kind: pa.DataType, count: int) -> pa.Array:
         kind: the type of the column.
         count: the number of its values.
     """
+    if count > _MOST_KEPT:
+        return _filling(kind, count)
+    # All blocks may have the same one.
+    if kind not in _kept:
+        _kept[kind] = _filling(kind, _MOST_KEPT)
+    return _kept[kind].slice(0, count)
+
+
+def _filling(kind: pa.DataType, count: int) -> pa.Array:
     found = _value(kind)
     return pa.nulls(count, kind) if found is None else pa.repeat(pa.scalar(found, kind), count)
 

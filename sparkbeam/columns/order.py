@@ -1,4 +1,11 @@
-"""The order of rows by two numbers."""
+"""The order of rows by two numbers.
+
+Where both numbers and the place of a row fit into 64 bits, the three are sorted as one number:
+numpy sorts numbers several times as fast as it finds their order, and the place in the lowest bits
+keeps equal rows as they come.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -6,57 +13,106 @@ import numpy.typing as npt
 _Numbers = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
 
-_MOST_TOGETHER = 1 << 62
-_DIGIT = 16
-_FEW_RUNS = 8
-_LONG_RUN = 1024
+_BITS = 63
+_MILLISECOND = 1000
 
 
-def order_of(first: _Numbers, second: _Numbers) -> _Places:
-    """The order by a number and another one, equal ones as they come.
+@dataclass(frozen=True)
+class Arranged:
+    """Rows by a number and another one, equal ones as they come.
+
+    Attributes:
+        order: the places of the rows.
+        first, second: the numbers, in that order.
+    """
+
+    order: _Places
+    first: _Numbers
+    second: _Numbers
+
+    def firsts(self) -> _Places:
+        """Where runs of equal rows begin."""
+        differ = self.first[1:] != self.first[:-1]
+        differ |= self.second[1:] != self.second[:-1]
+        return np.flatnonzero(np.concatenate([[True], differ]))
+
+
+def arranged(first: _Numbers, second: _Numbers) -> Arranged:
+    """Rows in their order.
 
     Args:
-        first: numbers from 0 on.
-        second: of the same rows, of which there is one at least.
+        first: numbers of the rows, of which there is one at least.
+        second: others of the same rows.
     """
-    together = _together(first, second)
-    return np.lexsort((second, first)) if together is None else _stable(*together)
-
-
-def in_order(first: _Numbers, second: _Numbers) -> tuple[_Places, _Places]:
-    """As :func:`order_of`, and where runs of equal ones begin in it."""
-    together = _together(first, second)
-    if together is None:
-        order = np.lexsort((second, first))
-        columns = [first[order], second[order]]
+    if _are_in_order(first, second):
+        return Arranged(np.arange(len(first)), first, second)
+    count = (len(first) - 1).bit_length()
+    low, high = _Offsets.of(first), _Offsets.of(second)
+    if low.bits + high.bits + count <= _BITS:
+        order = np.arange(len(first))
+        packed = (low.values << (high.bits + count)) | (high.values << count) | order
+        packed.sort()
+        order = packed & ((1 << count) - 1)
+        packed >>= count
+        return Arranged(order, low.back(packed >> high.bits), high.back(packed & high.mask))
+    if max(low.bits, high.bits) + count <= _BITS:
+        order = _order_of(high.values, count)
+        order = order[_order_of(low.values[order], count)]
     else:
-        order = _stable(*together)
-        columns = [together[0][order]]
-    differ = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return order, np.flatnonzero(np.concatenate([[True], differ]))
+        order = np.lexsort((second, first))
+    return Arranged(order, first[order], second[order])
 
 
-def _together(first: _Numbers, second: _Numbers) -> tuple[_Numbers, int] | None:
-    """Both as one number, and what all are below; None where they are too far apart."""
-    least = int(second.min())
-    span = int(second.max()) - least + 1
-    most = (int(first.max()) + 1) * span
-    if most > _MOST_TOGETHER:
-        return None
-    return (second - least if most == span else first * span + (second - least)), most
+def _are_in_order(first: _Numbers, second: _Numbers) -> bool:
+    grows = first[1:] > first[:-1]
+    grows |= (first[1:] == first[:-1]) & (second[1:] >= second[:-1])
+    return bool(grows.all())
 
 
-def _stable(numbers: _Numbers, most: int) -> _Places:
-    """The order of numbers below a limit.
+def _order_of(offsets: _Numbers, count: int) -> _Places:
+    """The order of numbers that leave room for so many bits."""
+    packed = (offsets << count) | np.arange(len(offsets))
+    packed.sort()
+    return packed & ((1 << count) - 1)
 
-    Long runs that are in order are merged; else the digits are sorted one after the other, which
-    numpy does by counting.
+
+@dataclass(frozen=True)
+class _Offsets:
+    """Numbers as steps from the least of them.
+
+    Attributes:
+        values: the steps.
+        least: that number.
+        step: of what length they are.
+        bits: as many take the largest; more than there are where they are too far apart.
     """
-    runs = 1 + np.count_nonzero(numbers[1:] < numbers[:-1])
-    if runs <= max(_FEW_RUNS, len(numbers) // _LONG_RUN):
-        return np.argsort(numbers, kind="stable")
-    order = np.argsort(numbers.astype(np.uint16), kind="stable")
-    for shift in range(_DIGIT, (most - 1).bit_length(), _DIGIT):
-        digit = (numbers[order] >> shift).astype(np.uint16)
-        order = order[np.argsort(digit, kind="stable")]
-    return order
+
+    values: _Numbers
+    least: int
+    step: int
+    bits: int
+
+    @property
+    def mask(self) -> int:
+        """All bits."""
+        return (1 << self.bits) - 1
+
+    @classmethod
+    def of(cls, numbers: _Numbers) -> "_Offsets":
+        """The steps of numbers; of whole milliseconds, where these are microseconds."""
+        least, most = int(numbers.min()), int(numbers.max())
+        bits = (most - least).bit_length()
+        if bits > _BITS:
+            return cls(numbers, least, 1, bits)
+        values = numbers - least if least else numbers
+        if most - least >= _MILLISECOND:
+            steps = values // _MILLISECOND
+            if np.array_equal(steps * _MILLISECOND, values):
+                return cls(steps, least, _MILLISECOND, int(steps.max()).bit_length())
+        return cls(values, least, 1, bits)
+
+    def back(self, values: _Numbers) -> _Numbers:
+        """The numbers that so many steps come to."""
+        if self.step > 1:
+            values = values * self.step
+        return values + self.least if self.least else values

@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.order import in_order, order_of
+from sparkbeam.columns.order import arranged
 from sparkbeam.windows.aggregator import Session, Stamps, merged
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.windows.forms import form_of
@@ -168,10 +168,12 @@ class SessionColumns:
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
         """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py."""
-        order = order_of(keys, starts)
-        keys, starts, ends = keys[order], starts[order], ends[order]
+        length = _length_of_all(starts, ends)
+        rows = arranged(keys, starts)
+        order, keys, starts = rows.order, rows.first, rows.second
         is_other_key = keys[1:] != keys[:-1] if keys[0] != keys[-1] else None
-        reach = _reach(is_other_key, ends)
+        # Windows of one length end in the order in which they begin.
+        reach = starts + length if length is not None else _reach(is_other_key, ends[order])
         is_first = np.ones(len(order), np.bool_)
         np.logical_and(starts[1:] >= reach[:-1], starts[1:] != starts[:-1], out=is_first[1:])
         if is_other_key is not None:
@@ -227,9 +229,9 @@ class WindowColumns(SessionColumns):
     """The same of windows that do not merge: each is by itself, whatever it overlaps."""
 
     def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
-        lengths = ends - starts
-        if (lengths == lengths[0]).all():
-            order, firsts = in_order(keys, starts)
+        if _length_of_all(starts, ends) is not None:
+            rows = arranged(keys, starts)
+            order, firsts = rows.order, rows.firsts()
         else:
             order = np.lexsort((ends, starts, keys))
             columns = [column[order] for column in (keys, starts, ends)]
@@ -240,6 +242,12 @@ class WindowColumns(SessionColumns):
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
         return self.form.add_in_order(numbers, firsts, merges=True)
+
+
+def _length_of_all(starts: Micros, ends: Micros) -> int | None:
+    """How long all windows are; None where they differ."""
+    lengths = ends - starts
+    return int(lengths[0]) if (lengths == lengths[0]).all() else None
 
 
 def _reach(is_other_key: npt.NDArray[np.bool_] | None, ends: Micros) -> Micros:

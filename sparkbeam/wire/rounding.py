@@ -16,6 +16,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 _Times = Sequence[int] | npt.NDArray[np.int64]
 _MIN, _MAX = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
+_MILLISECOND = 1000
 
 
 def coded_micros(micros: int) -> int:
@@ -51,21 +52,24 @@ def coded_hold(micros: int) -> int:
 def coded_column(micros: _Times) -> npt.NDArray[np.int64]:
     """As :func:`coded_micros`, of many."""
     inside = _inside(micros)
-    return inside - np.fmod(inside, 1000)
+    floored = inside // _MILLISECOND * _MILLISECOND
+    if len(inside) and inside.min() < 0:
+        floored[(inside < 0) & (floored != inside)] += _MILLISECOND
+    return floored
 
 
 def floored_column(micros: _Times) -> npt.NDArray[np.int64]:
     """Starts or ends of windows as the coder of windows gives them back; see :func:`coded_span`."""
-    inside = _inside(micros)
-    return inside - inside % 1000
+    return _inside(micros) // _MILLISECOND * _MILLISECOND
 
 
 def _inside(micros: _Times) -> npt.NDArray[np.int64]:
     try:
-        column = np.array(micros, np.int64)
+        column = np.asarray(micros, np.int64)
     except OverflowError:
         return np.array([max(_MIN, min(time, _MAX)) for time in micros], np.int64)
-    return np.clip(column, _MIN, _MAX)
+    is_inside = not len(column) or (column.min() >= _MIN and column.max() <= _MAX)
+    return column if is_inside else np.clip(column, _MIN, _MAX)
 
 
 def _floor(micros: int) -> int:

@@ -1,19 +1,34 @@
 """The task of Spark that a process runs, in batch and in streaming."""
 
+import contextlib
+import ctypes
 import functools
 import gc
+
+_ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
+"""Parameters of ``mallopt``, of the GNU C library."""
+_LARGEST_KEPT, _KEPT = 32 << 20, 128 << 20
 
 
 @functools.cache
 def settle() -> None:
-    """Spares the garbage collector what it would look through in vain.
+    """Spares the process work that is in vain.
 
-    What is loaded by now stays loaded: to look through all of Beam, as Spark
-    makes it do after each task, takes longer than a small task. And a table of
-    a million lists is no reason to look for cycles each 700 of them.
+    What is loaded by now stays loaded: for the garbage collector to look through all of Beam, as
+    Spark makes it do after each task, takes longer than a small task. And a table of a million
+    lists is no reason to look for cycles each 700 of them.
+
+    Columns come and go, a few megabytes each. The C library would give each back to the system,
+    and the system clear the memory of the next one, which takes longer than most kernels.
     """
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+    # Another C library has no such function, or other parameters.
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, 1)
+        mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+        mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
 def partition_id() -> int:

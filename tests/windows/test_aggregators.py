@@ -25,7 +25,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.columns.order import order_of
+from sparkbeam.columns.order import arranged
 from sparkbeam.windows import ordered
 from sparkbeam.windows import runs as columnruns
 from sparkbeam.windows.aggregator import Aggregator, Session, in_session
@@ -365,7 +365,7 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
 @settings(deadline=None, max_examples=300)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=300),
-    st.sampled_from([1, 1 << 15, 1 << 16, 1 << 40, 1 << 59]),
+    st.sampled_from([1, 1000, 1 << 16, 1000 << 30, 1 << 40, 1 << 59]),
     st.integers(1, 20),
 )
 def test_the_order_is_that_of_a_stable_sort(
@@ -373,7 +373,13 @@ def test_the_order_is_that_of_a_stable_sort(
 ) -> None:
     first, second = np.array(rows * repeated).T.copy()
     expected = np.lexsort((second, first))
-    assert order_of(first, second * step - 4 * step).tolist() == expected.tolist()
+    second = second * step - 4 * step
+    found = arranged(first, second)
+    assert found.order.tolist() == expected.tolist()
+    assert found.first.tolist() == first[expected].tolist()
+    assert found.second.tolist() == second[expected].tolist()
+    rows_in_order = list(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    assert [rows_in_order[at] for at in found.firsts().tolist()] == sorted(set(rows_in_order))
 
 
 def test_elements_in_their_order_are_not_merged_again() -> None:

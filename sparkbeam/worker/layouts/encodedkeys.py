@@ -11,7 +11,7 @@ from apache_beam.coders import coders
 from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, NONE, STR, Record, Scalar, Shape
 from sparkbeam.plan.roundtrips import OF_TYPE
 from sparkbeam.wire.binary import binary, fixed_cells, offsets_of
-from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.columns import column_of, column_of_values
 
 _EXAMPLES: dict[Shape, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", BYTES: b""}
 """A value of each type."""
@@ -52,6 +52,13 @@ class EncodedKeys:
         except (_NotKnownError, pa.ArrowInvalid):
             encode = self.coder.get_impl().encode_nested
             return pa.array(map(encode, column_of(keys, shape).values()), pa.binary())
+
+    def of_values(self, keys: list[Any]) -> pa.Array:
+        """The encodings of keys."""
+        column = column_of_values(keys)
+        if column is not None:
+            return self.of(column.array, column.shape)
+        return pa.array(map(self.coder.get_impl().encode_nested, keys), pa.binary())
 
 
 def _encoded(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:

@@ -20,6 +20,7 @@ from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
 from sparkbeam.worker.layouts.numbers import END_AND_STAMP, number_cells
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.layouts.tables import OBJECT_BYTES, TABLE_BYTES
@@ -38,6 +39,7 @@ class SessionSink(Sink):
         self._tag = tag
         self._rows = rows
         self._combine = combine_stamps(windowing) or max
+        self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
         self._encode_value = coder.wrapped_value_coder.value_coder().get_impl().encode_nested
         self._clear()
@@ -85,7 +87,7 @@ class SessionSink(Sink):
         self._rows.extend(self._tag, keys, starts, cells)
 
     def write_session_columns(self, keys: list[Any], found: Columns) -> None:
-        encoded = pa.array(map(self._encode_key, keys), pa.binary())
+        encoded = self._keys.of_values(keys)
         cells = number_cells((found.ends, found.stamps), found.totals)
         of_rows = encoded.take(pa.array(found.keys))
         self._rows.extend_columns(self._tag, of_rows, found.starts, cells)

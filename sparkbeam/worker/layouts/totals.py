@@ -23,6 +23,7 @@ from sparkbeam.wire.packs import PackedRows
 from sparkbeam.wire.rounding import coded, coded_end, coded_span
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
 from sparkbeam.worker.layouts.groups import GroupSink
 from sparkbeam.worker.layouts.numbers import END_AND_STAMP, number_cells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
@@ -43,10 +44,10 @@ class TotalsSink(GroupSink):
         self._packs = PackedRows(rows)
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._slices = slices_of(windowing.windowfn)
-        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+        self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
 
     def write_partials(self, found: Partials) -> None:
-        encoded = pa.array(map(self._encode_key, found.keys.values()), pa.binary())
+        encoded = self._keys.of(found.keys.array, found.keys.shape)
         if self._is_global:
             starts = ends = spans = np.zeros(len(found), np.int64)
             places = np.arange(len(found))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.order import in_order
+from sparkbeam.columns.order import arranged
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
@@ -103,7 +103,8 @@ class ColumnTotals:
         if found is None:
             return False
         keys, places = found
-        order, firsts = in_order(places, together.slices)
+        rows = arranged(places, together.slices)
+        order, firsts = rows.order, rows.firsts()
         totals = self._form.add_in_order(together.numbers[order], firsts, merges=False)
         if totals is None:
             return False

@@ -10,7 +10,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.order import in_order
+from sparkbeam.columns.order import arranged
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
@@ -140,11 +140,12 @@ class ColumnCombine:
         if slices.count == 1:
             return found
         places, first = slices.in_windows(found.slices)
-        order, firsts = in_order(found.places[places], first)
+        rows = arranged(found.places[places], first)
+        order, firsts = rows.order, rows.firsts()
         each = Partials(
             found.keys,
-            found.places[places][order],
-            first[order],
+            rows.first,
+            rows.second,
             found.stamps[places][order],
             found.numbers[places][order],
             found.counts[places][order],
