@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-_MOST_KEPT = 1 << 17
+_MOST_KEPT = 1 << 20
 
 _kept: dict[pa.DataType, pa.Array] = {}
 
@@ -23,9 +23,10 @@ def filling(kind: pa.DataType, count: int) -> pa.Array:
     if count > _MOST_KEPT:
         return _filling(kind, count)
     # All blocks may have the same one.
-    if kind not in _kept:
-        _kept[kind] = _filling(kind, _MOST_KEPT)
-    return _kept[kind].slice(0, count)
+    kept = _kept.get(kind)
+    if kept is None or len(kept) < count:
+        kept = _kept[kind] = _filling(kind, 1 << count.bit_length())
+    return kept.slice(0, count)
 
 
 def _filling(kind: pa.DataType, count: int) -> pa.Array:

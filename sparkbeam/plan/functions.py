@@ -8,7 +8,6 @@ import apache_beam as beam
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.utils import proto_utils
 
@@ -35,7 +34,7 @@ def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrappe
     """
     if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
         return None
-    return None if common.DoFnSignature(fn).process_method.defaults else fn
+    return None if core.get_function_arguments(fn, "process")[1] else fn
 
 
 def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn | None:

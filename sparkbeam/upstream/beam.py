@@ -27,6 +27,8 @@ from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream.handing import Handed, HandingPickler, remembering
+
 # Of user code: which function it is that Beam has wrapped.
 
 
@@ -235,6 +237,7 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
 # Of a bundle.
 
 _making = threading.RLock()
+_arguments_of = remembering(core.get_function_args_defaults)
 
 
 @contextlib.contextmanager
@@ -252,10 +255,14 @@ def parts_of_bundles(
         side_input_map: what a DoFn sees of a side input.
         sampler: makes what knows the step that the bundle is at.
     """
-    parts = (
+    handing = HandingPickler()
+    parts: tuple[tuple[Any, str, Any], ...] = (
         (bundle_processor, "BeamTransformFactory", factory),
         (bundle_processor, "StateBackedSideInputMap", side_input_map),
         (statesampler, "StateSampler", sampler),
+        (bundle_processor, "pickler", handing),
+        (operations, "pickler", handing),
+        (core, "get_function_args_defaults", _arguments_of),
     )
     with _making:
         theirs = [getattr(module, name) for module, name, _ in parts]
@@ -273,7 +280,7 @@ def par_do_operation(
     factory: bundle_processor.BeamTransformFactory,
     transform_id: str,
     consumers: dict[str, list[operations.Operation]],
-    data: bytes,
+    data: Handed,
     payload: beam_runner_api_pb2.ParDoPayload | None,
 ) -> operations.DoOperation:
     """Has Beam make the operation of a ParDo.
@@ -283,7 +290,7 @@ def par_do_operation(
         factory: what Beam's creators of operations get.
         transform_id: of the transform.
         consumers: the operations that take the outputs, by the names of these.
-        data: the DoFn with its arguments, pickled.
+        data: the DoFn with its arguments.
         payload: of the transform; None if that is no ParDo.
     """
     transform = factory.descriptor.transforms[transform_id]

@@ -5,6 +5,8 @@ An import of Beam takes longer than a small task; here it happens once on each m
 
 import gc
 import logging
+import sys
+import zipimport
 from typing import Any
 
 import pyspark.daemon
@@ -18,6 +20,17 @@ def preload() -> None:
         from sparkbeam.worker.streaming import layer  # noqa: F401
     finally:
         logging.disable(logging.NOTSET)
+
+
+def keep_directories() -> None:
+    """Spares each task to read again which modules there are in the archives that Spark ships.
+
+    PySpark has all finders forget what they know before each task, as there may be new files. An
+    archive that is on the path by now does not change.
+    """
+    for finder in sys.path_importer_cache.values():
+        if isinstance(finder, zipimport.zipimporter):
+            vars(finder)["invalidate_caches"] = lambda: None
 
 
 _serve = pyspark.daemon.worker
@@ -34,6 +47,7 @@ def serve(sock: Any, authenticated: bool) -> int:
 
 if __name__ == "__main__":
     preload()
+    keep_directories()
     gc.freeze()
     pyspark.daemon.worker = serve
     pyspark.daemon.manager()

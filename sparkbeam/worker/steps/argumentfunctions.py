@@ -95,7 +95,7 @@ def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:
         return None
     if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    _, fn, args, kwargs, *_ = step.dofn
+    fn, args, kwargs, *_ = step.dofn
     found = function_with_arguments(fn, args, kwargs)
     return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 
@@ -103,7 +103,7 @@ def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:
 def _make(step: Step, found: tuple[beam.DoFn, Arguments]) -> operations.DoOperation:
     fn, arguments = found
     window_fn = step.windowing(step.input).windowfn
-    operation = step.block_operation(ArgumentOperation, step.dofn.pickled, window_fn)
+    operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
     operation.over_columns = fn.process
     operation.ask(arguments, fn.process)
     made: operations.DoOperation = operation

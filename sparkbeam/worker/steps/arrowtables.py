@@ -82,13 +82,13 @@ def _table_rows(step: Step) -> beam.DoFn | None:
     """The DoFn of a step that makes elements of the rows of tables; None for any other step."""
     if not step.may_make_columns or not step.is_simple:
         return None
-    _, fn, args, kwargs, *_ = step.dofn
+    fn, args, kwargs, *_ = step.dofn
     return fn if makes_rows_of_tables(fn) and not args and not kwargs else None
 
 
 def _make(step: Step, fn: beam.DoFn) -> operations.DoOperation:
     windowing = step.windowing(step.input)
-    operation = step.block_operation(TableRowsOperation, step.dofn.pickled, windowing.windowfn)
+    operation = step.block_operation(TableRowsOperation, step.dofn, windowing.windowfn)
     operation.fn = fn
     return operation
 

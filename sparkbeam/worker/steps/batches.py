@@ -51,8 +51,8 @@ class BatchOperation(ElementOperation):
 
     batching: Batching
 
-    def prepare(self, fn: beam.DoFn, shared: int) -> None:
-        super().prepare(fn, shared)
+    def prepare(self, fn: beam.DoFn) -> None:
+        super().prepare(fn)
         self._process = fn.process
         self.function = fn.process_batch
 
@@ -261,7 +261,7 @@ def _batching(step: Step) -> Batching | None:
         return None
     if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    _, fn, args, kwargs, *_ = step.dofn
+    fn, args, kwargs, *_ = step.dofn
     return None if args or kwargs else plain_batching(fn)
 
 

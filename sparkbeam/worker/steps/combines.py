@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.coders import coders
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
@@ -17,6 +16,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.upstream.handing import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.form import Numbers
 from sparkbeam.windows.forms import form_of
@@ -324,7 +324,7 @@ def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -
         kind(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
-                pickler.dumps((combine_fn, [], {})),
+                Handed((combine_fn, [], {})),
                 None,
                 [coder],
             ),

@@ -6,12 +6,10 @@ is a call of the user's ``process``.
 """
 
 import inspect
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.internal import pickler
 from apache_beam.portability import python_urns
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
@@ -62,21 +60,13 @@ class ElementOperation(FunctionOperation):
 
     one_to_one = None
 
-    def prepare(self, fn: beam.DoFn, shared: int) -> None:
+    def prepare(self, fn: beam.DoFn) -> None:
         """Tells what to run.
 
         Args:
             fn: the instance that the bundles set up and start.
-            shared: its number until then.
         """
-        self._shared = shared
         self.function = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn)
-
-    def setup(self, data_sampler: Any = None) -> None:
-        try:
-            super().setup(data_sampler)
-        finally:
-            del _SHARED[self._shared]
 
 
 class DoFnOperation(ElementOperation):
@@ -237,30 +227,11 @@ _PLAIN: tuple[tuple[Any, Parameter], ...] = (
 )
 
 
-def _loaded(number: int) -> Any:
-    return _SHARED[number]
-
-
-class _Shared:
-    """Stands for an object in a pickle, each load of which gives that very object."""
-
-    def __init__(self, shared: Any) -> None:
-        self.number = next(_NUMBERS)
-        _SHARED[self.number] = shared
-
-    def __reduce__(self) -> tuple[Callable[[int], Any], tuple[int]]:
-        return _loaded, (self.number,)
-
-
-_SHARED: dict[int, Any] = {}
-_NUMBERS = itertools.count()
-
-
 def _asked_for(step: Step) -> Signature | None:
     """What the DoFn of a step asks for, if that can be looked up once for many elements."""
     if not step.is_simple or step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    _, fn, args, kwargs, *_ = step.dofn
+    fn, args, kwargs, *_ = step.dofn
     return None if args or kwargs else signature_of(fn, stateful=step.is_stateful)
 
 
@@ -271,12 +242,10 @@ def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:
         step: what it runs.
         kind: makes the :class:`ElementOperation` itself.
     """
-    # The operation loads the DoFn itself, and has to set up the instance that runs here.
-    shared = _Shared(step.dofn.fn)
     windowing = step.dofn.windowing or step.windowing(step.input)
-    data = pickler.dumps((shared, (), {}, step.dofn.side_inputs, windowing))
+    data = step.dofn._replace(windowing=windowing)
     made = step.block_operation(kind, data, windowing.windowfn)
-    made.prepare(step.dofn.fn, shared.number)
+    made.prepare(step.dofn.fn)
     return made
 
 
@@ -314,7 +283,7 @@ def _is_stateful(step: Step) -> bool | None:
 
 
 def _make_stateful(step: Step, _: bool) -> operations.DoOperation:
-    return step.do_operation(_with_states(step, operations.DoOperation), step.dofn.pickled)
+    return step.do_operation(_with_states(step, operations.DoOperation), step.dofn)
 
 
 DOFN = Way("a DoFn over blocks", _asked_for, _make)

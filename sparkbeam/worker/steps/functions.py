@@ -357,12 +357,12 @@ def _plain_function(step: Step) -> beam.DoFn | None:
         return step.dofn.fn
     if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    return plain_function(*step.dofn[1:4])
+    return plain_function(*step.dofn[:3])
 
 
 def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operations.DoOperation:
     window_fn = step.windowing(step.input).windowfn
-    operation = step.block_operation(kind, step.dofn.pickled, window_fn)
+    operation = step.block_operation(kind, step.dofn, window_fn)
     operation.function = operation.over_columns = fn.process
     operation.one_to_one = one_to_one(fn.process)
     return operation

@@ -3,13 +3,12 @@
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.internal import pickler
 from apache_beam.runners.worker import operations
 from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import DoFnData, Step, Way
 
 
 class Identity(beam.DoFn):
@@ -46,7 +45,7 @@ def _is_identity(step: Step) -> bool | None:
 
 
 def _make(step: Step, _: bool) -> operations.DoOperation:
-    data = pickler.dumps((Identity(), (), {}, [], None))
+    data = DoFnData.alone(Identity())
     return step.block_operation(IdentityOperation, data, step.windowing(step.input).windowfn)
 
 

@@ -65,7 +65,7 @@ def _pack(step: Step) -> PackArrow | None:
 
 def _make(step: Step, fn: PackArrow) -> operations.DoOperation:
     window_fn = step.windowing(step.input).windowfn
-    operation: PackOperation = step.block_operation(PackOperation, step.dofn.pickled, window_fn)
+    operation: PackOperation = step.block_operation(PackOperation, step.dofn, window_fn)
     operation.fn = fn
     return operation
 

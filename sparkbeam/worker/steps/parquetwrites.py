@@ -24,8 +24,8 @@ class TablesOperation(DoFnOperation):
 
     _groups: RowGroups
 
-    def prepare(self, fn: beam.DoFn, shared: int) -> None:
-        super().prepare(fn, shared)
+    def prepare(self, fn: beam.DoFn) -> None:
+        super().prepare(fn)
         groups, signature = row_groups_of(fn), signature_of(fn, stateful=False)
         assert groups is not None
         assert signature is not None
@@ -99,7 +99,7 @@ def _gathers_rows(step: Step) -> bool | None:
     """Whether the DoFn of a step makes tables of dicts."""
     if not step.may_make_columns or not step.is_simple:
         return None
-    _, fn, args, kwargs, *_ = step.dofn
+    fn, args, kwargs, *_ = step.dofn
     return (row_groups_of(fn) is not None and not args and not kwargs) or None
 
 

@@ -60,13 +60,13 @@ def _part(step: Step) -> StampedPart | None:
     """To what a step joins timestamps, if it is that of ``Latest``."""
     if not step.may_make_columns or not step.is_simple:
         return None
-    _, fn, args, kwargs, *_ = step.dofn
+    fn, args, kwargs, *_ = step.dofn
     return None if args or kwargs else part_stamped_by(fn)
 
 
 def _make(step: Step, part: StampedPart) -> operations.DoOperation:
     window_fn = step.windowing(step.input).windowfn
-    made: StampingOperation = step.block_operation(StampingOperation, step.dofn.pickled, window_fn)
+    made: StampingOperation = step.block_operation(StampingOperation, step.dofn, window_fn)
     made.part = part
     return made
 

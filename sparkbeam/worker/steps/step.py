@@ -15,6 +15,7 @@ from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 
 from sparkbeam.upstream.beam import par_do_operation
+from sparkbeam.upstream.handing import Handed
 from sparkbeam.worker.keyed.requests import StageState
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
@@ -70,8 +71,7 @@ class Step:
     def dofn(self) -> "DoFnData":
         """The DoFn of a ParDo."""
         info = core.DoFnInfo.from_runner_api(self.par_do.do_fn, self.factory.context)
-        pickled = info.serialized_dofn_data()
-        return DoFnData(pickled, *pickler.loads(pickled))
+        return DoFnData(*pickler.loads(info.serialized_dofn_data()))
 
     @property
     def may_make_columns(self) -> bool:
@@ -116,19 +116,20 @@ class Step:
         return self.factory.context.windowing_strategies.get_by_id(strategy)
 
     def do_operation(
-        self, kind: Callable[..., operations.DoOperation], data: bytes
+        self, kind: Callable[..., operations.DoOperation], data: "DoFnData"
     ) -> operations.DoOperation:
         """Has Beam make the operation of a ParDo.
 
         Args:
             kind: makes the operation itself.
-            data: the DoFn with its arguments, pickled.
+            data: the DoFn with its arguments.
         """
         payload = self.par_do if self.urn == PAR_DO else None
-        return par_do_operation(kind, self.factory, self.id, self.consumers, data, payload)
+        handed = Handed(tuple(data))
+        return par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
 
     def block_operation(
-        self, kind: Callable[..., operations.DoOperation], data: bytes, window_fn: WindowFn
+        self, kind: Callable[..., operations.DoOperation], data: "DoFnData", window_fn: WindowFn
     ) -> Any:
         """Makes an operation that hands on blocks to all that read its one output.
 
@@ -147,19 +148,22 @@ class DoFnData(NamedTuple):
     """A DoFn as Beam pickles it.
 
     Attributes:
-        pickled: all that follows.
         fn: the DoFn.
         args, kwargs: what ``process`` gets beside the element.
         side_inputs: the tags of some of these.
         windowing: of the input; None where Beam finds it out.
     """
 
-    pickled: bytes
     fn: Any
     args: Any
     kwargs: Any
     side_inputs: Any
     windowing: Windowing | None
+
+    @classmethod
+    def alone(cls, fn: Any) -> "DoFnData":
+        """A DoFn that gets nothing beside the element."""
+        return cls(fn, (), {}, [], None)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operations
@@ -13,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.slots import in_slots, is_by_timestamp
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import DoFnData, Step, Way
 
 
 class WindowOperation(operations.DoOperation):
@@ -68,8 +67,7 @@ def _window_fn(step: Step) -> WindowFn | None:
 
 def _make(step: Step, window_fn: WindowFn) -> operations.DoOperation:
     fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
-    data = pickler.dumps((fn, (), {}, [], None))
-    return step.block_operation(WindowOperation, data, window_fn)
+    return step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)
 
 
 WINDOWS = Way("windows of blocks", _window_fn, _make)
