@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.metricbase import MetricName
 from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
-from apache_beam.runners.worker import bundle_processor, opcounters, statesampler
+from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.transforms import combiners, core, trigger
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
@@ -39,6 +40,7 @@ from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import spark as of_spark
+from sparkbeam.upstream.handing import HandingPickler, remembering
 
 PACKAGE = Path(sparkbeam.__file__).parent
 OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict", "_exit", "_fmt"}
@@ -353,6 +355,38 @@ class TestBundles:
             bundle_processor._create_pardo_operation,
         )
         assert any(f"{name}(" in inspect.getsource(function) for function in functions)
+
+    def test_a_bundle_processor_gets_dofns_without_a_pickle(self) -> None:
+        handing = HandingPickler()
+        value = object()
+        assert handing.loads(handing.dumps(value)) is value
+        assert handing.loads(pickler.dumps([1])) == [1]
+        for module in (bundle_processor, operations):
+            assert module.pickler is pickler
+
+    def test_another_thread_gets_a_pickle_meanwhile(self) -> None:
+        handing = HandingPickler()
+        with ThreadPoolExecutor(1) as pool:
+            assert pickler.loads(pool.submit(handing.dumps, [1]).result()) == [1]
+
+    def test_the_arguments_of_beams_own_methods_are_looked_up_once(self) -> None:
+        looked_up = []
+
+        def find(function: Any) -> tuple[list[str], list[Any]]:
+            looked_up.append(function)
+            return ["x"], [1]
+
+        class Own(beam.DoFn):
+            def process(self, element: Any) -> None: ...
+
+        found = remembering(find)
+        for _ in range(2):
+            names, defaults = found(Own().setup)
+            names.append("changed")
+            assert (found(Own().process), defaults) == ((["x"], [1]), [1])
+        assert [function.__name__ for function in looked_up] == ["setup", "process", "process"]
+        assert core.get_function_arguments(Own(), "setup") == ([], [])
+        assert core.get_function_arguments(Own(), "process") == (["element"], [])
 
     def test_beam_measures_elements_by_chance_of_its_own(self) -> None:
         assert opcounters.random is not random

@@ -33,7 +33,7 @@ def is_on(session: Any) -> bool:
     """Whether a session writes an event log that a pipeline can be told in."""
     try:
         return is_classic(session) and (
-            session.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true"
+            session.conf.get("spark.eventLog.enabled", "false") == "true"
         )
     except Exception:  # A session that somebody has stopped, for one.
         return False

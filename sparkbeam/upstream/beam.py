@@ -234,10 +234,12 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
     core.ParDo.expand = checked  # type: ignore[method-assign]
 
 
+core.get_function_args_defaults = remembering(core.get_function_args_defaults)  # type: ignore[assignment]
+"""Beam looks at each method of a DoFn when it is applied, translated and set up."""
+
 # Of a bundle.
 
 _making = threading.RLock()
-_arguments_of = remembering(core.get_function_args_defaults)
 
 
 @contextlib.contextmanager
@@ -262,7 +264,6 @@ def parts_of_bundles(
         (statesampler, "StateSampler", sampler),
         (bundle_processor, "pickler", handing),
         (operations, "pickler", handing),
-        (core, "get_function_args_defaults", _arguments_of),
     )
     with _making:
         theirs = [getattr(module, name) for module, name, _ in parts]
