@@ -34,6 +34,13 @@ def values_of(array: pa.Array, shape: Shape) -> list[Any]:
     return values
 
 
+def first_member(array: pa.UnionArray, shape: Union) -> Any:
+    """The first of Python's values of a union, of which a part has all members whole."""
+    codes, offsets = union_places(array.slice(0, 1))
+    code = int(codes[0])
+    return values_of(array.field(code).slice(int(offsets[0]), 1), shape.members[code])[0]
+
+
 def _records(array: pa.Array, shape: Record) -> list[Any]:
     fields = [values_of(array.field(at), part) for at, part in enumerate(shape.fields)]
     rows: Iterable[Any] = zip(*fields, strict=True) if fields else repeat((), len(array))

@@ -11,8 +11,8 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.generator import EventBatch, in_time_order
 from sparkbeam.nexmark.model import KINDS, Event
 
-_RANGE = 10_000
-"""How many events one element stands for before they are generated."""
+_FEWEST, _MOST, _RANGES = 10_000, 100_000, 32
+"""How many events one element stands for before they are generated, and how many there are then."""
 
 _TIME = "time"
 
@@ -35,15 +35,19 @@ class NexmarkEvents(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
         self._configuration = Configuration(events=events) if isinstance(events, int) else events
 
     def expand(self, pipeline: beam.pvalue.PBegin) -> beam.PCollection[Any]:
-        starts = range(0, self._configuration.events, _RANGE)
-        read = partial(_events, self._configuration)
+        count = self._configuration.events
+        size = min(max(_FEWEST, count // _RANGES), _MOST)
+        starts = range(0, count, size)
+        read = partial(_events, self._configuration, size)
         events = ReadFromArrow(starts, read, KINDS, timestamp_column=_TIME, schema=_SCHEMA)
         return pipeline | "Generate" >> events.with_output_types(Event)
 
 
-def _events(configuration: Configuration, start: int, columns: list[str]) -> list[pa.RecordBatch]:
+def _events(
+    configuration: Configuration, size: int, start: int, columns: list[str]
+) -> list[pa.RecordBatch]:
     """The events of a range, in the order of time, with some columns at least."""
-    numbers = in_time_order(configuration, start, start + _RANGE)
+    numbers = in_time_order(configuration, start, start + size)
     wanted = [
         [field for field in kind._fields if f"{kind.__name__}.{field}" in columns] for kind in KINDS
     ]

@@ -57,6 +57,11 @@ class Columns:
         )
         return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
 
+    def firsts(self) -> _Places:
+        """Where those of each key begin."""
+        differ = np.concatenate([[True], self.keys[1:] != self.keys[:-1]])
+        return np.flatnonzero(differ)
+
     def with_keys(self, keys: Micros) -> "Columns":
         """The same with other numbers for the keys."""
         return Columns(keys, self.starts, self.ends, self.stamps, self.totals)

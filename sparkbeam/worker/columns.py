@@ -17,9 +17,10 @@ from sparkbeam.columns.shapes import (
     Record,
     Scalar,
     Shape,
+    Union,
     arrow_type_of,
 )
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.values import first_member, values_of
 from sparkbeam.columns.vectors import Positions
 
 _PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
@@ -51,6 +52,8 @@ class Column:
 
     def first(self) -> Any:
         """The first value."""
+        if isinstance(self.shape, Union):
+            return first_member(self.array, self.shape)
         return self.make(self.array.slice(0, 1))[0]
 
     def taken(self, rows: Positions) -> "Column":

@@ -35,7 +35,7 @@ from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 from sparkbeam.worker.steps.combinecolumns import ColumnCombine
 from sparkbeam.worker.steps.combines import PrecombineOperation
 from sparkbeam.worker.steps.edges import SourceOperation
-from sparkbeam.worker.steps.sessiontables import ColumnarTable
+from sparkbeam.worker.steps.sessiontables import NumberTable
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -90,7 +90,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         evaluated.clear()
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
         if not columns:
-            monkeypatch.setattr(ColumnarTable, "take_columns", lambda _: None)
+            monkeypatch.setattr(NumberTable, "take_columns", lambda _: None)
             monkeypatch.setattr(SourceOperation, "combine", None)
             monkeypatch.setattr(ColumnCombine, "take", lambda *_: False)
         monkeypatch.setattr(

@@ -107,6 +107,12 @@ def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
     return all(are_told_apart(keys.field(at), part) for at, part in enumerate(shape.fields))
 
 
+def are_numbers(keys: pa.Array, shape: Shape) -> bool:
+    """Whether keys are whole numbers in 64 bits."""
+    is_number = shape == INT and pa.types.is_integer(keys.type) and keys.type != pa.uint64()
+    return is_number and not keys.null_count
+
+
 def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
     """The keys that there are, each once, and the place of each one's among them.
 
@@ -147,13 +153,13 @@ def _near(keys: pa.Array) -> tuple[pa.Array, Positions] | None:
 
     To note which of a range there are is faster than to look each up.
     """
-    if not pa.types.is_integer(keys.type) or keys.type == pa.uint64():
+    if not are_numbers(keys, INT):
         return None
-    numbers = keys.to_numpy()
+    numbers = keys.cast(pa.int64()).to_numpy()
     least, most = int(numbers.min()), int(numbers.max())
     if most - least > _NEAR * len(numbers):
         return None
-    offsets = numbers.astype(np.int64, copy=False) - least
+    offsets = numbers - least
     is_there = np.zeros(most - least + 1, np.bool_)
     is_there[offsets] = True
     found = np.flatnonzero(is_there)

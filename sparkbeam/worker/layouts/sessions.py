@@ -20,6 +20,7 @@ from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.columns import Column
 from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
 from sparkbeam.worker.layouts.numbers import END_AND_STAMP, number_cells
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
@@ -86,8 +87,11 @@ class SessionSink(Sink):
                 cells.append(END_AND_STAMP.pack(end, stamp) + run)
         self._rows.extend(self._tag, keys, starts, cells)
 
-    def write_session_columns(self, keys: list[Any], found: Columns) -> None:
-        encoded = self._keys.of_values(keys)
+    def write_session_columns(self, keys: list[Any] | Column, found: Columns) -> None:
+        if isinstance(keys, Column):
+            encoded = self._keys.of(keys.array, keys.shape)
+        else:
+            encoded = self._keys.of_values(keys)
         cells = number_cells((found.ends, found.stamps), found.totals)
         of_rows = encoded.take(pa.array(found.keys))
         self._rows.extend_columns(self._tag, of_rows, found.starts, cells)

@@ -10,6 +10,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.windows.aggregator import Session
 from sparkbeam.windows.columnar import Columns
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.columns import Column
 from sparkbeam.worker.partials import Partials
 
 KeySessions = tuple[Any, list[Session]]
@@ -40,7 +41,7 @@ class Sink(ABC):
                 time = Timestamp(micros=stamp)
                 self.write(WindowedValue((key, accumulator), time, (window,)))
 
-    def write_session_columns(self, keys: list[Any], found: Columns) -> None:
+    def write_session_columns(self, keys: list[Any] | Column, found: Columns) -> None:
         """Writes sessions whose totals are numbers of a vectorised form.
 
         Args:

@@ -20,6 +20,7 @@ from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.columns import Column
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
 from sparkbeam.worker.layouts.joinreader import JoinReader
@@ -28,7 +29,7 @@ from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.steps.step import Step, Way
 from sparkbeam.worker.totals import Combine
 
-SessionsOfKeys = tuple[list[Any], Columns]
+SessionsOfKeys = tuple[list[Any] | Column, Columns]
 """Keys by their numbers, and sessions whose totals are numbers of a vectorised form."""
 
 

@@ -12,19 +12,19 @@ from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Session
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.shapes import Shape
+from sparkbeam.columns.shapes import INT, Shape
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.canonical import CanonicalSessions
-from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.columnar import Columns, Micros
 from sparkbeam.windows.form import Kind
 from sparkbeam.windows.ordered import OrderedSessions
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.columns import Column, column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.pairs import distinct, plain_pairs
+from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
@@ -131,6 +131,10 @@ class SessionCombineOperation(PrecombineOperation):
             assert isinstance(self._sessions, ColumnarTable)
             keys, *columns = zip(*parts, strict=True)
             together = pa.concat_arrays(keys)
+            if are_numbers(together, shape):
+                numbers = together.cast(pa.int64()).to_numpy()
+                self._sessions.of_numbers.add(numbers, *map(np.concatenate, columns))
+                continue
             found = distinct(together, shape)
             each = column_of(together, shape), np.arange(len(together))
             of_keys, places = found or each
@@ -162,31 +166,35 @@ class SessionCombineOperation(PrecombineOperation):
 
     def _put_out(self) -> None:
         self._name_gathered()
-        if self._put_out_columns():
-            return
+        if isinstance(self._sessions, ColumnarTable):
+            self._put_out_columns(self._sessions)
         found = self._compacted(self._sessions.take())
         self._keys = self._unmeasured = 0
         while part := self._some(found):
             self._hand_on([(self._names.key(name), sessions) for name, sessions in part])
 
-    def _put_out_columns(self) -> bool:
-        """Hands on sessions as columns; False where they have to go one by one."""
-        table = self._sessions
-        taken = table.take_columns() if isinstance(table, ColumnarTable) else None
-        if taken is None:
-            return False
-        self._keys = self._unmeasured = 0
-        names, found = taken
-        keys = list(map(self._names.key, names))
+    def _put_out_columns(self, table: ColumnarTable) -> None:
+        """Hands on sessions as columns, but for those that have to go one by one."""
+        of_numbers = table.of_numbers.take_columns()
+        if of_numbers is not None:
+            firsts = of_numbers.firsts()
+            keys = pa.array(of_numbers.keys[firsts])
+            places = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(of_numbers)))
+            self._hand_on_columns(column_of(keys, INT), of_numbers.with_keys(places))
+        for names, found in table.take_columns():
+            self._hand_on_columns(list(map(self._names.key, names)), found)
+
+    def _hand_on_columns(self, keys: list[Any] | Column, found: Columns) -> None:
         assert self._form is not None
         accumulators = self._form.accumulators(found.totals[:1], self.combine_fn)
         window = IntervalWindow(
             *(Timestamp(micros=int(at[0])) for at in (found.starts, found.ends))
         )
-        pair = keys[int(found.keys[0])], accumulators[0]
+        place = int(found.keys[0])
+        key = keys[place : place + 1].first() if isinstance(keys, Column) else keys[place]
+        pair = key, accumulators[0]
         example = WindowedValue(pair, window.start, (window,))
         self._emitter.hand_on(self._column_takers, (keys, found), example, len(found))
-        return True
 
     def _some(self, found: _Named) -> list[tuple[Hashable, list[Session]]]:
         with self._users_code():

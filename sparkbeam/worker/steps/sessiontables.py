@@ -17,10 +17,13 @@ from sparkbeam.windows.runs import Runs
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.sizes import size_of
 
-Spans = tuple[Sequence[int], Sequence[int]]
+Spans = tuple[Sequence[int] | Micros, Sequence[int] | Micros]
 """The starts and the ends of windows, in microseconds."""
 
 _NUMBER = itemgetter(0)
+
+_Waiting = tuple[Micros, Micros, Micros, Micros, Numbers]
+"""Keys, starts, ends, stamps and numbers of elements."""
 
 
 class SessionTable(Protocol):
@@ -109,22 +112,98 @@ class ReducedTable:
             yield name, list(self._aggregator.finish(buffer))
 
 
+class NumberTable:
+    """Sessions of keys that are whole numbers, in columns: a key stands for itself.
+
+    Args:
+        make: makes columns of elements.
+    """
+
+    def __init__(self, make: SessionColumns) -> None:
+        self._make = make
+        self._clear()
+
+    def _clear(self) -> None:
+        self._runs = Runs(self._make)
+        self._waiting: list[_Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(
+        self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, numbers: Numbers
+    ) -> None:
+        """Takes in elements.
+
+        Args:
+            keys: of each.
+            starts: of their windows.
+            ends: the same.
+            stamps: their timestamps.
+            numbers: the values, in the vectorised form.
+        """
+        self._waiting.append((keys, starts, ends, stamps, numbers))
+
+    def settle(self) -> None:
+        """Makes sessions of what waits."""
+        waiting, self._waiting = self._waiting, []
+        of_kinds = defaultdict(list)
+        for some in waiting:
+            of_kinds[some[-1].dtype].append(some)
+        for alike in of_kinds.values():
+            keys, starts, ends, stamps, numbers = map(np.concatenate, zip(*alike, strict=True))
+            self.reduce(keys, (starts, ends), stamps, numbers)
+
+    def reduce(
+        self, keys: Micros, spans: Spans, stamps: Sequence[int] | Micros, values: Any
+    ) -> None:
+        """Makes sessions of elements; see :meth:`SessionColumns.reduce`."""
+        starts, ends = map(floored_column, spans)
+        self._runs.add(self._make.reduce(keys, starts, ends, coded_column(stamps), values))
+
+    def size(self) -> int:
+        """About how many bytes the accumulators take."""
+        totals = [columns.totals for columns in self._runs]
+        return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
+
+    def take_columns(self) -> Columns | None:
+        """All sessions by their keys; the table is empty then.
+
+        None where there are none, or some have accumulators, and nothing has been taken.
+        """
+        self.settle()
+        found = self._runs.columns()
+        if found is None or found.totals.dtype == object:
+            return None
+        self._clear()
+        return found
+
+    def take(self) -> Iterator[tuple[int, list[Session]]]:
+        """All sessions by their keys; the table is empty afterwards."""
+        self.settle()
+        found = self._runs.sessions()
+        self._clear()
+        for key, sessions in groupby(found, _NUMBER):
+            yield key, [session for _, session in sessions]
+
+
 class ColumnarTable:
     """Lets elements wait, and makes sessions of all of them at once.
 
     Args:
         combine_fn: of the values.
         stamps: of the timestamps.
+
+    Attributes:
+        of_numbers: the sessions of keys in columns that are whole numbers.
     """
 
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
-        self._make = SessionColumns(combine_fn, stamps)
-        self.keeps_values = self._make.form is None or self._make.form.takes_values
-        self._clear()
-
-    def _clear(self) -> None:
+        make = SessionColumns(combine_fn, stamps)
+        self.keeps_values = make.form is None or make.form.takes_values
+        self.of_numbers = NumberTable(make)
+        self._by_number = NumberTable(make)
         self._numbers: dict[Hashable, int] = {}
-        self._runs = Runs(self._make)
         self._wait()
 
     def _wait(self) -> None:
@@ -133,10 +212,9 @@ class ColumnarTable:
         self._ends: list[int] = []
         self._stamps: list[int] = []
         self._values: list[Any] = []
-        self._waiting: list[tuple[Micros, Micros, Micros, Micros, Numbers]] = []
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._by_number) + len(self.of_numbers)
 
     def add(
         self,
@@ -174,46 +252,34 @@ class ColumnarTable:
         """
         known = self._numbers
         keys = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
-        self._waiting.append((keys[places], starts, ends, stamps, numbers))
+        self._by_number.add(keys[places], starts, ends, stamps, numbers)
 
     def settle(self) -> None:
-        for keys, starts, ends, stamps, values in self._all_that_waits():
-            times = floored_column(starts), floored_column(ends), coded_column(stamps)
-            self._runs.add(self._make.reduce(keys, *times, values))
-        self._wait()
-
-    def _all_that_waits(self) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
         if self._keys:
             values = self._values if self.keeps_values else self._keys
             keys = np.array(self._keys, np.int64)
-            yield keys, self._starts, self._ends, self._stamps, values
-        of_kinds = defaultdict(list)
-        for some in self._waiting:
-            of_kinds[some[-1].dtype].append(some)
-        for alike in of_kinds.values():
-            columns = [np.concatenate(parts) for parts in zip(*alike, strict=True)]
-            yield columns[0], columns[1], columns[2], columns[3], columns[4]
+            self._by_number.reduce(keys, (self._starts, self._ends), self._stamps, values)
+            self._wait()
+        self._by_number.settle()
+        self.of_numbers.settle()
 
     def size(self) -> int:
-        totals = [columns.totals for columns in self._runs]
-        return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
+        return self._by_number.size() + self.of_numbers.size()
 
-    def take_columns(self) -> tuple[list[Hashable], Columns] | None:
-        """All sessions, and the names of the keys by their numbers; the table is empty then.
+    def take_columns(self) -> Iterator[tuple[list[Hashable], Columns]]:
+        """Sessions, and the names of the keys by their numbers; they are in the table no longer.
 
-        None where some have accumulators, and nothing has been taken.
+        Those stay of which some have accumulators.
         """
         self.settle()
-        found = self._runs.columns()
-        if found is None or found.totals.dtype == object:
-            return None
-        names = list(self._numbers)
-        self._clear()
-        return names, found
+        found = self._by_number.take_columns()
+        if found is not None:
+            names, self._numbers = list(self._numbers), {}
+            yield names, found
 
     def take(self) -> Iterator[tuple[Hashable, list[Session]]]:
         self.settle()
-        found, names = self._runs.sessions(), list(self._numbers)
-        self._clear()
-        for number, sessions in groupby(found, _NUMBER):
-            yield names[number], [session for _, session in sessions]
+        names, self._numbers = list(self._numbers), {}
+        for number, sessions in self._by_number.take():
+            yield names[number], sessions
+        yield from self.of_numbers.take()
