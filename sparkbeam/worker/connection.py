@@ -4,11 +4,38 @@ Spark ends a cancelled task by closing the connection. A worker notices that
 when it writes, but a bundle may run for hours before it puts anything out.
 """
 
+import os
 import select
+import socket
+from contextlib import suppress
 
 from sparkbeam.upstream.spark import output_of_task
 
 _CLOSED = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+
+
+def hurry(connection: socket.socket) -> None:
+    """Lets neither side of a connection wait until the other has acknowledged what it was sent.
+
+    A JVM sends a task and its rows in small parts, each after the one before it is acknowledged.
+    Linux does that 40 ms later, unless it is told, for as long as the worker sends nothing itself.
+    """
+    with suppress(OSError):  # It may be one of another kind than TCP.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_QUICKACK"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+def hurry_task() -> None:
+    """Does so for the connection of the task that the calling thread runs.
+
+    A daemon of Spark's own, in a session of the user's, does not.
+    """
+    stream = output_of_task()
+    if stream is None:
+        return
+    with suppress(OSError), socket.socket(fileno=os.dup(stream.fileno())) as connection:
+        hurry(connection)
 
 
 class Connection:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyspark.daemon
 
+from sparkbeam.worker.connection import hurry
+
 
 def preload() -> None:
     """Imports what tasks need, without what Beam has to say of that: the driver has said it."""
@@ -37,7 +39,8 @@ _serve = pyspark.daemon.worker
 
 
 def serve(sock: Any, authenticated: bool) -> int:
-    """Serves tasks, and ends without a word where Spark has cancelled one and hung up."""
+    """Serves a task, and ends without a word where Spark has cancelled it and hung up."""
+    hurry(sock)
     try:
         code: int = _serve(sock, authenticated)
     except BrokenPipeError:

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sparkbeam.arguments import shortened
 from sparkbeam.wire.messages import SCHEMA, Message, messages
+from sparkbeam.worker.connection import hurry_task
 from sparkbeam.worker.state.store import spark_map
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class TickLayer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
 
+        hurry_task()
         rows = (row for batch in batches for row in _rows(batch))
         yield from _batches(SourceTurn(pickle.loads(self._task)).run(rows))
 
@@ -68,6 +70,7 @@ class RowsLayer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
 
+        hurry_task()
         task, label, spec, tag, time = pickle.loads(self._task)
         yield from _batches(SourceTurn(task).read(label, spec, tag, batches, time))
 
