@@ -11,7 +11,8 @@ what it takes until the first of the sessions can be had does. The
 columnar aggregator gets them in columns of 10,000, the others one by one. The results are written
 in the form of JMH's, ``out/ordered/jmh-result.json`` for the canonical and the ordered aggregator,
 and ``out/columnar/jmh-result.json`` with the columnar one in the place of the ordered one.
-``reduce.vl.json`` draws either of them; ``--draw`` does so into the documents.
+``reduce.vl.json`` draws either of them; ``--draw`` does so into the documents. ``--inserts random
+--probability 0.1`` measures one point alone.
 """
 
 import json
@@ -37,6 +38,7 @@ from sparkbeam.windows.runs import ColumnarSessions
 ROOT = Path(__file__).parents[1]
 GAP, NEW, NEXT = 5_000, 6_000, 1_000
 PUBLISHED = (0.1, 0.2, 0.4)
+INSERTS = ("sequential", "random")
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 BATCH = 10_000
 LOOK = 64
@@ -130,11 +132,12 @@ Point = tuple[str, bool, float]
 
 
 def measured(
-    probabilities: tuple[float, ...], iterations: int, seconds: float
+    inserts: tuple[str, ...], probabilities: tuple[float, ...], iterations: int, seconds: float
 ) -> dict[Point, list[Measured]]:
     """All iterations; those of the aggregators of a point take turns."""
     found: dict[Point, list[Measured]] = {}
-    for sequential, probability in product((True, False), probabilities):
+    for kind, probability in product(inserts, probabilities):
+        sequential = kind == INSERTS[0]
         for number in range(iterations + 1):
             for name, run in AGGREGATORS.items():
                 workload = Workload(probability, sequential=sequential, seed=number)
@@ -182,7 +185,7 @@ def table(found: dict[Point, list[Measured]]) -> Table:
             one.rate for one in found["canonical", sequential, probability]
         )
         shown.add_row(
-            "sequential" if sequential else "random",
+            INSERTS[not sequential],
             f"{probability:g}",
             name,
             f"{rate:,.0f}",
@@ -196,10 +199,20 @@ def table(found: dict[Point, list[Measured]]) -> Table:
 @click.option("--iterations", default=25, help="How many there are for each point.")
 @click.option("--seconds", default=1.0, help="How long each of them takes.")
 @click.option("--curve", is_flag=True, help="Probabilities from 0.01 to 1.")
+@click.option("--inserts", type=click.Choice(INSERTS), multiple=True, default=INSERTS)
+@click.option("--probability", type=float, multiple=True, default=PUBLISHED)
 @click.option("--draw", "is_drawn", is_flag=True, help="Draw the pictures of the documents.")
-def main(iterations: int, seconds: float, *, curve: bool, is_drawn: bool) -> None:
+def main(
+    iterations: int,
+    seconds: float,
+    inserts: tuple[str, ...],
+    probability: tuple[float, ...],
+    *,
+    curve: bool,
+    is_drawn: bool,
+) -> None:
     """Measures, writes the files and prints the table."""
-    found = measured(CURVE if curve else PUBLISHED, iterations, seconds)
+    found = measured(inserts, CURVE if curve else probability, iterations, seconds)
     for optimized in ("ordered", "columnar"):
         results = in_jmhs_form(found, optimized)
         folder = ROOT / "out" / optimized

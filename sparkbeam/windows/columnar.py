@@ -62,6 +62,15 @@ class Columns:
         differ = np.concatenate([[True], self.keys[1:] != self.keys[:-1]])
         return np.flatnonzero(differ)
 
+    def count_reached(self, before: "Columns") -> int:
+        """How many of the sessions, of which none is before all of others, these may touch."""
+        key = before.keys[-1]
+        low, high = (
+            np.searchsorted(self.keys, key, "left"),
+            np.searchsorted(self.keys, key, "right"),
+        )
+        return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
+
     def with_keys(self, keys: Micros) -> "Columns":
         """The same with other numbers for the keys."""
         return Columns(keys, self.starts, self.ends, self.stamps, self.totals)

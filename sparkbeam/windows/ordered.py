@@ -3,11 +3,14 @@
 import heapq
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
+from dataclasses import dataclass
+from functools import reduce
 from operator import itemgetter
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.combiners import CountCombineFn
 
 from sparkbeam.windows.aggregator import Session, Stamps, in_session, merged
 
@@ -15,55 +18,50 @@ _START = itemgetter(0)
 _EARLIEST = -(1 << 63) - 1
 _PIECE = 100
 _MOST = 2 * _PIECE
+_NEAR = 4
+"""Most elements reach no further than so many edges."""
 
-_Times = MutableSequence[int]
+
+@dataclass(frozen=True, slots=True)
+class _Combining:
+    """What becomes of values.
+
+    Attributes:
+        first: the accumulator of one value.
+        add: adds another one to an accumulator; None if that counts, whatever the value is.
+        merge: makes one accumulator of several.
+    """
+
+    first: Callable[[Any], Any]
+    add: Callable[[Any, Any], Any] | None
+    merge: Callable[[Any], Any]
 
 
 class _Block:
     """Sessions by their start; times are in microseconds.
 
     Attributes:
-        starts: theirs, ascending.
-        ends: the same.
-        stamps: their timestamps.
+        edges: start and end of each in turn, so that an odd number of them is before a time within
+            a session.
         accumulators: of their values.
     """
 
-    __slots__ = ("accumulators", "ends", "stamps", "starts")
+    __slots__ = ("accumulators", "edges")
 
-    def __init__(self, starts: _Times, ends: _Times, stamps: _Times, accumulators: list[Any]):
-        self.starts = starts
-        self.ends = ends
-        self.stamps = stamps
+    def __init__(self, edges: MutableSequence[int], accumulators: list[Any]):
+        self.edges = edges
         self.accumulators = accumulators
-
-    def insert(self, at: int, start: int, end: int, stamp: int, accumulator: Any) -> None:
-        """Adds a session at its place."""
-        self.starts.insert(at, start)
-        self.ends.insert(at, end)
-        self.stamps.insert(at, stamp)
-        self.accumulators.insert(at, accumulator)
-
-    def remove(self, low: int, high: int) -> None:
-        """Removes some sessions."""
-        if high == low + 1:  # Faster than a slice, and most often so.
-            del self.starts[low], self.ends[low], self.stamps[low], self.accumulators[low]
-            return
-        del self.starts[low:high], self.ends[low:high], self.stamps[low:high]
-        del self.accumulators[low:high]
 
     def cut(self) -> "_Block":
         """Parts with the first sessions."""
-        times = self.starts, self.ends, self.stamps
-        starts, ends, stamps = (array("q", some[:_PIECE]) for some in times)
-        first = _Block(starts, ends, stamps, self.accumulators[:_PIECE])
-        self.remove(0, _PIECE)
+        first = _Block(array("q", self.edges[: 2 * _PIECE]), self.accumulators[:_PIECE])
+        del self.edges[: 2 * _PIECE], self.accumulators[:_PIECE]
         return first
 
     def take_before(self, block: "_Block") -> None:
         """Takes in the sessions of the block before."""
-        self.starts[:0], self.ends[:0] = block.starts, block.ends
-        self.stamps[:0], self.accumulators[:0] = block.stamps, block.accumulators
+        self.edges[:0] = block.edges
+        self.accumulators[:0] = block.accumulators
 
 
 class Buffer(_Block):
@@ -71,20 +69,32 @@ class Buffer(_Block):
 
     Where they are many, only the last ones are in the lists of the buffer itself, and the others in
     blocks before it: so one that comes in between moves those of a block at most. The buffer's own
-    times are in lists, which are faster, those of blocks in arrays, of which a fifth of the memory
+    times are in a list, which is faster, those of blocks in arrays, of which a fifth of the memory
     has to come into the processor's caches.
 
+    Most often all timestamps are equally far from the ends of their windows, if the latest one
+    counts, or else from the starts, and so are those of sessions. As long as that is so there is
+    nothing else to keep of them.
+
+    Args:
+        combining: makes the accumulators.
+
     Attributes:
+        combining: the same; with timestamps, where these have to be kept with the accumulators.
+        offset: how far before end or start timestamps are; None before the first one, and where
+            they differ in that.
         count: how many sessions there are in all.
         since: the start of the first one in the buffer itself, if there are blocks.
         blocks: those before, in order.
         bounds: the start of what is behind each of them.
     """
 
-    __slots__ = ("blocks", "bounds", "count", "since")
+    __slots__ = ("blocks", "bounds", "combining", "count", "offset", "since")
 
-    def __init__(self) -> None:
-        super().__init__([], [], [], [])
+    def __init__(self, combining: _Combining) -> None:
+        super().__init__([], [])
+        self.combining = combining
+        self.offset: int | None = None
         self.count = 0
         self.since = _EARLIEST
         self.blocks: list[_Block] = []
@@ -93,11 +103,11 @@ class Buffer(_Block):
     def __len__(self) -> int:
         return self.count
 
-    def append(self, start: int, end: int, stamp: int, accumulator: Any) -> None:
+    def append(self, start: int, end: int, accumulator: Any) -> None:
         """Adds a session behind all others."""
-        self.starts.append(start)
-        self.ends.append(end)
-        self.stamps.append(stamp)
+        edges = self.edges
+        edges.append(start)
+        edges.append(end)
         self.accumulators.append(accumulator)
         self.has_grown(self)
 
@@ -120,17 +130,16 @@ class Buffer(_Block):
     def has_grown(self, block: _Block) -> None:
         """Notes that there is one more session, and parts a long block."""
         self.count += 1
-        while len(block.starts) > _MOST:
-            at = bisect_right(self.bounds, block.starts[0])
+        while len(block.accumulators) > _MOST:
+            at = bisect_right(self.bounds, block.edges[0])
             self.blocks.insert(at, block.cut())
-            self.bounds.insert(at, block.starts[0])
+            self.bounds.insert(at, block.edges[0])
             self.since = self.bounds[-1]
 
-    def sessions(self) -> Iterator[Session]:
-        """All of them, in order."""
-        for block in (*self.blocks, self):
-            columns = block.starts, block.ends, block.stamps, block.accumulators
-            yield from map(Session, *columns)
+    def all_blocks(self) -> Iterator[_Block]:
+        """Those before, and the buffer itself."""
+        yield from self.blocks
+        yield self
 
 
 class OrderedSessions:
@@ -143,110 +152,163 @@ class OrderedSessions:
 
     def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
         self._combine_fn = combine_fn
-        self._create = combine_fn.create_accumulator
-        self._add_input = combine_fn.add_input
         self._stamps = stamps
         self._is_latest = stamps is max
+        if type(combine_fn) is CountCombineFn:
+            self._plain = _Combining(lambda _: 1, None, sum)
+        else:
+            self._plain = _Combining(
+                self._first, combine_fn.add_input, combine_fn.merge_accumulators
+            )
+        self._stamped = _Combining(self._first_stamped, self._add_stamped, self._merge_stamped)
 
     def zero(self) -> Buffer:
-        return Buffer()
+        return Buffer(self._plain)
 
     def reduce(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Buffer:
-        if start >= buffer.since:
-            block: _Block = buffer
-            starts = buffer.starts
-            is_behind = not starts or start >= starts[-1]
-        else:
+        # This and what follows is written out, as it is done for each element.
+        if (end if self._is_latest else start) - stamp != buffer.offset:
+            value = self._with_stamp(buffer, start, end, stamp, value)
+        if start < buffer.since:
             block = buffer.blocks[bisect_right(buffer.bounds, start)]
-            starts = block.starts
-            is_behind = False
-        ends = block.ends
-        at = (len(starts) if is_behind else bisect_right(starts, start)) - 1
-        # As in_session() has it, written out where it is for each element.
-        if at >= 0 and (start < ends[at] or start == starts[at]):
-            if end > ends[at]:
-                behind = at + 1
-                if not is_behind and (behind == len(starts) or starts[behind] < end):
-                    return self._join(buffer, block, at, start, end, stamp, value)
-                ends[at] = end
-        elif is_behind:
-            buffer.append(start, end, stamp, self._add_input(self._create(), value))
-            return buffer
+            edges = block.edges
+            at = bisect_right(edges, start)
         else:
-            return self._join(buffer, block, at + 1, start, end, stamp, value)
-        # Of two timestamps the later one, or the earlier one.
-        if (stamp > block.stamps[at]) is self._is_latest:
-            block.stamps[at] = stamp
-        accumulators = block.accumulators
-        accumulators[at] = self._add_input(accumulators[at], value)
+            block, edges = buffer, buffer.edges
+            at = len(edges) - 1
+            if at < 0 or (start >= edges[at] and start != edges[at - 1]):
+                buffer.append(start, end, buffer.combining.first(value))
+                return buffer
+            if start < edges[at - 1]:
+                at = bisect_right(edges, start)
+            elif end > edges[at]:
+                edges[at] = end
+        if not at & 1:
+            return self._join(buffer, block, at, start, end, value)
+        if end > edges[at]:
+            following = at + 1
+            if following == len(edges):
+                if block is not buffer:
+                    return self._join(buffer, block, at, start, end, value)
+            elif edges[following] < end:
+                return self._join(buffer, block, at, start, end, value)
+            edges[at] = end
+        accumulators, add = block.accumulators, buffer.combining.add
+        at >>= 1
+        accumulators[at] = accumulators[at] + 1 if add is None else add(accumulators[at], value)
         return buffer
 
     def _join(
-        self, buffer: Buffer, block: _Block, at: int, start: int, end: int, stamp: int, value: Any
+        self, buffer: Buffer, block: _Block, at: int, start: int, end: int, value: Any
     ) -> Buffer:
         """Takes in an element that may reach several sessions, or none.
 
         Args:
             buffer: takes it.
             block: has the sessions.
-            at: the place of the first that it may reach.
+            at: how many edges in it are not behind the element's start.
             start: of the element's window.
             end: the same.
-            stamp: its timestamp.
             value: its value.
         """
-        starts = block.starts
-        behind = at
-        while behind < len(starts) and starts[behind] < end:
-            behind += 1
-        if behind == len(starts) and block is not buffer:
+        edges, low = block.edges, at
+        if at & 1:
+            at -= 1
+        elif at and edges[at - 2] == start:  # A session without length.
+            at, low = at - 2, at - 1
+        until = bisect_left(edges, end, low, min(low + _NEAR, len(edges)))
+        if until == low + _NEAR:
+            until = bisect_left(edges, end, until)
+        if until == len(edges) and block is not buffer:
             block = buffer.until(start, end)
-            starts = block.starts
-            behind = bisect_left(starts, end, at)
-        if behind == at:
-            block.insert(at, start, end, stamp, self._add_input(self._create(), value))
+            edges = block.edges
+            until = bisect_left(edges, end, low)
+        first, behind = at >> 1, (until + 1) >> 1
+        accumulators, combining = block.accumulators, buffer.combining
+        if behind == first:
+            edges[at:at] = array("q", (start, end))
+            accumulators.insert(first, combining.first(value))
             buffer.has_grown(block)
             return buffer
-        if start < starts[at]:
-            starts[at] = start
-        block.ends[at] = max(block.ends[behind - 1], end)
-        if behind > at + 1:
-            self._unite(block, at, behind)
-            buffer.count -= behind - at - 1
-        stamps, accumulators = block.stamps, block.accumulators
-        if (stamp > stamps[at]) is self._is_latest:
-            stamps[at] = stamp
-        accumulators[at] = self._add_input(accumulators[at], value)
+        if start < edges[at]:
+            edges[at] = start
+        if not until & 1:
+            edges[until - 1] = end
+        if behind > first + 1:
+            accumulators[first:behind] = [combining.merge(accumulators[first:behind])]
+            del edges[at + 1 : 2 * behind - 1]
+            buffer.count -= behind - first - 1
+        add = combining.add
+        one = accumulators[first]
+        accumulators[first] = one + 1 if add is None else add(one, value)
         return buffer
 
-    def _unite(self, block: _Block, at: int, behind: int) -> None:
-        """Makes one of several sessions, whose start and end the first one has."""
-        stamps, accumulators = block.stamps, block.accumulators
-        for place in range(at + 1, behind):
-            if (stamps[place] > stamps[at]) is self._is_latest:
-                stamps[at] = stamps[place]
-        accumulators[at] = self._combine_fn.merge_accumulators(accumulators[at:behind])
-        block.remove(at + 1, behind)
-
     def merge(self, left: Buffer, right: Buffer) -> Buffer:
-        result = Buffer()
+        result = self.zero()
         parts: list[Any] = []
+        start = end = stamp = 0
         for session in heapq.merge(self.finish(left), self.finish(right), key=_START):
-            if result.starts and in_session(session.start, result.starts[-1], result.ends[-1]):
-                result.ends[-1] = max(result.ends[-1], session.end)
-                result.stamps[-1] = self._stamps(result.stamps[-1], session.stamp)
+            if parts and in_session(session.start, start, end):
+                end, stamp = max(end, session.end), self._stamps(stamp, session.stamp)
             else:
-                self._close(result, parts)
-                result.append(*session)
+                self._append(result, start, end, stamp, parts)
+                start, end, stamp, _ = session
                 parts = []
             parts.append(session.accumulator)
-        self._close(result, parts)
+        self._append(result, start, end, stamp, parts)
         return result
 
-    def _close(self, buffer: Buffer, parts: list[Any]) -> None:
-        """Merges the accumulators of the last session."""
-        if len(parts) > 1:
-            buffer.accumulators[-1] = merged(self._combine_fn, parts)
+    def _append(self, buffer: Buffer, start: int, end: int, stamp: int, parts: list[Any]) -> None:
+        """Adds a session behind all others, if it has accumulators."""
+        if parts:
+            accumulator = merged(self._combine_fn, parts)
+            if self._offset(start, end, stamp) != buffer.offset:
+                accumulator = self._with_stamp(buffer, start, end, stamp, accumulator)
+            buffer.append(start, end, accumulator)
 
     def finish(self, buffer: Buffer) -> Iterator[Session]:
-        return buffer.sessions()
+        for block in buffer.all_blocks():
+            starts, ends = block.edges[::2], block.edges[1::2]
+            if buffer.offset is None:
+                for start, end, (stamp, one) in zip(starts, ends, block.accumulators, strict=True):
+                    yield Session(start, end, stamp, one)
+            else:
+                yield from map(
+                    Session, starts, ends, self._times(buffer, block), block.accumulators
+                )
+
+    def _times(self, buffer: Buffer, block: _Block) -> Iterator[int]:
+        """The timestamps of sessions with which they are not kept."""
+        assert buffer.offset is not None
+        for edge in block.edges[self._is_latest :: 2]:
+            yield edge - buffer.offset
+
+    def _offset(self, start: int, end: int, stamp: int) -> int:
+        return (end if self._is_latest else start) - stamp
+
+    def _with_stamp(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Any:
+        """What stands for a value, or an accumulator, of which the timestamp has another offset."""
+        if not buffer.count:
+            buffer.offset = self._offset(start, end, stamp)
+            return value
+        if buffer.offset is not None:
+            for block in buffer.all_blocks():
+                times = self._times(buffer, block)
+                block.accumulators = list(zip(times, block.accumulators, strict=True))
+            buffer.offset, buffer.combining = None, self._stamped
+        return stamp, value
+
+    def _first(self, value: Any) -> Any:
+        return self._combine_fn.add_input(self._combine_fn.create_accumulator(), value)
+
+    def _first_stamped(self, element: tuple[int, Any]) -> tuple[int, Any]:
+        stamp, value = element
+        return stamp, self._first(value)
+
+    def _add_stamped(self, known: tuple[int, Any], element: tuple[int, Any]) -> tuple[int, Any]:
+        stamp, value = element
+        return self._stamps(known[0], stamp), self._combine_fn.add_input(known[1], value)
+
+    def _merge_stamped(self, some: list[tuple[int, Any]]) -> tuple[int, Any]:
+        stamp = reduce(self._stamps, (stamp for stamp, _ in some))
+        return stamp, self._combine_fn.merge_accumulators([one for _, one in some])

@@ -42,7 +42,10 @@ class _Run:
         if kept == 0 or len(last) - kept > len(columns):
             return False
         if kept < len(last):
-            columns = self._make.merge(last.part(slice(kept, None)), columns)
+            reached = last.part(slice(kept, None))
+            count = columns.count_reached(reached)
+            head = self._make.merge(reached, columns.part(slice(count)))
+            columns = self._make.joined([head, columns.part(slice(count, None))])
             self.pieces[-1] = last.part(slice(kept))
         self._length += kept - len(last) + len(columns)
         self.pieces.append(columns)

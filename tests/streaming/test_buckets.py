@@ -67,6 +67,24 @@ def test_what_is_removed_has_its_size(given: Any, low: int, high: int) -> None:
     assert listed(bucket) == entries[:low] + entries[high:]
 
 
+@given(some, st.lists(st.tuples(st.sampled_from(["look", "add", "remove"]), st.integers(0, 30))))
+def test_a_bucket_is_right_whatever_was_done_to_it(given: Any, steps: list[Any]) -> None:
+    entries, more, _ = given
+    bucket = bucket_of(entries)
+    for step, place in steps:
+        at = place % len(entries)
+        if step == "look":
+            assert bucket.entry(at) == entries[at]
+        elif step == "add":
+            key, value = more[place % len(more)]
+            bucket.merge([key], [value])
+            entries = by_key([*entries, (key, value)])
+        elif len(entries) > 1:
+            bucket.remove(at, at + 1)
+            entries = entries[:at] + entries[at + 1 :]
+    assert listed(bucket_of(listed(bucket))) == listed(bucket) == entries
+
+
 @given(some, st.integers(1, 100))
 def test_pieces_have_all_entries(given: Any, piece_bytes: int) -> None:
     entries, _, _ = given

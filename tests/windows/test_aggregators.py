@@ -233,7 +233,7 @@ def test_a_block_of_sessions_is_parted_when_it_is_long() -> None:
     buffer = aggregator.zero()
     for start in np.random.default_rng(1).permutation(20_000).tolist():
         buffer = aggregator.reduce(buffer, 2 * start, 2 * start + 1, start, None)
-    blocks = [len(block.starts) for block in (*buffer.blocks, buffer)]
+    blocks = [len(block.accumulators) for block in (*buffer.blocks, buffer)]
     assert sum(blocks) == len(buffer) == 20_000
     assert max(blocks) <= 200
     assert min(blocks) >= 50
