@@ -2,7 +2,8 @@
 
 Where both numbers and the place of a row fit into 64 bits, the three are sorted as one number:
 numpy sorts numbers several times as fast as it finds their order, and the place in the lowest bits
-keeps equal rows as they come.
+keeps equal rows as they come. Else the rows are sorted by one number after the other, those that
+are too far apart by their ranks.
 """
 
 from dataclasses import dataclass
@@ -55,11 +56,8 @@ def arranged(first: _Numbers, second: _Numbers) -> Arranged:
         order = packed & ((1 << count) - 1)
         packed >>= count
         return Arranged(order, low.back(packed >> high.bits), high.back(packed & high.mask))
-    if max(low.bits, high.bits) + count <= _BITS:
-        order = _order_of(high.values, count)
-        order = order[_order_of(low.values[order], count)]
-    else:
-        order = np.lexsort((second, first))
+    order = _order_of(high.narrow(count), count)
+    order = order[_order_of(low.narrow(count)[order], count)]
     return Arranged(order, first[order], second[order])
 
 
@@ -110,6 +108,17 @@ class _Offsets:
             if np.array_equal(steps * _MILLISECOND, values):
                 return cls(steps, least, _MILLISECOND, int(steps.max()).bit_length())
         return cls(values, least, 1, bits)
+
+    def narrow(self, count: int) -> _Numbers:
+        """The steps, or numbers in the same order, that leave room for so many bits."""
+        if self.bits + count <= _BITS:
+            return self.values
+        order = np.argsort(self.values)
+        ranked = self.values[order]
+        ranks = np.empty(len(order), np.int64)
+        ranks[order[0]] = 0
+        ranks[order[1:]] = np.cumsum(ranked[1:] != ranked[:-1])
+        return ranks
 
     def back(self, values: _Numbers) -> _Numbers:
         """The numbers that so many steps come to."""

@@ -57,7 +57,7 @@ def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments
 
     def found(function: Any) -> _Arguments:
         of_class = getattr(function, "__func__", None)
-        if not str(getattr(of_class, "__module__", "")).startswith(_THEIRS):
+        if not _is_theirs(of_class):
             return find(function)
         if of_class not in known:
             known[of_class] = find(function)
@@ -65,3 +65,9 @@ def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments
         return list(names), list(defaults)
 
     return found
+
+
+def _is_theirs(function: Any) -> bool:
+    """Whether a function is of a class that is there as long as the process."""
+    module = str(getattr(function, "__module__", ""))
+    return module.startswith(_THEIRS) and "<locals>" not in getattr(function, "__qualname__", "")

@@ -44,7 +44,7 @@ BLOCK_SIZE = 2000
 BLOCK_BYTES = 1 << 20
 """A block has fewer values where they would take more than about this."""
 
-COLUMN_ROWS = 10_000
+COLUMN_ROWS = 65_536
 """The most values in a block that is a column."""
 
 COLUMN_BYTES = 4 << 20

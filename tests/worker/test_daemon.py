@@ -1,0 +1,32 @@
+"""Spark's daemon of Python workers."""
+
+import importlib
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkbeam.worker.daemon import keep_directories
+
+
+def test_an_archive_on_the_path_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives = [tmp_path / "before.zip", tmp_path / "later.zip"]
+    for archive in archives:
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr(f"in_{archive.stem}.py", "X = 1")
+    monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
+    monkeypatch.syspath_prepend(str(archives[0]))
+    assert importlib.import_module("in_before").X == 1
+    keep_directories()
+    archives[0].unlink()
+    importlib.invalidate_caches()
+    finder: Any = sys.path_importer_cache[str(archives[0])]
+    # Who reads the archive again finds nothing, and this is an error then.
+    assert finder.is_package("in_before") is False
+    # What comes with a task is found all the same.
+    monkeypatch.syspath_prepend(str(archives[1]))
+    assert importlib.import_module("in_later").X == 1
