@@ -191,7 +191,8 @@ def run(
     runs.results = result.metrics().query()["counters"][0].committed
     runs.tasks = task_times(spark, result)
     plan = result.explain().spark
-    final = plan.split("Initial Plan")[0]
+    # Each adaptive plan is there in its last form, with the first one below it.
+    final = "".join(part.split("Initial Plan")[0] for part in plan.split("Final Plan"))
     runs.plan = next(
         (
             n

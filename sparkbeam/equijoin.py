@@ -11,19 +11,18 @@ from apache_beam.typehints import typehints
 
 from sparkbeam.arguments import function, listed, one_of, shown
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.joining import AUTO, HOWS, JOIN_URN, LEFT, NEVER, RIGHT, JoinSpec
+from sparkbeam.plan.joining import (
+    AUTO,
+    HOWS,
+    JOIN_URN,
+    LEFT,
+    NEVER,
+    RIGHT,
+    JoinSpec,
+    may_be_broadcast,
+)
 
 _On = str | Callable[[Any], Any]
-
-_KEPT_WHOLE = {
-    "inner": (),
-    "left": (LEFT,),
-    "right": (RIGHT,),
-    "outer": (LEFT, RIGHT),
-    "semi": (LEFT,),
-    "anti": (LEFT,),
-}
-"""The sides of which elements come out, or do not, whatever is on the other one."""
 
 _EITHER = typehints.Union
 
@@ -131,11 +130,11 @@ class Join(beam.PTransform[Any, Any]):
             return self._broadcast
         one_of("broadcast", self._broadcast, (AUTO, NEVER, *names))
         side = (LEFT, RIGHT)[names.index(self._broadcast)]
-        if side in _KEPT_WHOLE[self._how]:
+        if not may_be_broadcast(self._how, side):
             others = [
                 name
                 for name, end in zip(names, (LEFT, RIGHT), strict=True)
-                if end not in _KEPT_WHOLE[self._how]
+                if may_be_broadcast(self._how, end)
             ]
             remedy = f"broadcast '{others[0]}', or let" if others else "let"
             raise ConfigurationError(

@@ -188,6 +188,7 @@ class Run:
                 parallelism=self._options.spark_parallelism,
                 committed=self._took,
                 describe=self._names,
+                goes_along=self.monitor.goes_along,
                 number=number,
                 delivered=delivered,
                 **self._shared,

@@ -20,6 +20,7 @@ from in_process import CORES, Spark
 from sparkbeam import SparkRunner
 from sparkbeam.plan.joining import JoinSpec
 from sparkbeam.plan.model import Plan
+from sparkbeam.plan.smallsides import SmallSide
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.wire.rows import METRICS_TAG, SCHEMA
 from sparkbeam.wire.times import MIN_MICROS
@@ -156,6 +157,21 @@ def joined(session: Any, left: Frame, right: Frame, spec: JoinSpec, *, repeatabl
     return Frame(partitions)
 
 
+class Look:
+    """What stands for a look at a side of a join: ``batch.sides.Look``; each one is small."""
+
+    def __init__(self, side: SmallSide, rows: Frame, limit: int, *, is_kept: bool) -> None:
+        self.side = side
+        self.rows = rows if is_kept else rows.persist()
+        self.is_broadcast = False
+        table = self.rows.toArrow()
+        keys = table.filter(pc.not_equal(table["tag"], METRICS_TAG))["key"]
+        self.keys = keys.combine_chunks().unique() if side.is_for_writers else None
+
+    def release(self) -> None:
+        pass
+
+
 def read_table(tables: Partitions, columns: list[str], timestamp_column: str | None) -> Any:
     """What stands for the DataFrame of a source: ``batch.execution.frames.timed``."""
 
@@ -177,10 +193,19 @@ class BatchSpark(Spark):
 
 
 class BatchRunner(SparkRunner):
-    """Runs each pipeline in process; it has ended when ``run`` returns, if it ever does."""
+    """Runs each pipeline in process; it has ended when ``run`` returns, if it ever does.
 
-    def __init__(self, *, drain: bool = False) -> None:
-        super().__init__(BatchSpark(), drain=drain)
+    Args:
+        drain: see :class:`SparkRunner`.
+        looks: at the sides of joins for which less is read than for the other one, however little.
+    """
+
+    def __init__(self, *, drain: bool = False, looks: bool = False) -> None:
+        spark = BatchSpark()
+        if looks:
+            spark.conf.set("spark.sql.adaptive.enabled", "true")
+            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB")
+        super().__init__(spark, drain=drain)
 
     def _start(self, plan: Plan, *rest: Any, **named: Any) -> SparkPipelineResult:
         if plan.streaming:
@@ -190,6 +215,9 @@ class BatchRunner(SparkRunner):
             mock.patch("sparkbeam.batch.exchange.sf", functions),
             mock.patch("sparkbeam.batch.execution.sf", functions),
             mock.patch("sparkbeam.batch.execution.joined", joined),
+            mock.patch("sparkbeam.batch.execution.Look", Look),
+            mock.patch("sparkbeam.plan.smallsides._LEAST", 0),
+            mock.patch("sparkbeam.plan.smallsides._TIMES_AS_MUCH", 1),
         ):
             result = super()._start(plan, *rest, **named)
             with suppress(Exception):

@@ -36,6 +36,11 @@ class TestSameAsBeam:
     def test_in_batch(self, expected: dict[str, list[str]], tmp_path: Path) -> None:
         assert results(BatchRunner(), tmp_path) == expected
 
+    def test_in_batch_with_small_sides(
+        self, expected: dict[str, list[str]], tmp_path: Path
+    ) -> None:
+        assert results(BatchRunner(looks=True), tmp_path) == expected
+
     def test_in_streaming(self, expected: dict[str, list[str]], tmp_path: Path) -> None:
         assert results(StreamingRunner(), tmp_path, "", "--streaming") == expected
 
@@ -53,9 +58,9 @@ SIDES = st.lists(st.sampled_from([0, 1, 2, None, 1.0, True, "", (1,)]), max_size
 
 class TestModel:
     @settings(max_examples=6, deadline=None)
-    @given(SIDES, SIDES, st.sampled_from(HOWS))
+    @given(SIDES, SIDES, st.sampled_from(HOWS), st.booleans())
     def test_pairs_are_those_of_a_nested_loop(
-        self, left: list[Any], right: list[Any], how: str
+        self, left: list[Any], right: list[Any], how: str, looks: bool
     ) -> None:
         def same(one: Any, other: Any) -> bool:
             return type(one) is type(other) and one == other
@@ -74,7 +79,7 @@ class TestModel:
                 expected += [(value, None) for value in alone(left, right)]
             if how in ("right", "outer"):
                 expected += [(None, value) for value in alone(right, left)]
-        with beam.Pipeline(BatchRunner(), options=PipelineOptions([])) as p:
+        with beam.Pipeline(BatchRunner(looks=looks), options=PipelineOptions([])) as p:
             sides = (
                 p | "left" >> beam.Create(left, reshuffle=False),
                 p | "right" >> beam.Create(right, reshuffle=False),

@@ -30,6 +30,12 @@ def test_columns_are_joined_as_beam_joins_elements(kind: str, tables: Path) -> N
     assert results(BatchRunner(), tables, f"{kind}, ") == expected
 
 
+@pytest.mark.parametrize("kind", ["dicts", "mixed right", "none", "None", "sales", "sliding"])
+def test_what_has_no_partner_may_be_left_out(kind: str, tables: Path) -> None:
+    expected = results(BatchRunner(), tables, f"{kind}, ")
+    assert results(BatchRunner(looks=True), tables, f"{kind}, ") == expected
+
+
 @pytest.mark.parametrize("kind", ["rows", "mixed"])
 def test_without_columns_it_is_the_same(kind: str, tables: Path) -> None:
     expected = results(BatchRunner(), tables, f"{kind}, ")

@@ -124,6 +124,16 @@ class TestUserCode:
     def test_a_flat_map_is_no_map(self) -> None:
         assert of_beam.function_of_map(beam.FlatMap(doubled).dofn.process) is None
 
+    def test_a_filter_is_known_behind_a_pickle(self) -> None:
+        def typed(n: int) -> bool:
+            return n > 1
+
+        for fn in (lambda n: n > 1, typed, bool):
+            made = beam.Filter(fn).dofn
+            assert of_beam.is_of_filter(pickler.loads(pickler.dumps(made)).process)
+        assert not of_beam.is_of_filter(beam.FlatMap(doubled).dofn.process)
+        assert not of_beam.is_of_filter(None)
+
     def test_what_a_call_of_inc_updates(self) -> None:
         counter: Any = Metrics.counter("some", "seen")
         assert of_beam.updated_metric(counter.inc) == (CounterCell, MetricName("some", "seen"), 1)
@@ -477,6 +487,10 @@ class TestSpark:
         assert of_spark.of_unknown_size(spark).toArrow().to_pylist() == [{"id": 0}]
         assert "BroadcastHashJoin" in joined(spark.range(3), spark.range(3))
         assert "SortMergeJoin" in joined(with_one(), with_one())
+
+    def test_a_dataframe_knows_how_large_it_is_believed_to_be(self, spark: Any) -> None:
+        assert of_spark.estimated_bytes(spark.range(1000)) == 8000
+        assert of_spark.estimated_bytes(None) is None
 
     def test_a_session_knows_what_a_stage_has_shuffled(self, spark: Any) -> None:
         spark.sparkContext.setJobGroup("of a test", "")

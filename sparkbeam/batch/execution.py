@@ -1,11 +1,13 @@
 """A plan on DataFrames: composed lazily, run in as few Spark jobs as there can be.
 
 A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads,
-so a whole pipeline is one query, up to two exceptions:
+so a whole pipeline is one query, up to three exceptions:
 
 - A stage that several others read is persisted, and released after its last
   reader. Its metrics reports are taken from there.
 - A side input is collected before the stages that ask for it are composed.
+- A side of a join that may be small is persisted and measured before what writes the other side
+  is composed, where less has to run if it is.
 
 Otherwise the metrics reports of a stage travel through all later stages with
 the data, and come out at the end.
@@ -15,6 +17,7 @@ import functools
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from textwrap import shorten
 from typing import Any
 
@@ -24,11 +27,15 @@ from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.joining import joined
 from sparkbeam.batch.sideinputs import SideInputStore
+from sparkbeam.batch.sides import Look, broadcast_bytes
 from sparkbeam.collecting import collected
 from sparkbeam.connectors import frames
 from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.plan.joining import LEFT, RIGHT
 from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
+from sparkbeam.plan.smallsides import SmallSide, small_sides, small_sides_first
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.upstream.spark import estimated_bytes
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -56,6 +63,8 @@ class BatchExecution:
         proceed: called before each Spark job; the run ends with what it raises.
         describe: told before each Spark job what it does.
         committed: called with the reports of tasks as they come, before the run has ended.
+        goes_along: told the ids of a stage that reads a join and of one that writes a side of it,
+            where the first no longer waits for the end of the second, as the other side is small.
         number: how often the run has started before.
         delivered: the labels of the sinks that have what they are to get, from an earlier run
             that Spark gave up; this run adds its own.
@@ -76,10 +85,12 @@ class BatchExecution:
         proceed: Callable[[], None] = lambda: None,
         describe: Callable[[str], None] = lambda _: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
+        goes_along: Callable[[str, str], None] = lambda *_: None,
         number: int = 0,
         delivered: set[str] | None = None,
     ) -> None:
         self._tell = committed
+        self._goes_along = goes_along
         self._number = number
         self._delivered = set() if delivered is None else delivered
         self._session = session
@@ -99,6 +110,8 @@ class BatchExecution:
         self._persisted: dict[str, Any] = {}
         self._open: dict[str, Any] = {}
         self._side_inputs = self._side_input_store(session)
+        self._small_sides: list[SmallSide] = []
+        self._looks: dict[str, Look] = {}
 
     def run(self) -> list[bytes]:
         """Executes the plan.
@@ -108,8 +121,9 @@ class BatchExecution:
         """
         reports = []
         try:
-            for stage in self._plan.stages:
+            for stage in self._stages():
                 reports += self._collect_side_inputs(stage)
+                self._look_before(stage)
                 self._compose(stage)
             if self._open:
                 reports += self._finish()
@@ -121,10 +135,41 @@ class BatchExecution:
     def _release(self) -> None:
         for persisted in self._persisted.values():
             persisted.unpersist()
+        for look in self._looks.values():
+            look.release()
         self._side_inputs.close()
+
+    def _stages(self) -> list[Stage]:
+        """The stages in the order in which they are composed."""
+        if all(stage.join is None for stage in self._plan.stages):
+            return [*self._plan.stages]
+        self._limit = broadcast_bytes(self._session)
+        if self._limit < 0:
+            return [*self._plan.stages]
+        self._small_sides = small_sides(self._plan, self._bytes_of)
+        return small_sides_first(self._plan, self._small_sides)
+
+    def _bytes_of(self, source: Source) -> int | None:
+        rows = _rows_of(source)
+        return None if rows is None else estimated_bytes(self._table(rows))
+
+    def _look_before(self, stage: Stage) -> None:
+        """Looks at small sides that are there, and without which the stage would do more."""
+        written = {port.tag for port in stage.ports}
+        for side in self._small_sides:
+            if side.reader in self._looks:
+                continue
+            is_there = all(self._plan.producer(tag).id in self._output for tag in side.tags)
+            if is_there and (side.reader == stage.id or not written.isdisjoint(side.others)):
+                self._proceed()
+                self._describe(f"Looks at the {side.side} side of '{side.label}'")
+                is_kept = all(self._plan.producer(tag).id in self._persisted for tag in side.tags)
+                rows = self._ports(side.tags)
+                self._looks[side.reader] = Look(side, rows, self._limit, is_kept=is_kept)
 
     def _compose(self, stage: Stage) -> None:
         """Adds the DataFrame of ``stage``."""
+        stage = self._settled(stage)
         source = _rows_of(self._plan.source_of(stage))
         task = StageTask(
             run_id=self._run_id,
@@ -141,6 +186,7 @@ class BatchExecution:
             environment=self._environment,
             reports=self._reports,
             number=self._number,
+            partners=self._partners(stage),
         )
         rows = self._input(stage) if source is None else self._table(source)
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
@@ -152,6 +198,25 @@ class BatchExecution:
             self._open[stage.id] = rows
         self._output[stage.id] = rows
 
+    def _settled(self, stage: Stage) -> Stage:
+        """The stage with what is known by now of the join that it reads."""
+        look = self._looks.get(stage.id)
+        if look is None or stage.join is None or not look.is_broadcast:
+            return stage
+        spec = replace(stage.join.spec, broadcast=look.side.side)
+        for tag in look.side.others:
+            self._goes_along(stage.id, self._plan.producer(tag).id)
+        return replace(stage, join=replace(stage.join, spec=spec))
+
+    def _partners(self, stage: Stage) -> dict[int, Any]:
+        """The keys that decide what a stage may leave out, by the tags of its ports."""
+        return {
+            port.tag: look.keys
+            for look in self._looks.values()
+            for port in stage.ports
+            if look.keys is not None and port.tag in look.side.others
+        }
+
     def _reads(self, stage: Stage) -> int:
         """How many times the rows of a stage are read."""
         return self._plan.reads(stage)
@@ -160,7 +225,11 @@ class BatchExecution:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
         if stage.join is not None:
-            left, right = (self._ports(tags) for tags in (stage.join.left, stage.join.right))
+            look = self._looks.get(stage.id)
+            left, right = (
+                look.rows if look is not None and look.side.side == side else self._ports(tags)
+                for side, tags in ((LEFT, stage.join.left), (RIGHT, stage.join.right))
+            )
             return joined(self._session, left, right, stage.join.spec, repeatable=self._repeatable)
         rows = self._ports(stage.inputs)
         return exchanged(

@@ -17,6 +17,26 @@ HOWS = ("inner", "left", "right", "outer", "semi", "anti")
 
 AUTO, NEVER = "auto", "never"
 
+_KEPT_WHOLE = {
+    "inner": (),
+    "left": (LEFT,),
+    "right": (RIGHT,),
+    "outer": (LEFT, RIGHT),
+    "semi": (LEFT,),
+    "anti": (LEFT,),
+}
+"""The sides of which elements come out, or do not, whatever is on the other one."""
+
+
+def may_be_broadcast(how: str, side: str) -> bool:
+    """Whether tasks may each join a part of the other side with all of this one."""
+    return side not in _KEPT_WHOLE[how]
+
+
+def needs_partners(how: str, side: str) -> bool:
+    """Whether elements of a side that have no partner change nothing."""
+    return side not in _KEPT_WHOLE[how] or (how == "semi" and side == LEFT)
+
 
 @dataclass(frozen=True)
 class JoinSpec:

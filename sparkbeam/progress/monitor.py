@@ -73,6 +73,11 @@ class Monitor:
         self._tracker.note(batch)
         self.history.note(batch)
 
+    def goes_along(self, reader: str, writer: str) -> None:
+        """A stage of a batch does not wait for the end of another one, whatever the plan says."""
+        assert isinstance(self._tracker, ProgressTracker)
+        self._tracker.goes_along(reader, writer)
+
     def tell(self, reports: list[TaskReport]) -> None:
         """Writes and notes what has come with the reports of tasks."""
         tell(reports, self.notes)

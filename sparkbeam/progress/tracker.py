@@ -33,6 +33,18 @@ class ProgressTracker:
         self._ended = False
         self._succeeded = False
 
+    def goes_along(self, reader: str, writer: str) -> None:
+        """A stage begins before another one has ended, whatever the plan says.
+
+        Args:
+            reader: its id.
+            writer: that of the other one, of which it reads.
+        """
+        with self._lock:
+            self._readers[writer] = [
+                (id, waits and id != reader) for id, waits in self._readers[writer]
+            ]
+
     def note(self, signal: Signal) -> None:
         """Books a signal.
 

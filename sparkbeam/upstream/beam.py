@@ -45,6 +45,14 @@ def function_of_map(process: Any) -> Callable[[Any], Any] | None:
 _CODE_OF_MAP = core.Map(lambda element: element).dofn.process.__code__
 
 
+def is_of_filter(process: Any) -> bool:
+    """Whether it is what ``beam.Filter`` makes of a function."""
+    return getattr(process, "__code__", None) == _CODE_OF_FILTER
+
+
+_CODE_OF_FILTER = core.Filter(lambda element: True).dofn.process.__code__
+
+
 class Updated(NamedTuple):
     """The metric that a call of ``inc`` of a counter, or ``update`` of a distribution, updates.
 

@@ -38,6 +38,11 @@ class DividedRead(core.DoFn):
         self.source = source
         self._parts = parts
 
+    @property
+    def size(self) -> float:
+        """Of all files, in bytes."""
+        return sum(size for _, size in self._parts)
+
     def process(self, element: Any) -> Iterable[Part]:
         """Gives all parts."""
         FileSystems.report_source_lineage(self.source._pattern.get())
@@ -80,6 +85,22 @@ def source_of_read(fn: Any) -> iobase.BoundedSource | None:
     read = _read_of(fn)
     source = None if read is None else read.source
     return source if isinstance(source, iobase.BoundedSource) else None
+
+
+def size_of_read(fn: Any) -> float | None:
+    """How many bytes the files have that a step of Beam's ``Read`` reads.
+
+    None where it reads something else, or this process does not see the files.
+    """
+    if isinstance(fn, DividedRead):
+        return fn.size
+    source = source_of_read(fn)
+    if not isinstance(source, FileBasedSource) or not _is_divided_by_beam(source):
+        return None
+    try:
+        return pickler.roundtrip(source).estimate_size()
+    except Exception:
+        return None
 
 
 def with_source(fn: core.DoFn, source: iobase.BoundedSource) -> core.DoFn | None:

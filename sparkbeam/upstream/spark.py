@@ -153,6 +153,24 @@ def of_unknown_size(session: Any) -> Any:
     return one.select(sf.explode(sf.array("id")).alias("id")).limit(_MOST_ROWS)
 
 
+def estimated_bytes(frame: Any) -> int | None:
+    """How large Spark believes that a DataFrame is, before anything runs; None if it does not say.
+
+    It takes eight exbibytes for what it knows nothing of.
+    """
+    try:
+        if is_classic(frame):
+            statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+            return int(str(statistics.sizeInBytes()))
+        told = _SIZE.search(frame._explain_string(mode="cost"))
+        return None if told is None else int(float(told[1]) * 1024 ** _UNITS.index(told[2]))
+    except Exception:
+        return None
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_SIZE = re.compile(rf"Statistics\(sizeInBytes=([\d.E+]+) ({'|'.join(_UNITS)})\b")
+
 _MOST_ROWS = (1 << 31) - 1
 
 _EXECUTIONS = 200

@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -66,6 +66,8 @@ class StageTask:
         environment: what user code finds around it.
         reports: those of the run, of its failures.
         number: how often the run has started before.
+        partners: by the tag of a port that feeds a side of a join, the keys of the other side;
+            what has none of them may be left out.
     """
 
     run_id: str
@@ -79,6 +81,7 @@ class StageTask:
     environment: Environment = field(default_factory=Environment)
     reports: Reports = field(default_factory=Reports)
     number: int = 0
+    partners: Mapping[int, pa.Array] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
@@ -175,6 +178,9 @@ class _Run:
     def _run_stage(self) -> None:
         stage = self._task.stage
         bundles = Bundles(self._task.run_id, stage, self._rows, self._partition, self._tally)
+        for sink in bundles.processor.sinks:
+            if sink.tag in self._task.partners:
+                sink.keep_partners(self._task.partners[sink.tag])
         settle()
         self._bundles = bundles
         self._process(bundles)

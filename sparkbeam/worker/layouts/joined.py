@@ -6,7 +6,7 @@ a column (:mod:`sparkbeam.worker.layouts.rowcells`): ``ord`` tells which. What c
 is read in :mod:`sparkbeam.worker.layouts.joinreader`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.shapes import Shape
+from sparkbeam.columns.vectors import Bools, Positions
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
 from sparkbeam.worker.layouts.groups import window_suffix_coder
 from sparkbeam.worker.layouts.pairs import halves_of
+from sparkbeam.worker.layouts.partners import Partners
 from sparkbeam.worker.layouts.rowcells import RowCells
 from sparkbeam.worker.layouts.sink import Sink
 
@@ -47,6 +49,15 @@ class JoinSideSink(Sink):
         self._encode_window = window_suffix_coder(windowing)
         self._keys = EncodedKeys(key)
         self._cells = RowCells(value)
+        self._partners: Partners | None = None
+
+    def keep_partners(self, keys: pa.Array) -> None:
+        """Leaves out rows without a partner, or some of them.
+
+        Args:
+            keys: those that are on the other side, binary and each once.
+        """
+        self._partners = Partners(keys)
 
     def write(self, windowed_value: WindowedValue) -> None:
         self._write([windowed_value.value], windowed_value.windows)
@@ -57,31 +68,61 @@ class JoinSideSink(Sink):
         elif len(block) < _FEWEST_ROWS or not self._write_column(block):
             self._write(block.values, block.windowing.windows)
 
-    def _write(self, pairs: Sequence[tuple[Any, Any]], windows: Iterable[Any]) -> None:
+    def _write(self, pairs: Sequence[tuple[Any, Any]], windows: Sequence[Any]) -> None:
         encode_key, encode_value = self._encode_key, self._encode_value
         keys = [encode_key(key) for key, _ in pairs]
-        values = [encode_value(value) for _, value in pairs]
+        whole = None
         for window in windows:
             end = self._encode_window(window) + JOIN_KEY_END
-            self._extend([key + end for key in keys], values)
+            ended = [key + end for key in keys]
+            found = self._found(ended, windows)
+            if found is not None:
+                at = np.flatnonzero(found).tolist()
+                self._extend([ended[n] for n in at], [encode_value(pairs[n][1]) for n in at])
+                continue
+            if whole is None:
+                whole = [encode_value(value) for _, value in pairs]
+            self._extend(ended, whole)
 
-    def _extend(self, keys: list[bytes], values: list[bytes]) -> None:
-        self._rows.extend(self._tag, keys, [AS_ELEMENT] * len(keys), values)
+    def _found(self, keys: list[bytes] | pa.Array, windows: Sequence[Any]) -> Bools | None:
+        """Which rows are to be written; None for all of them."""
+        if self._partners is None:
+            return None
+        return self._partners.among(keys, in_one_window=len(windows) == 1)
 
     def _write_column(self, block: Block) -> bool:
-        """Writes a block that is a column; whether it could."""
+        """Writes a block that is a column; whether it is one."""
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
             return False
-        cells = self._column_cells(*halves[1])
-        if cells is None:
-            return False
-        keys = self._keys.of(*halves[0])
-        for window in block.windowing.windows:
+        (keys, of_keys), (values, shape) = halves
+        keys = self._keys.of(keys, of_keys)
+        windows = block.windowing.windows
+        cells = None
+        for window in windows:
             end = pa.scalar(self._encode_window(window) + JOIN_KEY_END, pa.binary())
             ended = pc.binary_join_element_wise(keys, end, pa.scalar(b"", pa.binary()))
-            self._extend_columns(ended, cells)
+            found = self._found(ended, windows)
+            if found is not None:
+                mask = pa.array(found)
+                chosen = values.filter(mask)
+                some = self._column_cells(chosen, shape) if len(chosen) else None
+                self._extend_column(ended.filter(mask), some, block, np.flatnonzero(found))
+                continue
+            if cells is None:
+                cells = self._column_cells(values, shape)
+            self._extend_column(ended, cells, block, np.arange(len(block)))
         return True
+
+    def _extend_column(
+        self, keys: pa.Array, cells: pa.Array | None, block: Block, at: Positions
+    ) -> None:
+        """Writes rows of a column, as elements where these cannot be cells."""
+        if cells is not None:
+            self._extend_columns(keys, cells)
+        elif len(at):
+            values = block.values
+            self._extend(keys.to_pylist(), [self._encode_value(values[n][1]) for n in at.tolist()])
 
     def _column_cells(self, values: pa.Array, shape: Shape) -> pa.Array | None:
         return self._cells.encode(values, shape)
@@ -89,6 +130,9 @@ class JoinSideSink(Sink):
     def _extend_columns(self, keys: pa.Array, cells: pa.Array) -> None:
         kinds = np.full(len(keys), AS_CELL, np.int64)
         self._rows.extend_columns(self._tag, keys, kinds, cells)
+
+    def _extend(self, keys: list[bytes], values: list[bytes]) -> None:
+        self._rows.extend(self._tag, keys, [AS_ELEMENT] * len(keys), values)
 
     def flush(self) -> None:
         """Nothing is held back."""

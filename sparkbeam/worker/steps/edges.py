@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operations
@@ -23,6 +24,7 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.ends import ENDS, Port
+from sparkbeam.worker.layouts.joined import JoinSideSink
 from sparkbeam.worker.layouts.joinreader import JoinReader
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.partials import Partials
@@ -152,6 +154,15 @@ class SinkOperation(operations.Operation):
         """
         port = Port(self.tag, rows, self.coder, self.windowing, partition, self.spreads)
         self._sink = ENDS[self.layout].sink(port)
+
+    def keep_partners(self, keys: pa.Array) -> None:
+        """Tells the side of a join which keys are on the other one, before the first bundle.
+
+        Args:
+            keys: binary, each once.
+        """
+        assert isinstance(self._sink, JoinSideSink)
+        self._sink.keep_partners(keys)
 
     def process(self, windowed_value: WindowedValue) -> None:
         try:
