@@ -19,6 +19,7 @@ KNOWN = {
     "plan/overcolumns.py": "the functions of the pipeline, and the coder of a source",
     "plan/sparkio.py": "the sources and sinks of the pipeline",
     "streaming/source.py": "the source of the query, out of the plan",
+    "upstream/handing.py": "the functions of the pipeline",
     "wire/environment.py": "the classes of the program, out of the plan",
     "worker/steps/step.py": "the functions of the pipeline",
     "worker/connectors/packing.py": "the user's writer, and elements pickled by the step before",

@@ -181,8 +181,9 @@ class SessionCombineOperation(PrecombineOperation):
             keys = pa.array(of_numbers.keys[firsts])
             places = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(of_numbers)))
             self._hand_on_columns(column_of(keys, INT), of_numbers.with_keys(places))
-        for names, found in table.take_columns():
-            self._hand_on_columns(list(map(self._names.key, names)), found)
+        named = table.take_named()
+        if named is not None:
+            self._hand_on_columns(list(map(self._names.key, named[0])), named[1])
 
     def _hand_on_columns(self, keys: list[Any] | Column, found: Columns) -> None:
         assert self._form is not None

@@ -266,16 +266,17 @@ class ColumnarTable:
     def size(self) -> int:
         return self._by_number.size() + self.of_numbers.size()
 
-    def take_columns(self) -> Iterator[tuple[list[Hashable], Columns]]:
-        """Sessions, and the names of the keys by their numbers; they are in the table no longer.
+    def take_named(self) -> tuple[list[Hashable], Columns] | None:
+        """Sessions, and the names of the keys by their numbers, which are in the table no longer.
 
-        Those stay of which some have accumulators.
+        None where there are none, or some have accumulators, and nothing has been taken.
         """
         self.settle()
         found = self._by_number.take_columns()
-        if found is not None:
-            names, self._numbers = list(self._numbers), {}
-            yield names, found
+        if found is None:
+            return None
+        names, self._numbers = list(self._numbers), {}
+        return names, found
 
     def take(self) -> Iterator[tuple[Hashable, list[Session]]]:
         self.settle()
