@@ -33,9 +33,13 @@ class Arranged:
 
     def firsts(self) -> _Places:
         """Where runs of equal rows begin."""
-        differ = self.first[1:] != self.first[:-1]
-        differ |= self.second[1:] != self.second[:-1]
-        return np.flatnonzero(np.concatenate([[True], differ]))
+        return firsts_of(self.first, self.second)
+
+
+def firsts_of(*columns: _Numbers) -> _Places:
+    """Where runs of rows begin that are equal in all columns."""
+    differ = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(np.concatenate([[True], differ]))
 
 
 def arranged(first: _Numbers, second: _Numbers) -> Arranged:

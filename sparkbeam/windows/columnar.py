@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.order import arranged
+from sparkbeam.columns.order import arranged, firsts_of
 from sparkbeam.windows.aggregator import Session, Stamps, merged
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.windows.forms import form_of
@@ -59,8 +59,7 @@ class Columns:
 
     def firsts(self) -> _Places:
         """Where those of each key begin."""
-        differ = np.concatenate([[True], self.keys[1:] != self.keys[:-1]])
-        return np.flatnonzero(differ)
+        return firsts_of(self.keys)
 
     def count_reached(self, before: "Columns") -> int:
         """How many of the sessions, of which none is before all of others, these may touch."""
@@ -248,9 +247,7 @@ class WindowColumns(SessionColumns):
             order, firsts = rows.order, rows.firsts()
         else:
             order = np.lexsort((ends, starts, keys))
-            columns = [column[order] for column in (keys, starts, ends)]
-            is_other = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-            firsts = np.flatnonzero(np.concatenate([[True], is_other]))
+            firsts = firsts_of(*(column[order] for column in (keys, starts, ends)))
         return _Cut(order, firsts, ends[order[firsts]])
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
