@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -21,6 +21,7 @@ from apache_beam.internal import pickler
 from apache_beam.metrics import Metrics
 from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.metricbase import MetricName
+from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, StandardOptions
 from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
@@ -397,6 +398,39 @@ class TestBundles:
         assert [function.__name__ for function in looked_up] == ["setup", "process", "process"]
         assert core.get_function_arguments(Own(), "setup") == ([], [])
         assert core.get_function_arguments(Own(), "process") == (["element"], [])
+
+    def test_views_of_options_are_parsed_once(self) -> None:
+        class OwnOptions(PipelineOptions):
+            parsers: ClassVar[list[Any]] = []
+
+            @classmethod
+            def _add_argparse_args(cls, parser: Any) -> None:
+                cls.parsers.append(parser)
+                parser.add_argument("--most", type=int, default=3)
+
+        options = PipelineOptions(["--most=5"])
+        for _ in range(3):
+            assert options.view_as(OwnOptions).most == 5
+            assert PipelineOptions([]).view_as(OwnOptions).most == 3
+        assert len(OwnOptions.parsers) == 2
+        view = options.view_as(OwnOptions)
+        view.most = 7
+        assert (options.view_as(OwnOptions).most, options.get_all_options()["most"]) == (7, 7)
+        assert PipelineOptions(["--most=5"]).view_as(OwnOptions).most == 5
+        assert vars(view).keys() == vars(OwnOptions(["--most=5"])).keys()
+
+    def test_values_of_options_that_change_are_nobody_elses(self) -> None:
+        for _ in range(2):
+            view = PipelineOptions(["--experiments=one"]).view_as(DebugOptions)
+            view.add_experiment("two")
+            assert view.experiments == ["one", "two"]
+
+    def test_views_see_the_arguments_of_the_program(self, monkeypatch: Any) -> None:
+        for argument in ("--streaming", "--no_streaming", "--streaming"):
+            monkeypatch.setattr(sys, "argv", ["program", argument])
+            assert PipelineOptions().view_as(StandardOptions).streaming is (
+                argument == "--streaming"
+            )
 
     def test_beam_measures_elements_by_chance_of_its_own(self) -> None:
         assert opcounters.random is not random

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from apache_beam.coders import coder_impl, coders
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.metrics.metricbase import MetricName
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
@@ -28,6 +29,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.handing import Handed, HandingPickler, remembering
+from sparkbeam.upstream.views import remembering_views
 
 # Of user code: which function it is that Beam has wrapped.
 
@@ -244,6 +246,9 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
 
 core.get_function_args_defaults = remembering(core.get_function_args_defaults)  # type: ignore[assignment]
 """Beam looks at each method of a DoFn when it is applied, translated and set up."""
+
+PipelineOptions.view_as = remembering_views(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]
+"""Beam looks at an option whenever it applies a transform, and whenever it compares two types."""
 
 # Of a bundle.
 
