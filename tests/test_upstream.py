@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
@@ -34,6 +35,7 @@ from apache_beam.typehints.batch import BatchConverter
 from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from in_process_batch import BatchRunner
 from waiting import until
 
 import sparkbeam
@@ -351,12 +353,14 @@ class TestBundles:
         theirs = bundle_processor.BeamTransformFactory, statesampler.StateSampler
 
         class Factory(bundle_processor.BeamTransformFactory):
-            pass
+            def __init__(self, *arguments: Any) -> None:
+                assert not arguments
 
         with of_beam.parts_of_bundles(
             Factory, bundle_processor.StateBackedSideInputMap, statesampler.StateSampler
         ):
-            assert bundle_processor.BeamTransformFactory is Factory
+            make: Any = bundle_processor.BeamTransformFactory
+            assert isinstance(make(), Factory)
         assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
 
     @pytest.mark.parametrize("name", ["BeamTransformFactory", "StateBackedSideInputMap"])
@@ -379,6 +383,19 @@ class TestBundles:
         handing = HandingPickler()
         with ThreadPoolExecutor(1) as pool:
             assert pickler.loads(pool.submit(handing.dumps, [1]).result()) == [1]
+            pool.submit(handing.join).result()
+            value = object()
+            assert handing.loads(pool.submit(handing.dumps, value).result()) is value
+
+    def test_the_operations_of_a_bundle_get_no_pickles(self, monkeypatch: Any) -> None:
+        pickled: list[Any] = []
+        monkeypatch.setattr(
+            "sparkbeam.upstream.handing.pickler",
+            SimpleNamespace(dumps=pickled.append, loads=pickler.loads),
+        )
+        with beam.Pipeline(BatchRunner()) as p:
+            _ = p | beam.Create([1]) | beam.Map(lambda x: x + 1) | beam.Reshuffle() | beam.Map(str)
+        assert not pickled
 
     def test_the_arguments_of_beams_own_methods_are_looked_up_once(self) -> None:
         looked_up = []

@@ -271,8 +271,13 @@ def parts_of_bundles(
         sampler: makes what knows the step that the bundle is at.
     """
     handing = HandingPickler()
+
+    def make_factory(*arguments: Any) -> bundle_processor.BeamTransformFactory:
+        handing.join()  # The operations are made in a thread of their own.
+        return factory(*arguments)
+
     parts: tuple[tuple[Any, str, Any], ...] = (
-        (bundle_processor, "BeamTransformFactory", factory),
+        (bundle_processor, "BeamTransformFactory", make_factory),
         (bundle_processor, "StateBackedSideInputMap", side_input_map),
         (statesampler, "StateSampler", sampler),
         (bundle_processor, "pickler", handing),
