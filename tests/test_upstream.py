@@ -26,8 +26,9 @@ from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, 
 from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import combiners, core, trigger
+from apache_beam.transforms import combiners, core, trigger, userstate
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
 from apache_beam.typehints import row_type
 from apache_beam.typehints.arrow_type_compatibility import PyarrowBatchConverter
@@ -43,10 +44,12 @@ from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.upstream.handing import HandingPickler, remembering
+from sparkbeam.upstream.handing import HandingPickler
+from sparkbeam.upstream.signatures import overlooking, remembering
 
 PACKAGE = Path(sparkbeam.__file__).parent
 OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict", "_exit", "_fmt"}
+_TIME: Any = beam.DoFn.TimestampParam
 
 
 class TestNoReachElsewhere:
@@ -415,6 +418,41 @@ class TestBundles:
         assert [function.__name__ for function in looked_up] == ["setup", "process", "process"]
         assert core.get_function_arguments(Own(), "setup") == ([], [])
         assert core.get_function_arguments(Own(), "process") == (["element"], [])
+
+    def test_state_and_timers_are_found_without_a_look_at_beams_own_methods(self) -> None:
+        told: list[str] = []
+        find = inspect.unwrap(userstate.get_dofn_specs)
+
+        def noting(dofn: Any) -> Any:
+            told.extend(name for name in dir(dofn) if callable(getattr(dofn, name)))
+            return find(dofn)
+
+        class Counting(beam.DoFn):
+            COUNT = userstate.CombiningValueStateSpec("count", combine_fn=sum)
+            END = userstate.TimerSpec("end", TimeDomain.WATERMARK)
+
+            def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> None: ...
+
+            @userstate.on_timer(END)
+            def ended(self, end: Any = beam.DoFn.TimerParam(END)) -> None: ...
+
+        class More(Counting):
+            pass
+
+        class Twice(beam.DoFn):
+            def process(self, element: Any, a: Any = _TIME, b: Any = _TIME) -> None: ...
+
+        found = overlooking(noting)
+        for dofn in (Counting(), More(), beam.Map(str).dofn, beam.FlatMap(list).dofn):
+            assert found(dofn) == find(dofn)
+        assert found(Counting()) == ({Counting.COUNT}, {Counting.END})
+        assert "process" in told
+        assert "setup" not in told
+        dofn = beam.Map(str).dofn
+        dofn.setup = Counting().process
+        assert found(dofn) == ({Counting.COUNT}, set())
+        with pytest.raises(ValueError, match=r"Twice.* has duplicate process method parameters"):
+            found(Twice())
 
     def test_views_of_options_are_parsed_once(self) -> None:
         class OwnOptions(PipelineOptions):

@@ -21,14 +21,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import combiners, core, sideinputs, trigger
+from apache_beam.transforms import combiners, core, sideinputs, trigger, userstate
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.upstream.handing import Handed, HandingPickler, remembering
+from sparkbeam.upstream.handing import Handed, HandingPickler
+from sparkbeam.upstream.signatures import overlooking, remembering
 from sparkbeam.upstream.views import remembering_views
 
 # Of user code: which function it is that Beam has wrapped.
@@ -245,6 +246,7 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
 
 
 core.get_function_args_defaults = remembering(core.get_function_args_defaults)  # type: ignore[assignment]
+userstate.get_dofn_specs = overlooking(userstate.get_dofn_specs)  # type: ignore[assignment]
 """Beam looks at each method of a DoFn when it is applied, translated and set up."""
 
 PipelineOptions.view_as = remembering_views(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]

@@ -1,0 +1,105 @@
+"""Methods of DoFns that Beam need not look at again.
+
+Beam looks at the signature of each method of a DoFn when it is applied, several times, when it is
+translated and when it is set up. For a small pipeline that is a fifth of the work.
+"""
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from apache_beam.transforms import core
+
+_THEIRS = ("apache_beam.", "sparkbeam.")
+
+_Arguments = tuple[list[str], list[Any]]
+
+
+def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments]:
+    """A function that tells the arguments of another one, and remembers them of Beam's and ours.
+
+    Args:
+        find: gives the names of arguments and the values of defaults.
+    """
+    known: dict[Any, _Arguments] = {}
+
+    def found(function: Any) -> _Arguments:
+        of_class = getattr(function, "__func__", None)
+        if not _is_theirs(of_class):
+            return find(function)
+        if of_class not in known:
+            known[of_class] = find(function)
+        names, defaults = known[of_class]
+        return list(names), list(defaults)
+
+    return found
+
+
+def _is_theirs(function: Any) -> bool:
+    """Whether a function is of a class that is there as long as the process."""
+    module = str(getattr(function, "__module__", ""))
+    return module.startswith(_THEIRS) and "<locals>" not in getattr(function, "__qualname__", "")
+
+
+def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that looks at a DoFn for state and timers, but not at each method.
+
+    Methods of Beam's and ours that take neither are remembered.
+
+    Args:
+        find: looks at all methods that an object tells.
+    """
+    known: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+
+    @functools.wraps(find)
+    def found(dofn: Any) -> Any:
+        kind, own = type(dofn), getattr(dofn, "__dict__", None)
+        if own is None:
+            return find(dofn)
+        if kind not in known:
+            known[kind] = frozenset(name for name in dir(kind) if _takes_nothing(kind, name))
+        told = known[kind]
+        if not own.keys().isdisjoint(told) or any(name.startswith(_INSPECT) for name in own):
+            return find(dofn)
+        return find(_Face(dofn, [name for name in dir(dofn) if name not in told]))
+
+    return found
+
+
+class _Face:
+    """A DoFn that tells some of its attributes alone, but has them all."""
+
+    def __init__(self, dofn: Any, names: list[str]) -> None:
+        self._dofn = dofn
+        self._names = names
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._dofn)
+
+    def __dir__(self) -> list[str]:
+        return self._names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dofn, name)
+
+    def __repr__(self) -> str:
+        return repr(self._dofn)
+
+
+_INSPECT = "_inspect_"
+"""What begins so tells the arguments of a method in its place."""
+
+
+def _takes_nothing(kind: type, name: str) -> bool:
+    """Whether a name is that of a method of Beam's or ours that takes nothing but elements."""
+    function = getattr(kind, name, None)
+    return (
+        type(function) is FunctionType
+        and _is_theirs(function)
+        and not hasattr(function, "__wrapped__")
+        and not hasattr(kind, _INSPECT + name)
+        and not any(isinstance(value, core._DoFnParam) for value in function.__defaults__ or ())
+    )
