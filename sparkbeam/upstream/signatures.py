@@ -5,8 +5,16 @@ translated and when it is set up. For a small pipeline that is a fifth of the wo
 """
 
 import functools
+import inspect
 from collections.abc import Callable
-from types import FunctionType
+from types import (
+    ClassMethodDescriptorType,
+    FunctionType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -61,8 +69,9 @@ def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if kind not in known:
             known[kind] = frozenset(name for name in dir(kind) if _takes_nothing(kind, name))
         told = known[kind]
-        if not own.keys().isdisjoint(told) or any(name.startswith(_INSPECT) for name in own):
-            return find(dofn)
+        for name, value in own.items():
+            if isinstance(value, MethodType) or name.startswith(_INSPECT):
+                return find(dofn)
         return find(_Face(dofn, [name for name in dir(dofn) if name not in told]))
 
     return found
@@ -93,9 +102,23 @@ _INSPECT = "_inspect_"
 """What begins so tells the arguments of a method in its place."""
 
 
+_NEVER_METHODS = (
+    staticmethod,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+
+
 def _takes_nothing(kind: type, name: str) -> bool:
-    """Whether a name is that of a method of Beam's or ours that takes nothing but elements."""
-    function = getattr(kind, name, None)
+    """Whether a name is no method, or one of Beam's or ours that takes nothing but elements."""
+    found = inspect.getattr_static(kind, name, None)
+    if isinstance(found, _NEVER_METHODS):
+        return True
+    if not hasattr(found, "__get__"):
+        return True
+    function = found.__func__ if isinstance(found, classmethod) else found
     return (
         type(function) is FunctionType
         and _is_theirs(function)
