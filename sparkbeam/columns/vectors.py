@@ -25,6 +25,14 @@ from sparkbeam.columns.shapes import (
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
+
+def are_neighbours(positions: Positions) -> bool:
+    """Whether positions follow each other, each the next one."""
+    if not len(positions) or positions[-1] - positions[0] != len(positions) - 1:
+        return False
+    return bool(np.all(positions[1:] > positions[:-1]))
+
+
 _DTYPES: dict[Shape, np.dtype[Any]] = {
     INT: np.dtype(np.int64),
     FLOAT: np.dtype(np.float64),

@@ -62,6 +62,7 @@ BATCH_ROWS = 50_000
 """A batch leaves the worker when it holds this many rows."""
 
 _EXTEND_ROWS = 1000
+_LONGEST = (1 << 31) - 1
 
 CELL_BYTES = 1 << 20
 """A run of encoded elements is cut into cells of about this many bytes."""
@@ -146,9 +147,18 @@ class RowBuffer:
                 pa.array(self._tags, pa.int32()),
                 pa.array(self._keys, pa.binary()),
                 pa.array(self._ords, pa.int64()),
-                pa.array(self._values, pa.binary()),
+                _binary(self._values),
             ],
             schema=SCHEMA,
         )
         self._reset()
         self._emit(batch)
+
+
+def _binary(values: list[bytes]) -> pa.Array:
+    """An array of some bytes; those that are alone are not copied."""
+    if len(values) > 1 or len(values[0]) > _LONGEST:
+        return pa.array(values, pa.binary())
+    ends = pa.array([0, len(values[0])], pa.int32())
+    buffers = [None, ends.buffers()[1], pa.py_buffer(values[0])]
+    return pa.Array.from_buffers(pa.binary(), 1, buffers)

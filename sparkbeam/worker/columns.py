@@ -21,7 +21,7 @@ from sparkbeam.columns.shapes import (
     arrow_type_of,
 )
 from sparkbeam.columns.values import first_member, values_of
-from sparkbeam.columns.vectors import Positions
+from sparkbeam.columns.vectors import Positions, are_neighbours
 
 _PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
@@ -58,7 +58,11 @@ class Column:
 
     def taken(self, rows: Positions) -> "Column":
         """The values at some positions."""
-        return Column(self.array.take(pa.array(rows)), self.shape, self.make)
+        if are_neighbours(rows):
+            some = self.array.slice(rows[0], len(rows))
+        else:
+            some = self.array.take(pa.array(rows))
+        return Column(some, self.shape, self.make)
 
 
 def column_of(array: pa.Array, shape: Shape) -> Column:

@@ -95,7 +95,10 @@ def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:
     if numbers.min() == numbers.max():
         yield 0, None
         return
-    order = np.argsort(numbers, kind="stable")
+    if np.all(numbers[1:] >= numbers[:-1]):
+        order = np.arange(len(numbers))
+    else:
+        order = np.argsort(numbers, kind="stable")
     ends = np.flatnonzero(np.diff(numbers[order])) + 1
     for rows in sorted(np.split(order, ends), key=lambda some: int(some[0])):
         yield int(rows[0]), rows

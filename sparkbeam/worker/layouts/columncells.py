@@ -1,6 +1,7 @@
 """Cells that hold a block of columns: its values, timestamps and windows in Arrow's IPC format."""
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,7 @@ class ColumnCoder:
         if described is None:
             described = self._pickled[content] = pickler.dumps(content)
         lengths = _LENGTHS.pack(len(head), len(described))
-        return COLUMN_CELL + lengths + head + described + _packed(columns)
+        return _packed((COLUMN_CELL, lengths, head, described), columns)
 
     def decode(self, cell: bytes) -> Block:
         """The block of a cell."""
@@ -145,9 +146,11 @@ def _in_millis(times: Micros) -> bool:
     return not np.any(times % _MILLI) and bool(np.all(np.abs(times) < _FAR))
 
 
-def _packed(columns: dict[str, Any]) -> bytes:
+def _packed(heads: Iterable[bytes], columns: dict[str, Any]) -> bytes:
     batch = pa.RecordBatch.from_pydict(columns)
     sink = pa.BufferOutputStream()
+    for head in heads:
+        sink.write(head)
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     packed: bytes = sink.getvalue().to_pybytes()
