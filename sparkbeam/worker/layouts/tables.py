@@ -64,7 +64,8 @@ def immutable_size(value: Any) -> int:
 def all_immutable(values: Sequence[Any]) -> bool:
     """Whether nobody can change the values, nor a part of one."""
     kinds = set(map(type, values))
-    if kinds == {tuple} and IMMUTABLE.issuperset(map(type, itertools.chain.from_iterable(values))):
+    are_tuples = all(issubclass(kind, tuple) and not kind.__dictoffset__ for kind in kinds)
+    if are_tuples and IMMUTABLE.issuperset(map(type, itertools.chain.from_iterable(values))):
         return True
     return kinds <= IMMUTABLE or all(map(immutable_size, values))
 
