@@ -16,7 +16,7 @@ from sparkbeam.windows.aggregator import Session, Stamps, in_session, merged
 
 _START = itemgetter(0)
 _EARLIEST = -(1 << 63) - 1
-_PIECE = 100
+_PIECE = 64
 _MOST = 2 * _PIECE
 _NEAR = 4
 """Most elements reach no further than so many edges."""
@@ -37,40 +37,17 @@ class _Combining:
     merge: Callable[[Any], Any]
 
 
-class _Block:
-    """Sessions by their start; times are in microseconds.
-
-    Attributes:
-        edges: start and end of each in turn, so that an odd number of them is before a time within
-            a session.
-        accumulators: of their values.
-    """
-
-    __slots__ = ("accumulators", "edges")
-
-    def __init__(self, edges: MutableSequence[int], accumulators: list[Any]):
-        self.edges = edges
-        self.accumulators = accumulators
-
-    def cut(self) -> "_Block":
-        """Parts with the first sessions."""
-        first = _Block(array("q", self.edges[: 2 * _PIECE]), self.accumulators[:_PIECE])
-        del self.edges[: 2 * _PIECE], self.accumulators[:_PIECE]
-        return first
-
-    def take_before(self, block: "_Block") -> None:
-        """Takes in the sessions of the block before."""
-        self.edges[:0] = block.edges
-        self.accumulators[:0] = block.accumulators
+_Block = tuple[MutableSequence[int], list[Any]]
+"""Sessions by their start, in microseconds: start and end of each in turn, so that an odd number of
+them is before a time within a session; and the accumulators of their values."""
 
 
-class Buffer(_Block):
+class Buffer:
     """The sessions of a key by their start.
 
-    Where they are many, only the last ones are in the lists of the buffer itself, and the others in
-    blocks before it: so one that comes in between moves those of a block at most. The buffer's own
-    times are in a list, which is faster, those of blocks in arrays, of which a fifth of the memory
-    has to come into the processor's caches.
+    Where they are many, they are in blocks, so that one that comes in between moves those of a
+    block at most. The times of the last block are in a list, which is faster, those of others in
+    arrays, of which a fifth of the memory has to come into the processor's caches.
 
     Most often all timestamps are equally far from the ends of their windows, if the latest one
     counts, or else from the starts, and so are those of sessions. As long as that is so there is
@@ -84,32 +61,35 @@ class Buffer(_Block):
         offset: how far before end or start timestamps are; None before the first one, and where
             they differ in that.
         count: how many sessions there are in all.
-        since: the start of the first one in the buffer itself, if there are blocks.
-        blocks: those before, in order.
-        bounds: the start of what is behind each of them.
+        blocks: those with the sessions, in order.
+        last: the last one of them.
+        bounds: the start of each but the first.
+        since: the start of the last one, if there are others.
     """
 
-    __slots__ = ("blocks", "bounds", "combining", "count", "offset", "since")
+    __slots__ = ("blocks", "bounds", "combining", "count", "last", "offset", "since")
 
     def __init__(self, combining: _Combining) -> None:
-        super().__init__([], [])
         self.combining = combining
         self.offset: int | None = None
         self.count = 0
-        self.since = _EARLIEST
-        self.blocks: list[_Block] = []
+        self.last: _Block = ([], [])
+        self.blocks: list[_Block] = [self.last]
         self.bounds: list[int] = []
+        self.since = _EARLIEST
 
     def __len__(self) -> int:
         return self.count
 
     def append(self, start: int, end: int, accumulator: Any) -> None:
         """Adds a session behind all others."""
-        edges = self.edges
+        edges, accumulators = self.last
         edges.append(start)
         edges.append(end)
-        self.accumulators.append(accumulator)
-        self.has_grown(self)
+        accumulators.append(accumulator)
+        self.count += 1
+        if len(accumulators) > _MOST:
+            self.cut(self.last)
 
     def until(self, start: int, end: int) -> _Block:
         """The block of a start before the last block's, and with it all that begins before an end.
@@ -117,29 +97,22 @@ class Buffer(_Block):
         Its sessions keep their places.
         """
         at = bisect_right(self.bounds, start)
-        while self.bounds[at] < end:
-            block = self.blocks.pop(at)
-            del self.bounds[at]
-            if at == len(self.blocks):
-                self.take_before(block)
-                self.since = self.bounds[-1] if self.bounds else _EARLIEST
-                return self
-            self.blocks[at].take_before(block)
+        while at < len(self.bounds) and self.bounds[at] < end:
+            edges, accumulators = self.blocks[at + 1]
+            edges[:0], accumulators[:0] = self.blocks[at]
+            del self.blocks[at], self.bounds[at]
+        self.since = self.bounds[-1] if self.bounds else _EARLIEST
         return self.blocks[at]
 
-    def has_grown(self, block: _Block) -> None:
-        """Notes that there is one more session, and parts a long block."""
-        self.count += 1
-        while len(block.accumulators) > _MOST:
-            at = bisect_right(self.bounds, block.edges[0])
-            self.blocks.insert(at, block.cut())
-            self.bounds.insert(at, block.edges[0])
+    def cut(self, block: _Block) -> None:
+        """Parts a long block."""
+        edges, accumulators = block
+        while len(accumulators) > _MOST:
+            at = bisect_right(self.bounds, edges[0])
+            self.blocks.insert(at, (array("q", edges[: 2 * _PIECE]), accumulators[:_PIECE]))
+            del edges[: 2 * _PIECE], accumulators[:_PIECE]
+            self.bounds.insert(at, edges[0])
             self.since = self.bounds[-1]
-
-    def all_blocks(self) -> Iterator[_Block]:
-        """Those before, and the buffer itself."""
-        yield from self.blocks
-        yield self
 
 
 class OrderedSessions:
@@ -170,11 +143,10 @@ class OrderedSessions:
         if (end if self._is_latest else start) - stamp != buffer.offset:
             value = self._with_stamp(buffer, start, end, stamp, value)
         if start < buffer.since:
-            block = buffer.blocks[bisect_right(buffer.bounds, start)]
-            edges = block.edges
+            edges, accumulators = block = buffer.blocks[bisect_right(buffer.bounds, start)]
             at = bisect_right(edges, start)
         else:
-            block, edges = buffer, buffer.edges
+            edges, accumulators = block = buffer.last
             at = len(edges) - 1
             if at < 0 or (start >= edges[at] and start != edges[at - 1]):
                 buffer.append(start, end, buffer.combining.first(value))
@@ -188,14 +160,33 @@ class OrderedSessions:
         if end > edges[at]:
             following = at + 1
             if following == len(edges):
-                if block is not buffer:
+                if block is not buffer.last:
                     return self._join(buffer, block, at, start, end, value)
             elif edges[following] < end:
+                if end <= edges[at + 2]:
+                    return self._join_next(buffer, block, at, value)
                 return self._join(buffer, block, at, start, end, value)
             edges[at] = end
-        accumulators, add = block.accumulators, buffer.combining.add
         at >>= 1
-        accumulators[at] = accumulators[at] + 1 if add is None else add(accumulators[at], value)
+        add = buffer.combining.add
+        if add is None:
+            accumulators[at] += 1
+        else:
+            accumulators[at] = add(accumulators[at], value)
+        return buffer
+
+    def _join_next(self, buffer: Buffer, block: _Block, at: int, value: Any) -> Buffer:
+        """Takes in an element that makes one of two sessions, of which the first has its start."""
+        edges, accumulators = block
+        del edges[at : at + 2]
+        at >>= 1
+        add = buffer.combining.add
+        if add is None:
+            accumulators[at] += accumulators.pop(at + 1) + 1
+        else:
+            both = buffer.combining.merge([accumulators[at], accumulators.pop(at + 1)])
+            accumulators[at] = add(both, value)
+        buffer.count -= 1
         return buffer
 
     def _join(
@@ -211,7 +202,7 @@ class OrderedSessions:
             end: the same.
             value: its value.
         """
-        edges, low = block.edges, at
+        (edges, accumulators), low = block, at
         if at & 1:
             at -= 1
         elif at and edges[at - 2] == start:  # A session without length.
@@ -219,16 +210,16 @@ class OrderedSessions:
         until = bisect_left(edges, end, low, min(low + _NEAR, len(edges)))
         if until == low + _NEAR:
             until = bisect_left(edges, end, until)
-        if until == len(edges) and block is not buffer:
-            block = buffer.until(start, end)
-            edges = block.edges
+        if until == len(edges) and block is not buffer.last:
+            edges, accumulators = block = buffer.until(start, end)
             until = bisect_left(edges, end, low)
         first, behind = at >> 1, (until + 1) >> 1
-        accumulators, combining = block.accumulators, buffer.combining
+        combining = buffer.combining
         if behind == first:
             edges[at:at] = array("q", (start, end))
             accumulators.insert(first, combining.first(value))
-            buffer.has_grown(block)
+            buffer.count += 1
+            buffer.cut(block)
             return buffer
         if start < edges[at]:
             edges[at] = start
@@ -267,20 +258,18 @@ class OrderedSessions:
             buffer.append(start, end, accumulator)
 
     def finish(self, buffer: Buffer) -> Iterator[Session]:
-        for block in buffer.all_blocks():
-            starts, ends = block.edges[::2], block.edges[1::2]
+        for edges, accumulators in buffer.blocks:
+            starts, ends = edges[::2], edges[1::2]
             if buffer.offset is None:
-                for start, end, (stamp, one) in zip(starts, ends, block.accumulators, strict=True):
+                for start, end, (stamp, one) in zip(starts, ends, accumulators, strict=True):
                     yield Session(start, end, stamp, one)
             else:
-                yield from map(
-                    Session, starts, ends, self._times(buffer, block), block.accumulators
-                )
+                yield from map(Session, starts, ends, self._times(buffer, edges), accumulators)
 
-    def _times(self, buffer: Buffer, block: _Block) -> Iterator[int]:
+    def _times(self, buffer: Buffer, edges: MutableSequence[int]) -> Iterator[int]:
         """The timestamps of sessions with which they are not kept."""
         assert buffer.offset is not None
-        for edge in block.edges[self._is_latest :: 2]:
+        for edge in edges[self._is_latest :: 2]:
             yield edge - buffer.offset
 
     def _offset(self, start: int, end: int, stamp: int) -> int:
@@ -292,9 +281,9 @@ class OrderedSessions:
             buffer.offset = self._offset(start, end, stamp)
             return value
         if buffer.offset is not None:
-            for block in buffer.all_blocks():
-                times = self._times(buffer, block)
-                block.accumulators = list(zip(times, block.accumulators, strict=True))
+            for edges, accumulators in buffer.blocks:
+                times = self._times(buffer, edges)
+                accumulators[:] = zip(times, accumulators, strict=True)
             buffer.offset, buffer.combining = None, self._stamped
         return stamp, value
 
