@@ -62,6 +62,7 @@ def measured(count: int, made: type[StreamGrouping], *, in_order: bool) -> tuple
         grouping = made(CODER, Windowing(Sessions(GAP)), None, state.stage("s"), moment)
         assert not list(grouping.add([row(numbers)]))
         state.save()
+        state.close()
         return time.process_time() - start
 
     numbers = list(range(count))[::-1] if in_order else random.Random(1).sample(range(count), count)
@@ -76,6 +77,7 @@ def measured(count: int, made: type[StreamGrouping], *, in_order: bool) -> tuple
     grouping = made(CODER, Windowing(Sessions(GAP)), None, state.stage("s"), moment)
     assert sum(1 for _ in grouping.fire()) == count
     state.save()
+    state.close()
     return each * 1e6, (time.process_time() - start) / count * 1e6
 
 

@@ -1,4 +1,6 @@
+import gc
 import random
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +39,24 @@ def test_a_shard_keeps_small_values() -> None:
     state.set_value("watermark", None)
     state.save()
     assert ShardState(entries).value("watermark") is None
+
+
+def test_a_closed_shard_waits_for_no_garbage_collector() -> None:
+    entries = MemoryMap()
+    fill(entries, 100)
+    gc.disable()
+    try:
+        state = ShardState(entries)
+        stage = state.stage("stage")
+        stage.record(key(1)).set(b"cell", 1)
+        stage.record(key(1)).ordered(b"sorted").add([(1, bytes(10_000))])
+        state.save()
+        state.close()
+        left = weakref.ref(stage), weakref.ref(state.cache)
+        del state, stage
+        assert [one() for one in left] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_stages_do_not_share_records() -> None:

@@ -199,6 +199,11 @@ class EntryCache:
         for name in [name for name, entry in self._entries.items() if type(entry) is _Gone]:
             del self._entries[name]
 
+    def forget(self) -> None:
+        """Forgets all entries, also what has not been written of them."""
+        self._entries.clear()
+        self.size = 0
+
     def _write(self, entries: list[Entry]) -> None:
         items: dict[bytes, bytes] = {}
         deleted: list[bytes] = []

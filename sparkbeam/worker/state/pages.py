@@ -77,6 +77,16 @@ class ShardState:
             self._entries.put({_ROOT: root})
             self._stored = root
 
+    def close(self) -> None:
+        """Lets go of what is in memory, after the last :meth:`save`.
+
+        Stages, pages and records know each other, so without it all of that, and the cache with it,
+        waits for the garbage collector.
+        """
+        for stage in self._stages.values():
+            stage.close()
+        self.cache.forget()
+
 
 class KeyedState:
     """The records of a stage's keys in one shard; made by :meth:`ShardState.stage`."""
@@ -223,6 +233,12 @@ class KeyedState:
         self._prepare()
         self._refresh()
         return directory.root(), self.overflow.next_number, self.overflow.size
+
+    def close(self) -> None:
+        """Lets go of pages and records, see :meth:`ShardState.close`."""
+        for page in self._pages.values():
+            page.keep({})
+        self._pages.clear()
 
     def page_rescheduled(self, page: Page) -> None:
         """What the directory knows of the page's times is not up to date."""

@@ -105,6 +105,7 @@ class ShardLayer(StatefulProcessor):
         state = ShardState(spark_map(self._state))
         for message in ShardTurn(pickle.loads(self._task), shard, state).run(messages(rows)):
             yield _OUTPUT(*message)
+        state.close()
 
     def close(self) -> None:
         """The shard's state belongs to Spark."""
