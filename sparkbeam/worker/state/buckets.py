@@ -1,13 +1,13 @@
 """Buckets of an ordered bag: entries of one range of keys, in the bytes in which they are stored.
 
-A value is cut out of these when it is asked for, and to add or remove one copies bytes. So what
+A value is cut out of these when it is asked for, and to add or remove one copies them once. So what
 a bucket costs that is read for one of its entries does not grow with the others' number, but for
 copies.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -44,24 +44,33 @@ class Bucket(Generic[K]):
     TAG = b"\1"
     """The first byte of what is stored."""
 
-    __slots__ = ("_lengths", "_values", "keys")
+    __slots__ = ("_lengths", "_packed", "_start", "keys")
 
     def __init__(self, keys: Sequence[K], values: Sequence[bytes]) -> None:
+        self._set(keys, values)
+
+    def _set(self, keys: Sequence[K], values: Sequence[bytes]) -> None:
         self.keys = keys_of(keys)
         self._lengths = array(LENGTH, map(len, values))
-        self._values = b"".join(values)
+        self._put(values)
+
+    def _put(self, values: Iterable[bytes | memoryview]) -> None:
+        """Puts values, in parts, behind the keys and lengths that there are now."""
+        ahead = b"".join((self.TAG, *packed_keys(self.keys), self._lengths))
+        self._start = len(ahead)
+        self._packed = b"".join((ahead, *values))
 
     def packed(self) -> bytes:
         """The bytes to store."""
-        return b"".join((self.TAG, *packed_keys(self.keys), self._lengths.tobytes(), self._values))
+        return self._packed
 
     @classmethod
     def unpacked(cls, data: bytes) -> "Bucket[Any]":
         """The inverse of :meth:`packed`."""
         bucket = cls.__new__(cls)
         bucket.keys, at = unpacked_keys(data, 1)
-        bucket._lengths, at = unpacked(data, at, LENGTH, len(bucket.keys))
-        bucket._values = data[at:]
+        bucket._lengths, bucket._start = unpacked(data, at, LENGTH, len(bucket.keys))
+        bucket._packed = data
         return bucket
 
     def within(self, start: K, end: K | None) -> tuple[int, int]:
@@ -70,62 +79,68 @@ class Bucket(Generic[K]):
 
     def entry(self, at: int) -> tuple[K, bytes]:
         """An entry by its number."""
-        start = sum(self._lengths[:at])
-        return self.keys[at], self._values[start : start + self._lengths[at]]
+        start = self._place(at)
+        return self.keys[at], self._packed[start : start + self._lengths[at]]
 
     def entries(self, low: int, high: int, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
         """Some entries by their number, cut out as they are asked for."""
-        lengths, values = self._lengths, self._values
+        lengths, packed = self._lengths, self._packed
         if not reverse:
-            found = cut(lengths[low:high], values, sum(lengths[:low]))
+            found = cut(lengths[low:high], packed, self._place(low))
             yield from zip(self.keys[low:high], found, strict=True)
             return
-        until = sum(lengths[:high])
+        until = self._place(high)
         for at in range(high - 1, low - 1, -1):
             start = until - lengths[at]
-            yield self.keys[at], values[start:until]
+            yield self.keys[at], packed[start:until]
             until = start
 
     def merge(self, keys: Sequence[K], values: Sequence[bytes]) -> None:
         """Adds sorted entries, behind those of the same key."""
         if self.keys[-1] <= keys[0]:
+            before = self._part(self._start)
             self.keys.extend(keys)
             self._lengths.extend(map(len, values))
-            self._values = b"".join((self._values, *values))
+            self._put((before, *values))
         elif len(keys) <= _FEW:
             for key, value in zip(keys, values, strict=True):
                 self._insert(key, value)
         else:
             both = chain(self.entries(0, len(self.keys)), zip(keys, values, strict=True))
             merged = sorted(both, key=itemgetter(0))
-            self.keys = keys_of([key for key, _ in merged])
-            self._set_values([value for _, value in merged])
+            self._set([key for key, _ in merged], [value for _, value in merged])
 
     def _insert(self, key: K, value: bytes) -> None:
         at = bisect_right(self.keys, key)
-        place = sum(self._lengths[:at])
+        place = self._place(at)
+        before, behind = self._part(self._start, place), self._part(place)
         self.keys.insert(at, key)
         self._lengths.insert(at, len(value))
-        self._values = b"".join((self._values[:place], value, self._values[place:]))
+        self._put((before, value, behind))
 
-    def _set_values(self, values: Sequence[bytes]) -> None:
-        self._lengths = array(LENGTH, map(len, values))
-        self._values = b"".join(values)
+    def _place(self, at: int) -> int:
+        """Where the value of an entry begins in the stored bytes."""
+        return self._start + sum(self._lengths[:at])
+
+    def _part(self, start: int, until: int | None = None) -> memoryview:
+        """Some of the stored bytes, not copied."""
+        return memoryview(self._packed)[start:until]
 
     def remove(self, low: int, high: int) -> int:
         """Removes some entries by their number; how many bytes they had."""
-        size = sum(self._lengths[low:high])
-        place = sum(self._lengths[:low])
-        self._values = self._values[:place] + self._values[place + size :]
-        size += KEY_BYTES * (high - low) + bytes_beyond_numbers(self.keys[low:high])
+        place, until = self._place(low), self._place(high)
+        before, behind = self._part(self._start, place), self._part(until)
+        size = until - place + KEY_BYTES * (high - low) + bytes_beyond_numbers(self.keys[low:high])
         del self.keys[low:high], self._lengths[low:high]
+        self._put((before, behind))
         return size
 
     def absorb(self, following: "Bucket[K]") -> None:
         """Takes in all entries of another one, which have greater keys, or the last one's."""
+        before = self._part(self._start)
         self.keys += following.keys
         self._lengths += following._lengths
-        self._values += following._values
+        self._put((before, following._part(following._start)))
 
     def pieces(self, piece_bytes: float) -> list[tuple["Bucket[K]", int]]:
         """Buckets of about so many bytes with its entries, and the bytes of each."""
