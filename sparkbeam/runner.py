@@ -149,11 +149,13 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             )
         checked = spark_options.checked(options)
         plan = self._plan(pipeline, checked)
+        files: set[str] = set()
+        spark = self._spark_plan(plan, checked, files.add)
         return Explanation(
             _plan=plan,
             pipeline=describe.outline(self._proto(pipeline), plan),
-            stages=describe.stages(plan),
-            spark=self._redaction(plan, checked)(self._spark_plan(plan, checked)),
+            stages=describe.stages(plan, files),
+            spark=self._redaction(plan, checked)(spark),
             aggregations=aggregations(plan),
         )
 
@@ -162,12 +164,19 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         settings = spark_options.settings(options).items()
         return Redaction.of(plan, settings, metrics_options.addresses(options))
 
-    def _spark_plan(self, plan: Plan, options: spark_options.SparkBeamOptions) -> str:
+    def _spark_plan(
+        self,
+        plan: Plan,
+        options: spark_options.SparkBeamOptions,
+        reads_files: Callable[[str], None],
+    ) -> str:
         if plan.streaming:
             return layers(plan)
         try:
             session = self._session or sessions.obtain(options)
-            rehearsal = Rehearsal(session, plan, parallelism=options.spark_parallelism)
+            rehearsal = Rehearsal(
+                session, plan, parallelism=options.spark_parallelism, reads_files=reads_files
+            )
             return rehearsal.explain()
         except ConfigurationError as error:
             # The rest can be told on a machine without Java or far from the cluster.
@@ -261,7 +270,7 @@ def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
     return Explanation(
         _plan=plan,
         pipeline=outline(),
-        stages=describe.stages(plan),
+        stages=describe.stages(plan, run.files),
         spark="\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]),
         aggregations=aggregations(plan, run.result.summary()),
         joins=joins(plan, run.graphs()) if any(stage.join for stage in plan.stages) else "",

@@ -60,6 +60,7 @@ class Run:
         monitor: what is live about the run.
         problem: what it has failed with; empty where it has not.
         companions: of the run; added before it starts.
+        files: the labels of those sources of Spark's whose files the workers read themselves.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Run:
         self._reports = Reports(redaction=redaction)
         self.problem = ""
         self.companions: list[Companion] = []
+        self.files: set[str] = set()
         self.monitor = Monitor(plan, session, options.spark_progress)
         self._spark = SparkStages(session)
         self._names = JobNames(session, redaction)
@@ -189,6 +191,7 @@ class Run:
                 committed=self._took,
                 describe=self._names,
                 goes_along=self.monitor.goes_along,
+                reads_files=self.files.add,
                 number=number,
                 delivered=delivered,
                 **self._shared,

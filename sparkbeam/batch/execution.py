@@ -31,6 +31,7 @@ from sparkbeam.batch.sides import Look, broadcast_bytes
 from sparkbeam.collecting import collected
 from sparkbeam.connectors import frames
 from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.connectors.parquetfiles import parquet_files
 from sparkbeam.plan.joining import LEFT, RIGHT
 from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
 from sparkbeam.plan.smallsides import SmallSide, small_sides, small_sides_first
@@ -39,6 +40,7 @@ from sparkbeam.upstream.spark import estimated_bytes
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.parquetfiles import ParquetFiles
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.stage import StageTask
@@ -65,6 +67,7 @@ class BatchExecution:
         committed: called with the reports of tasks as they come, before the run has ended.
         goes_along: told the ids of a stage that reads a join and of one that writes a side of it,
             where the first no longer waits for the end of the second, as the other side is small.
+        reads_files: told the label of a source of Spark's whose files the workers read themselves.
         number: how often the run has started before.
         delivered: the labels of the sinks that have what they are to get, from an earlier run
             that Spark gave up; this run adds its own.
@@ -86,11 +89,13 @@ class BatchExecution:
         describe: Callable[[str], None] = lambda _: None,
         committed: Callable[[list[bytes]], None] = lambda _: None,
         goes_along: Callable[[str, str], None] = lambda *_: None,
+        reads_files: Callable[[str], None] = lambda _: None,
         number: int = 0,
         delivered: set[str] | None = None,
     ) -> None:
         self._tell = committed
         self._goes_along = goes_along
+        self._reads_files = reads_files
         self._number = number
         self._delivered = set() if delivered is None else delivered
         self._session = session
@@ -112,6 +117,7 @@ class BatchExecution:
         self._side_inputs = self._side_input_store(session)
         self._small_sides: list[SmallSide] = []
         self._looks: dict[str, Look] = {}
+        self._tables: dict[str, tuple[RowSource, Any]] = {}
 
     def run(self) -> list[bytes]:
         """Executes the plan.
@@ -150,8 +156,7 @@ class BatchExecution:
         return small_sides_first(self._plan, self._small_sides)
 
     def _bytes_of(self, source: Source) -> int | None:
-        rows = _rows_of(source)
-        return None if rows is None else estimated_bytes(self._table(rows))
+        return estimated_bytes(self._table(source)[1])
 
     def _look_before(self, stage: Stage) -> None:
         """Looks at small sides that are there, and without which the stage would do more."""
@@ -170,7 +175,8 @@ class BatchExecution:
     def _compose(self, stage: Stage) -> None:
         """Adds the DataFrame of ``stage``."""
         stage = self._settled(stage)
-        source = _rows_of(self._plan.source_of(stage))
+        root = self._plan.source_of(stage)
+        source, table = (None, None) if root is None else self._given(*self._table(root))
         task = StageTask(
             run_id=self._run_id,
             stage=stage,
@@ -188,7 +194,7 @@ class BatchExecution:
             number=self._number,
             partners=self._partners(stage),
         )
-        rows = self._input(stage) if source is None else self._table(source)
+        rows = self._input(stage) if table is None else table
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
         if self._reads(stage) > 1:
             rows = rows.persist()
@@ -256,11 +262,12 @@ class BatchExecution:
         found = []
         together: list[dict[str, list[int]]] = []
         for tag, count in Counter(tags).items():
-            source = _rows_of(self._plan.source(tag))
-            if source is not None:
+            root = self._plan.source(tag)
+            if root is not None:
                 # For a stage that reads others too.
+                source, table = self._given(*self._table(root))
                 cells = RowCells(source, tag, self._reports)
-                found += [self._table(source).mapInArrow(cells, ROW_TYPE)] * count
+                found += [table.mapInArrow(cells, ROW_TYPE)] * count
                 continue
             together += [{} for _ in range(count - len(together))]
             for read in together[:count]:
@@ -275,9 +282,27 @@ class BatchExecution:
         del self._open[producer]
         return rows
 
-    def _table(self, source: RowSource) -> Any:
-        """The columns of a source."""
-        return frames.timed(self._session, source.spec, source.label)
+    def _table(self, source: Source) -> tuple[RowSource, Any]:
+        """A source of Spark's, and the DataFrame of its columns."""
+        if source.label not in self._tables:
+            spec = ReadSpec.unpack(source.payload)
+            table = frames.timed(self._session, spec, source.label)
+            self._tables[source.label] = RowSource(source.label, spec), table
+        return self._tables[source.label]
+
+    def _given(self, source: RowSource, table: Any) -> tuple[RowSource, Any]:
+        """A source as tasks read it, and what Spark hands over to them for that."""
+        files = self._files(table, source.spec)
+        if files is None:
+            return source, table
+        self._reads_files(source.label)
+        reading = replace(source, spec=source.spec.of_files(), files=files)
+        return reading, impulses(self._session, len(files.shares))
+
+    def _files(self, table: Any, spec: ReadSpec) -> ParquetFiles | None:
+        """The files that workers read in place of a DataFrame; None where Spark does."""
+        # Spark writes over no table that it knows to be read.
+        return parquet_files(self._session, table, spec, tables=not self._plan.sinks)
 
     def _deliver(self) -> None:
         """Writes what goes to Spark's sinks; all that it takes is persisted."""
@@ -320,10 +345,6 @@ class BatchExecution:
     def _rest(self) -> Any:
         """The query whose execution runs what has not run yet."""
         return union(list(self._open.values())).select("value")
-
-
-def _rows_of(source: Source | None) -> RowSource | None:
-    return None if source is None else RowSource(source.label, ReadSpec.unpack(source.payload))
 
 
 def _named(task: StageTask) -> Any:

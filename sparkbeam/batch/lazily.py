@@ -7,6 +7,8 @@ from pyspark.sql import functions as sf
 from sparkbeam.batch.execution import BatchExecution, union
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.plan.model import Stage
+from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.wire.parquetfiles import ParquetFiles
 from sparkbeam.worker.connectors.packing import plain_row
 
 
@@ -47,6 +49,10 @@ class LazyExecution(BatchExecution):
             rows.unpersist()
         for composed in (self._output, self._persisted, self._open):
             composed.clear()
+
+    def _files(self, table: Any, spec: ReadSpec) -> ParquetFiles | None:
+        # By the time that somebody asks the DataFrame there may be others.
+        return None
 
     def _reads(self, stage: Stage) -> int:
         # Nothing beside the sink takes its metrics.

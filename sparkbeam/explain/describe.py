@@ -6,7 +6,7 @@
 
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
@@ -124,8 +124,13 @@ def edges(plan: Plan) -> list[Edge]:
     return found
 
 
-def stages(plan: Plan) -> str:
-    """The stages, in an order in which they can run."""
+def stages(plan: Plan, files: Collection[str] = ()) -> str:
+    """The stages, in an order in which they can run.
+
+    Args:
+        plan: what they are in.
+        files: the labels of those sources of Spark's whose files the workers read themselves.
+    """
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
         reads[edge.reader.id].append(edge)
@@ -135,7 +140,7 @@ def stages(plan: Plan) -> str:
     for stage in plan.stages:
         head = wrapped(stage.id.ljust(indent), ", ".join(map(printable, stage.labels)))
         facts = [
-            ("in", _arrival(stage, reads[stage.id], _sources(plan, stage))),
+            ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
             *(("step", _over_columns(step)) for step in column_steps(plan, stage)),
@@ -163,20 +168,21 @@ def _summary(plan: Plan) -> str:
     )
 
 
-def _sources(plan: Plan, stage: Stage) -> list[str]:
+def _sources(plan: Plan, stage: Stage, files: Collection[str]) -> list[str]:
     """The roots of the pipeline that a stage reads, by their labels in quotes."""
     roots = {tag: source for source in plan.sources for _, tag in source.outputs}
-    return [_root(roots[tag]) for tag in dict.fromkeys(stage.inputs) if tag in roots]
+    return [_root(roots[tag], files) for tag in dict.fromkeys(stage.inputs) if tag in roots]
 
 
-def _root(source: Source) -> str:
+def _root(source: Source, files: Collection[str]) -> str:
     label = f"'{printable(source.label)}'"
     if source.urn != READ_URN:
         return label
     spec = ReadSpec.unpack(source.payload)
-    if spec.needed is None:
-        return label
-    return f"{label} ({len(spec.needed)} of {len(spec.columns)} columns)"
+    spec = spec.of_files() if source.label in files else spec
+    facts = [] if spec.needed is None else [f"{len(spec.needed)} of {len(spec.columns)} columns"]
+    facts += ["its files read by the workers"] if source.label in files else []
+    return f"{label} ({', '.join(facts)})" if facts else label
 
 
 def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:

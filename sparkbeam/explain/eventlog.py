@@ -99,7 +99,7 @@ class EventLog:
             yield f"{note.step}: {note.text}{f', {note.times} times' * (note.times > 1)}"
 
     def _described(self, outcome: str = "") -> dict[str, Any]:
-        parts = [outcome, "== Stages ==", describe.stages(self._plan)]
+        parts = [outcome, "== Stages ==", describe.stages(self._plan, self._run.files)]
         if self._plan.streaming:
             parts.append(layers(self._plan))
         text = "\n\n".join(filter(None, parts))

@@ -105,11 +105,13 @@ def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
     if source.urn != READ_URN:
         return source
     spec = ReadSpec.unpack(source.payload)
-    needed = _needed(plan, needs, source) if spec.format in _COLUMNAR else None
+    needed = _needed(plan, needs, source)
     if needed is None or len(needed) == len(spec.columns):
         return source
     names = tuple(name for at, name in enumerate(spec.columns) if at in needed)
-    return replace(source, payload=replace(spec, needed=names).pack())
+    is_columnar = spec.format in _COLUMNAR
+    fewer = replace(spec, needed=names) if is_columnar else replace(spec, looked_at=names)
+    return replace(source, payload=fewer.pack())
 
 
 def _needed(plan: Plan, needs: Needs, source: Source) -> frozenset[int] | None:

@@ -52,7 +52,9 @@ class ReadSpec(_Payload):
         follows_clock: the watermark follows the clock once all partitions are idle.
         coder: of the elements, pickled; set when the pipeline is translated.
         in_columns: steps may take the rows as columns; set likewise.
-        needed: the names of those columns that some step looks at; None for all. Set likewise.
+        needed: the names of those columns that are read; None for all. Set likewise.
+        looked_at: the names of those that some step looks at, of a source that may have to compute
+            the others nevertheless; None for all. Set likewise.
         is_own: the data source is one of this package, which the session does not know yet.
     """
 
@@ -70,6 +72,7 @@ class ReadSpec(_Payload):
     coder: bytes = field(default=b"", repr=False)
     in_columns: bool = True
     needed: tuple[str, ...] | None = None
+    looked_at: tuple[str, ...] | None = None
     is_own: bool = False
 
     @property
@@ -86,6 +89,10 @@ class ReadSpec(_Payload):
     def is_partitioned(self) -> bool:
         """Whether its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
+
+    def of_files(self) -> "ReadSpec":
+        """The same where workers read its files, and nothing has to be computed."""
+        return self if self.looked_at is None else replace(self, needed=self.looked_at)
 
     def translated(self, coder: bytes, *, in_columns: bool) -> "ReadSpec":
         """The same with what becomes known when the pipeline is translated."""

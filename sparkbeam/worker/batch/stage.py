@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -203,7 +203,8 @@ class _Run:
                 create.share = slice(number, None, self._task.tasks)
             rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
         elif self._task.source is not None:
-            self._finish(bundles, bundles.process(self._task.source.blocks(self._wanted())))
+            batches = self._wanted(self._task.source.batches(self._batches))
+            self._finish(bundles, bundles.process(self._task.source.blocks(batches)))
             return
         elif source.joined is not None:
             self._finish(bundles, bundles.process(source.joined.blocks(self._data())))
@@ -274,9 +275,9 @@ class _Run:
             residuals = bundles.resume(due_now)
             self._rows.flush()
 
-    def _wanted(self) -> Iterator[pa.RecordBatch]:
+    def _wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The input, as long as anybody wants the output."""
-        for batch in self._batches:
+        for batch in batches:
             if self._abandoned.is_set():
                 raise _Abandoned
             yield batch
@@ -291,7 +292,7 @@ class _Run:
 
     def _data(self) -> Iterator[pa.RecordBatch]:
         """Batches of rows of data; reports of earlier stages go straight to the output."""
-        for batch in self._wanted():
+        for batch in self._wanted(self._batches):
             reports = pc.equal(batch.column(0), METRICS_TAG)
             if pc.any(reports).as_py():
                 for report in batch.column(3).filter(reports).to_pylist():

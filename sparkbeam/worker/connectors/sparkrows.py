@@ -13,8 +13,10 @@ from apache_beam.utils import windowed_value
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.failure import Reports, StepFailed
+from sparkbeam.wire.parquetfiles import ParquetFiles
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.blocks import Block, column_rows
+from sparkbeam.worker.connectors.parquetrows import batches_of, shares_of
 from sparkbeam.worker.connectors.rowmaker import RowMaker
 from sparkbeam.worker.layouts.cells import BlockCoder
 
@@ -119,10 +121,30 @@ class RowSource:
     Attributes:
         label: of the transform that reads it.
         spec: what it reads.
+        files: those that tasks read themselves; None where Spark hands them the rows.
     """
 
     label: str
     spec: ReadSpec
+    files: ParquetFiles | None = None
+
+    def batches(self, given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """The columns of its rows in this task.
+
+        Args:
+            given: what Spark hands over: the rows, or else the number of a share of the files.
+
+        Raises:
+            StepFailed: a file cannot be read.
+        """
+        return given if self.files is None else self._read(self.files, shares_of(given))
+
+    def _read(self, files: ParquetFiles, shares: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        try:
+            for share in shares:
+                yield from batches_of(files, share)
+        except Exception as error:
+            raise StepFailed(self.label, "its files cannot be read") from error
 
     def blocks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
         """The elements of its rows.
@@ -159,7 +181,8 @@ class RowCells:
         full: list[pa.RecordBatch] = []
         rows = RowBuffer(full.append)
         try:
-            cells = RowReader(self.source.spec).cells(self.source.blocks(batches))
+            blocks = self.source.blocks(self.source.batches(batches))
+            cells = RowReader(self.source.spec).cells(blocks)
             for number, cell in enumerate(cells):
                 rows.append(self.tag, None, number, cell)
                 yield from full

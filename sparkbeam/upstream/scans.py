@@ -1,0 +1,219 @@
+"""What sparkbeam assumes of Spark's plans of files; see :mod:`sparkbeam.upstream.spark`.
+
+Whatever is not as it is known here is no scan: Spark reads it then.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sparkbeam.upstream.spark import is_classic
+
+
+class ScannedColumn(NamedTuple):
+    """A column of a scan.
+
+    Attributes:
+        name: that it has in the files, as far as Spark tells letters apart.
+        type: of Spark, as its JSON names it; empty for one that is more than a word, or whose
+            values may not be as they are in the files.
+        in_micros: not the timestamp is what comes out, but the microseconds since 1970.
+    """
+
+    name: str
+    type: str
+    in_micros: bool = False
+
+
+class ScannedFile(NamedTuple):
+    """A file as Spark has found it.
+
+    Attributes:
+        path: of this machine.
+        size: in bytes.
+        modified: when, in milliseconds since 1970.
+    """
+
+    path: str
+    size: int
+    modified: int
+
+
+class ParquetScan(NamedTuple):
+    """A DataFrame that is nothing but columns of Parquet files.
+
+    Attributes:
+        columns: its columns, in their order; None for one that has the same value in all rows.
+        files: all of those that have rows.
+        is_table: they are those of a table that has a name.
+    """
+
+    columns: tuple[ScannedColumn | None, ...]
+    files: tuple[ScannedFile, ...]
+    is_table: bool
+
+
+def parquet_scan(frame: Any) -> ParquetScan | None:
+    """The scan that a DataFrame is, with whatever Spark knows of cached tables and extensions.
+
+    Nothing is executed.
+
+    Args:
+        frame: made with ``select`` just now.
+
+    Returns:
+        None where it is anything else, or reads other files than those of this machine, or too
+        many of them.
+    """
+    try:
+        return _scan(frame) if is_classic(frame) else None
+    except Exception:
+        return None
+
+
+def sql_settings(session: Any) -> dict[str, str]:
+    """All settings of a classic session that somebody has given a value."""
+    told = str(session._jsparkSession.sessionState().conf().getAllConfs().mkString("\n"))
+    pairs = (line.partition(" -> ") for line in told.splitlines())
+    return {name: value for name, _, value in pairs if value}
+
+
+def hadoop_setting(session: Any, name: str) -> str | None:
+    """A setting of Hadoop's of the context of a classic session."""
+    found: str | None = session.sparkContext._jsc.hadoopConfiguration().get(name)
+    return found
+
+
+def same_session(one: Any, other: Any) -> bool:
+    """Whether two classic sessions are the same in the JVM."""
+    return one is other or bool(one._jsparkSession.equals(other._jsparkSession))
+
+
+_MOST_FILES = 1000
+_DEEPEST = 10
+_PASSED = frozenset(["Project", "SubqueryAlias", "View"])
+_RELATION = "LogicalRelation"
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+_CLASSES = (
+    f"{_SOURCES}.HadoopFsRelation",
+    f"{_SOURCES}.parquet.ParquetFileFormat",
+    f"{_SOURCES}.InMemoryFileIndex",
+)
+
+_OPTIONS = frozenset(
+    [
+        "path",
+        "paths",
+        "basepath",
+        "recursivefilelookup",
+        "pathglobfilter",
+        "modifiedafter",
+        "modifiedbefore",
+        "mergeschema",
+        "serialization.format",
+    ]
+)
+"""Options of a source that say which files it has, and nothing of how they are read."""
+
+_FILE = re.compile(
+    r"\w+\{path=file:(?P<path>/.*); isDirectory=false; length=(?P<size>\d+);"
+    r".* modification_time=(?P<modified>\d+);.*\}"
+)
+
+
+def _scan(frame: Any) -> ParquetScan | None:
+    execution = frame._jdf.queryExecution()
+    # To optimize another plan may take long, and is in vain.
+    if not _may_be_scan(execution.analyzed()):
+        return None
+    plan = execution.optimizedPlan()
+    if plan.nodeName() != "Project" or plan.child().nodeName() != _RELATION:
+        return None
+    relation = plan.child().relation()
+    nodes = json.loads(plan.toJSON())
+    columns = _columns(nodes)
+    if columns is None or not _is_plain(relation):
+        return None
+    found = relation.location().allFiles()
+    if found.size() > _MOST_FILES:
+        return None
+    files = [*_files(str(found.mkString("\n")))]
+    return ParquetScan(columns, tuple(files), nodes[1].get("catalogTable") is not None)
+
+
+def _may_be_scan(plan: Any) -> bool:
+    for _ in range(_DEEPEST):
+        name = plan.nodeName()
+        if name not in _PASSED:
+            return bool(name == _RELATION)
+        plan = plan.child()
+    return False
+
+
+def _is_plain(relation: Any) -> bool:
+    """Whether a relation is of Parquet files that are all read in the same way."""
+    if _class_of(relation) != _CLASSES[0]:
+        return False
+    classes = (*_CLASSES[:1], _class_of(relation.fileFormat()), _class_of(relation.location()))
+    options = str(relation.options().keySet().mkString("\n")).lower().splitlines()
+    return (
+        classes == _CLASSES
+        and relation.bucketSpec().isEmpty()
+        and relation.partitionSchema().isEmpty()
+        and _OPTIONS.issuperset(options)
+    )
+
+
+def _class_of(thing: Any) -> str:
+    return str(thing.getClass().getName())
+
+
+def _columns(nodes: list[dict[str, Any]]) -> tuple[ScannedColumn | None, ...] | None:
+    """What a projection over a relation puts out, from the JSON of both; None for anything else."""
+    projection, relation = nodes
+    if relation["isStreaming"]:
+        return None
+    there = {_id(attribute): attribute for (attribute,) in relation["output"]}
+    found: list[ScannedColumn | None] = []
+    for expression in projection["projectList"]:
+        kinds = [node["class"].rpartition(".")[2] for node in expression]
+        if kinds == ["Alias", "Literal"]:
+            found.append(None)
+            continue
+        if kinds not in _EXPRESSIONS:
+            return None
+        attribute = there[_id(expression[-1])]
+        kind = attribute["dataType"]
+        if not isinstance(kind, str) or set(attribute["metadata"]) - {"comment"}:
+            kind = ""
+        found.append(ScannedColumn(attribute["name"], kind, "UnixMicros" in kinds))
+    return tuple(found)
+
+
+_EXPRESSIONS = (
+    ["AttributeReference"],
+    ["Alias", "AttributeReference"],
+    ["Alias", "UnixMicros", "AttributeReference"],
+)
+
+
+def _id(attribute: dict[str, Any]) -> tuple[Any, ...]:
+    return attribute["exprId"]["id"], attribute["exprId"]["jvmId"]
+
+
+def _files(told: str) -> Iterator[ScannedFile]:
+    """The files that have rows, as the scan takes them.
+
+    Raises:
+        ValueError: one of them is elsewhere.
+    """
+    for line in told.split("\n") if told else []:
+        found = _FILE.fullmatch(line)
+        if found is None:
+            raise ValueError("there are other files")
+        file = ScannedFile(found["path"], int(found["size"]), int(found["modified"]))
+        name = file.path.rpartition("/")[2]
+        is_hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
+        if file.size and not is_hidden:
+            yield file
