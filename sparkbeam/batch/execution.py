@@ -117,7 +117,8 @@ class BatchExecution:
         self._side_inputs = self._side_input_store(session)
         self._small_sides: list[SmallSide] = []
         self._looks: dict[str, Look] = {}
-        self._tables: dict[str, tuple[RowSource, Any]] = {}
+        self._tables: dict[str, Any] = {}
+        self._given: dict[str, tuple[RowSource, Any]] = {}
 
     def run(self) -> list[bytes]:
         """Executes the plan.
@@ -156,7 +157,7 @@ class BatchExecution:
         return small_sides_first(self._plan, self._small_sides)
 
     def _bytes_of(self, source: Source) -> int | None:
-        return estimated_bytes(self._table(source)[1])
+        return estimated_bytes(self._table(source))
 
     def _look_before(self, stage: Stage) -> None:
         """Looks at small sides that are there, and without which the stage would do more."""
@@ -176,7 +177,7 @@ class BatchExecution:
         """Adds the DataFrame of ``stage``."""
         stage = self._settled(stage)
         root = self._plan.source_of(stage)
-        source, table = (None, None) if root is None else self._given(*self._table(root))
+        source, table = (None, None) if root is None else self._source(root)
         task = StageTask(
             run_id=self._run_id,
             stage=stage,
@@ -265,7 +266,7 @@ class BatchExecution:
             root = self._plan.source(tag)
             if root is not None:
                 # For a stage that reads others too.
-                source, table = self._given(*self._table(root))
+                source, table = self._source(root)
                 cells = RowCells(source, tag, self._reports)
                 found += [table.mapInArrow(cells, ROW_TYPE)] * count
                 continue
@@ -282,22 +283,26 @@ class BatchExecution:
         del self._open[producer]
         return rows
 
-    def _table(self, source: Source) -> tuple[RowSource, Any]:
-        """A source of Spark's, and the DataFrame of its columns."""
-        if source.label not in self._tables:
-            spec = ReadSpec.unpack(source.payload)
-            table = frames.timed(self._session, spec, source.label)
-            self._tables[source.label] = RowSource(source.label, spec), table
-        return self._tables[source.label]
+    def _table(self, root: Source) -> Any:
+        """The columns of a source of Spark's."""
+        if root.label not in self._tables:
+            spec = ReadSpec.unpack(root.payload)
+            self._tables[root.label] = frames.timed(self._session, spec, root.label)
+        return self._tables[root.label]
 
-    def _given(self, source: RowSource, table: Any) -> tuple[RowSource, Any]:
-        """A source as tasks read it, and what Spark hands over to them for that."""
-        files = self._files(table, source.spec)
-        if files is None:
-            return source, table
-        self._reads_files(source.label)
-        reading = replace(source, spec=source.spec.of_files(), files=files)
-        return reading, impulses(self._session, len(files.shares))
+    def _source(self, root: Source) -> tuple[RowSource, Any]:
+        """A source of Spark's as tasks read it, and what Spark hands over to them for that."""
+        if root.label not in self._given:
+            spec, table = ReadSpec.unpack(root.payload), self._table(root)
+            files = self._files(table, spec)
+            if files is None:
+                self._given[root.label] = RowSource(root.label, spec), table
+            else:
+                self._reads_files(root.label)
+                source = RowSource(root.label, spec.of_files(), files)
+                numbers = impulses(self._session, len(files.shares))
+                self._given[root.label] = source, numbers
+        return self._given[root.label]
 
     def _files(self, table: Any, spec: ReadSpec) -> ParquetFiles | None:
         """The files that workers read in place of a DataFrame; None where Spark does."""

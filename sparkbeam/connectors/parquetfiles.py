@@ -5,7 +5,7 @@ wherever something else could come out: see :mod:`sparkbeam.connectors.footers`.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -29,7 +29,7 @@ from sparkbeam.wire.parquetfiles import FilePart, ParquetFiles
 
 _AT_ONCE = 16
 _TASK_BYTES = 128 << 20
-_BATCH_BYTES, _MOST_ROWS = 8 << 20, 1 << 17
+_BATCH_BYTES, _MOST_ROWS = 8 << 20, 1 << 16
 
 _CLOSED_TOGETHER = 1_000_000_000
 """So many nanoseconds after its checksums a file may be closed."""
@@ -193,23 +193,33 @@ def _row_groups(
             file = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
             if not is_read_alike(file, types, new_calendar=new_calendar):
                 return None
-            groups = [file.metadata.row_group(at) for at in range(file.num_row_groups)]
+            sizes = [
+                (group.num_rows, sum(_sizes(group, types)))
+                for group in map(file.metadata.row_group, range(file.num_row_groups))
+            ]
     except (OSError, ValueError, pa.ArrowException):
         return None
     return [
         (
-            FilePart(scanned.path, stat.st_size, stat.st_mtime_ns, (at,), rows),
-            group.total_byte_size,
+            FilePart(
+                scanned.path,
+                stat.st_size,
+                stat.st_mtime_ns,
+                (at,),
+                max(1, min(_MOST_ROWS, _BATCH_BYTES * rows // max(1, size))),
+            ),
+            max(rows, size),
         )
-        for at, group in enumerate(groups)
-        if group.num_rows
-        for rows in [_rows_of_batch(group)]
+        for at, (rows, size) in enumerate(sizes)
+        if rows
     ]
 
 
-def _rows_of_batch(group: Any) -> int:
-    bytes_of_row = max(1, group.total_byte_size // group.num_rows)
-    return max(1, min(_MOST_ROWS, _BATCH_BYTES // bytes_of_row))
+def _sizes(group: Any, names: Container[str]) -> Iterator[int]:
+    """The bytes of some columns of a row group."""
+    for column in map(group.column, range(group.num_columns)):
+        if column.path_in_schema in names:
+            yield column.total_uncompressed_size
 
 
 def _is_as_checked(path: str, stat: os.stat_result) -> bool:

@@ -105,6 +105,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         )
         whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
         selected = self._select(whole)
+        if self._format.lower() == "parquet" and not streaming:
+            # Or else Spark has it looked up again, in a job of its own, when the pipeline runs.
+            spec = replace(spec, schema=whole.json())
         self._spec = self._told(
             spec,
             columns=tuple(selected.names),

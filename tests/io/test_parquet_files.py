@@ -186,6 +186,20 @@ def test_rows_without_a_time_have_the_earliest(
     assert counted(themselves(files)) == counted(handed_over(rows))
 
 
+def test_names_of_files_may_be_odd(spark: Any, tmp_path: Path) -> None:
+    for number, name in enumerate(["a b", "ü%20", "x;y", "a=b#c", "[x]"]):
+        folder = tmp_path / name / "rows"
+        spark.createDataFrame([(number,)], "id long").coalesce(1).write.parquet(str(folder))
+        files, rows = files_of(
+            spark,
+            spark.read.option("basePath", str(folder)).parquet(
+                str(folder).replace("[", "\\[").replace("]", "\\]")
+            ),
+        )
+        assert files is not None
+        assert counted(themselves(files)) == counted(handed_over(rows))
+
+
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
 def test_times_are_the_same_in_each_form_and_zone(
