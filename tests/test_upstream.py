@@ -43,6 +43,7 @@ import sparkbeam
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import parquet as of_parquet
+from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.upstream.handing import HandingPickler
 from sparkbeam.upstream.signatures import overlooking, remembering
@@ -580,6 +581,38 @@ class TestSpark:
     def test_a_dataframe_knows_how_large_it_is_believed_to_be(self, spark: Any) -> None:
         assert of_spark.estimated_bytes(spark.range(1000)) == 8000
         assert of_spark.estimated_bytes(None) is None
+
+    def test_a_plan_tells_which_files_it_reads(self, spark: Any, tmp_path: Path) -> None:
+        path = str(tmp_path / "rows")
+        spark.range(3).selectExpr("id", "array(id) AS ids", "now() AS at").write.parquet(path)
+        rows = spark.read.parquet(path)
+        scan = of_scans.parquet_scan(
+            rows.selectExpr("ids", "id AS number", "5 AS five", "unix_micros(at) AS micros")
+        )
+        assert scan is not None
+        assert scan.columns == (
+            of_scans.ScannedColumn("ids", ""),
+            of_scans.ScannedColumn("id", "long"),
+            None,
+            of_scans.ScannedColumn("at", "timestamp", in_micros=True),
+        )
+        stats = {str(file): file.stat() for file in Path(path).glob("*.parquet")}
+        assert {file.path: file.size for file in scan.files} == {
+            name: stat.st_size for name, stat in stats.items()
+        }
+        assert {file.modified for file in scan.files} == {
+            stat.st_mtime_ns // 1_000_000 for stat in stats.values()
+        }
+        assert not scan.is_table
+        assert of_scans.parquet_scan(rows.where("id > 1").select("id")) is None
+        assert of_scans.parquet_scan(None) is None
+
+    def test_a_session_tells_its_settings_and_which_one_it_is(self, spark: Any) -> None:
+        assert of_scans.sql_settings(spark)["spark.sql.session.timeZone"] == "UTC"
+        assert of_scans.task_bytes(spark) == 128 << 20
+        assert of_scans.hadoop_setting(spark, "no.such.setting") is None
+        assert of_scans.same_session(spark, spark.range(1).sparkSession)
+        assert not of_scans.same_session(spark, spark.newSession())
 
     def test_a_session_knows_what_a_stage_has_shuffled(self, spark: Any) -> None:
         spark.sparkContext.setJobGroup("of a test", "")

@@ -23,16 +23,18 @@ from sparkbeam.upstream.scans import (
     parquet_scan,
     same_session,
     sql_settings,
+    task_bytes,
 )
 from sparkbeam.upstream.spark import version
 from sparkbeam.wire.parquetfiles import FilePart, ParquetFiles
 
 _AT_ONCE = 16
-_TASK_BYTES = 128 << 20
 _BATCH_BYTES, _MOST_ROWS = 8 << 20, 1 << 16
 
 _CLOSED_TOGETHER = 1_000_000_000
 """So many nanoseconds after its checksums a file may be closed."""
+
+_LEAST_TASKS = "spark.sql.files.minPartitionNum"
 
 _ZONE = "spark.sql.session.timeZone"
 _CRYPTO = "parquet.crypto.factory.class"
@@ -132,7 +134,7 @@ def parquet_files(
         pa.schema(kinds.items()),
         None if time is None else time.name,
         tuple(column.name for column in output if column is not None),
-        _shares(parts, sessions.cores(session)),
+        _shares(parts, _tasks(session, settings, sum(file.size for file in scan.files))),
     )
 
 
@@ -237,15 +239,27 @@ def _is_as_checked(path: str, stat: os.stat_result) -> bool:
     return is_as_long and stat.st_mtime_ns <= sums.st_mtime_ns + _CLOSED_TOGETHER
 
 
-def _shares(parts: list[tuple[FilePart, int]], cores: int) -> tuple[tuple[FilePart, ...], ...]:
+def _tasks(session: Any, settings: Mapping[str, str], size: int) -> int:
+    """In how many tasks files are read, as far as they have row groups: about as Spark does it.
+
+    Args:
+        session: that the pipeline runs on.
+        settings: of it.
+        size: of all files, in bytes.
+    """
+    cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
+    needed = max(-(-size // task_bytes(session)), int(least) if least.isdecimal() else 1)
+    return cores * -(-needed // cores)
+
+
+def _shares(parts: list[tuple[FilePart, int]], tasks: int) -> tuple[tuple[FilePart, ...], ...]:
     """Neighbouring parts together, as what is near in a file is often near in time.
 
     Args:
         parts: with their bytes.
-        cores: there are as many tasks, or a few times as many where there is much to read.
+        tasks: at most so many of them have a share.
     """
     whole = sum(size for _, size in parts)
-    tasks = cores * max(1, -(-whole // (_TASK_BYTES * cores)))
     found: dict[int, list[FilePart]] = {}
     before = 0
     for part, size in parts:

@@ -79,6 +79,11 @@ def sql_settings(session: Any) -> dict[str, str]:
     return {name: value for name, _, value in pairs if value}
 
 
+def task_bytes(session: Any) -> int:
+    """How many bytes of files a task of a classic session reads at most."""
+    return int(session._jsparkSession.sessionState().conf().filesMaxPartitionBytes())
+
+
 def hadoop_setting(session: Any, name: str) -> str | None:
     """A setting of Hadoop's of the context of a classic session."""
     found: str | None = session.sparkContext._jsc.hadoopConfiguration().get(name)

@@ -1,6 +1,5 @@
 """DataFrames that are Parquet files and nothing else: workers read these, and get the same rows."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,7 +22,6 @@ from sparkbeam.connectors import frames
 from sparkbeam.connectors.parquetfiles import parquet_files
 from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark
 from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.upstream import scans
 from sparkbeam.upstream.spark import version
 from sparkbeam.wire.parquetfiles import ParquetFiles
 from sparkbeam.worker.connectors.parquetrows import batches_of
@@ -237,6 +235,18 @@ def test_rows_are_divided_between_tasks_by_row_groups(spark: Any, folder: Path) 
     assert len(files.shares) == 2
     groups = [(part.path, at) for share in files.shares for part in share for at in part.row_groups]
     assert len(groups) == len({*groups}) > 2
+    for name, value in (
+        ("spark.sql.files.minPartitionNum", "3"),
+        ("spark.sql.files.maxPartitionBytes", str(sum(files_sizes(files)) // 3)),
+    ):
+        with setting(spark, name, value):
+            files, _ = files_of(spark, spark.read.parquet(f"{folder}/all").select("i4", "s"))
+        assert files is not None
+        assert len(files.shares) == 4
+
+
+def files_sizes(files: ParquetFiles) -> list[int]:
+    return [*{part.path: part.size for share in files.shares for part in share}.values()]
 
 
 def array_of_bytes(kind: pa.DataType, *values: bytes) -> pa.Array:
@@ -602,18 +612,3 @@ def test_a_dataframe_that_is_asked_later_reads_what_is_there_then(spark: Any, cl
 
 def names_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().toString())
-
-
-def test_what_is_known_of_plans_of_files(spark: Any, folder: Path) -> None:
-    frame = spark.read.parquet(f"{folder}/few").select("name", sf.lit(5).alias("five"))
-    scan = scans.parquet_scan(frame)
-    assert scan is not None
-    assert scan.columns == (scans.ScannedColumn("name", "string"), None)
-    assert {Path(file.path).suffix for file in scan.files} == {".parquet"}
-    assert not scan.is_table
-    assert scans.parquet_scan(None) is None
-    assert scans.sql_settings(spark)["spark.sql.session.timeZone"] == "UTC"
-    assert scans.hadoop_setting(spark, "no.such.setting") is None
-    assert scans.same_session(spark, frame.sparkSession)
-    assert not scans.same_session(spark, spark.newSession())
-    assert json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON())[1]["output"]
