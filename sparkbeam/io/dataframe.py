@@ -18,7 +18,8 @@ class FromDataFrame(ReadFromSpark):
     """Reads a DataFrame of the Spark session on which the pipeline runs, in batch.
 
     The elements are rows, as those of :class:`ReadFromSpark`. Spark plans the DataFrame with the
-    pipeline: nothing is computed before that runs.
+    pipeline: nothing is computed before that runs. Of a DataFrame that is nothing but columns of
+    Parquet files the workers read these by themselves, where all of Spark is on this machine.
 
     Args:
         frame: the DataFrame. It has to stay usable until the pipeline has run.
