@@ -25,7 +25,8 @@ SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout`` and ``tag``.
 
 Where sessions are combined before it, ``aggregator`` tells how; where a reader has its rows spread
-over all partitions, ``spreads`` is true.
+over all partitions, ``spreads`` is true; and where those that keep accumulators merge numbers of a
+vectorised form too, ``numbers`` is.
 """
 
 CREATE_URN = "sparkbeam:create:v1"

@@ -9,7 +9,7 @@ into a stage that reads several ports.
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -35,6 +35,7 @@ from sparkbeam.plan.model import (
     CREATE_URN,
     SINK_URN,
     SOURCE_URN,
+    Evaluator,
     Exchange,
     Grouping,
     Join,
@@ -174,6 +175,7 @@ class _Translation:
             if read.exchange is Exchange.REBALANCE
             for tag in read.inputs
         }
+        self._merging_numbers = _merging_numbers(read for _, read in finished.values())
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources())
         return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
@@ -396,7 +398,9 @@ class _Translation:
         """What the writer of a port is to know of its readers."""
         aggregator = self._aggregators.get(port.tag)
         reduced = {} if aggregator is None else {"aggregator": aggregator.value}
-        return {**reduced, **({"spreads": True} if port.tag in self._spread else {})}
+        spread = {"spreads": True} if port.tag in self._spread else {}
+        numbers = {"numbers": True} if port.tag in self._merging_numbers else {}
+        return {**reduced, **spread, **numbers}
 
     def _windowing(self, pcollection: str) -> Windowing:
         return self._context.windowing_strategies.get_by_id(
@@ -425,6 +429,16 @@ def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
         for root in pipeline.root_transform_ids
         for applied in transforms[root].subtransforms
     )
+
+
+def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
+    """The ports whose readers all keep accumulators, and merge numbers, too."""
+    merging, others = set[int](), set[int]()
+    for read in every:
+        how = read.grouping
+        merges = how is not None and how.combines and how.evaluator is Evaluator.STORED_WINDOWS
+        (merging if merges else others).update(read.inputs)
+    return frozenset(merging - others)
 
 
 def _joined_sides(read: _Input) -> dict[str, object]:

@@ -47,6 +47,9 @@ It tells only those beyond one for each accumulator. Where they are late, all of
 COLUMN_CELL = b"\4"
 """The first byte of a cell whose values are in columns."""
 
+TOTALS_CELL = b"\5"
+"""The first byte of a cell of many keys, which its row's key is one of."""
+
 METRICS_TAG = -1
 
 AS_ELEMENT, AS_CELL = 0, 1
@@ -87,6 +90,21 @@ class RowWriter(ManyRowsWriter, Protocol):
 
     def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
         """Adds a row."""
+
+
+class KeyedWriter(RowWriter, Protocol):
+    """What sinks write to that have rows of many keys in one cell."""
+
+    def extend_keys(
+        self, tag: int, keys: pa.Array, cell: Callable[[npt.NDArray[np.intp]], bytes]
+    ) -> None:
+        """Adds many keys of one port, in as few rows as may be.
+
+        Args:
+            tag: of the port.
+            keys: binary, of which there is one at least.
+            cell: makes the cell of those at some places.
+        """
 
 
 class RowBuffer:

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.wire.packs import PackedRows
-from sparkbeam.wire.rows import Row, RowWriter
+from sparkbeam.wire.rows import KeyedWriter, Row, RowWriter
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.cells import stored_coder, stripped_coder
+from sparkbeam.worker.layouts.cells import stripped_coder
 from sparkbeam.worker.layouts.chunks import ChunkSink, chunks
 from sparkbeam.worker.layouts.groups import GroupSink
 from sparkbeam.worker.layouts.joined import JoinKeySink, JoinSideSink
@@ -79,7 +80,8 @@ ENDS = {
         lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder))
     ),
     Layout.STORED: Ends(
-        lambda port: StoredSink(port.tag, port.rows, port.coder, stored_coder(port.coder))
+        # In streaming all rows go to such a writer.
+        lambda port: StoredSink(port.tag, cast("KeyedWriter", port.rows), port.coder)
     ),
     Layout.KEYED: Ends(
         lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),

@@ -32,5 +32,16 @@ class Partials:
     numbers: Numbers
     counts: npt.NDArray[np.int64]
 
+    def taken(self, rows: Positions) -> "Partials":
+        """Those at some positions."""
+        return Partials(
+            self.keys,
+            self.places[rows],
+            self.slices[rows],
+            self.stamps[rows],
+            self.numbers[rows],
+            self.counts[rows],
+        )
+
     def __len__(self) -> int:
         return len(self.places)

@@ -15,7 +15,8 @@ from sparkbeam.wire.rows import BLOCK_CELL, Row
 from sparkbeam.worker.layouts.cells import KeyCells
 from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState
-from sparkbeam.worker.state.records import EVENT_TIME, HELD_BYTES, Timer
+from sparkbeam.worker.state.records import HELD_BYTES
+from sparkbeam.worker.state.stripes import Open, timer_of
 
 _ONE = b"\0\0\0\1"
 _SHORT = 128
@@ -25,23 +26,6 @@ _SHORT = 128
 def _empty() -> tuple[dict[Any, Any], ...]:
     """The content of a record without anything."""
     return {}, {}, {}, {}
-
-
-@dataclass(frozen=True)
-class Open:
-    """A window that is open, as it is kept of a key.
-
-    Attributes:
-        cell: its name in a record.
-        fires: when it does, in microseconds.
-        stamp: the combined timestamp, whatever elements have come, in microseconds.
-        hold: on the watermark.
-    """
-
-    cell: bytes
-    fires: int
-    stamp: int
-    hold: int
 
 
 @dataclass
@@ -171,7 +155,7 @@ class Together:
     ) -> None:
         """Adds to the window of keys in a page."""
         name, stamp, records, combined = window.cell, window.stamp, page.records, self._combined
-        timer: Timer = (window.fires, EVENT_TIME, None, None)
+        timer = timer_of(window)
         new = 0
         for key in keys:
             some = by_key[key]

@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.upstream.beam import last_pane
 from sparkbeam.wire.rounding import coded
 from sparkbeam.wire.rows import COUNT_CELL, Row
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.panes import picks_up_the_rest
@@ -87,6 +87,10 @@ class StreamGrouping(ABC):
     @abstractmethod
     def fire(self) -> Iterator[WindowedValue]:
         """Fires what is due by the watermark, or by the clock; forgets expired windows."""
+
+    def fire_blocks(self) -> Iterator[Block]:
+        """The same as blocks."""
+        return in_blocks(self.fire())
 
     def _arrived(self, rows: list[Row]) -> Iterator[tuple[bytes, list[Block]]]:
         """The elements of each key that are not too late, if there are any."""

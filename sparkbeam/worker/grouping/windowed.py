@@ -3,10 +3,12 @@
 That is the default trigger with windows that do not merge, the most frequent case by far. It
 puts out what Beam's trigger driver does, in a tenth of the time: a record has one cell for each
 window, with the number of panes so far, the timestamp of the next one, and an accumulator.
-Accumulators of windows that are open are added to those of many keys at once (``together.py``).
+Accumulators of windows that are open are added to those of many keys at once: numbers of a
+vectorised form in columns (``striped.py``), others one by one (``together.py``).
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from apache_beam.coders import coders
@@ -15,14 +17,19 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.windows.form import Numbers
+from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.rounding import coded_hold
-from sparkbeam.wire.rows import Row
+from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
-from sparkbeam.worker.grouping.together import Open, Together
+from sparkbeam.worker.grouping.striped import Striped
+from sparkbeam.worker.grouping.together import Together
 from sparkbeam.worker.state.records import EVENT_TIME, Record
+from sparkbeam.worker.state.stripes import Open
+from sparkbeam.worker.totals import Combine
 
 _CELL = b"window:"
 _EXPIRY = b"expiry:"
@@ -46,6 +53,24 @@ class WindowGrouping(StoredGrouping):
         self._known_stamps: dict[tuple[_Window, int | None, int], int | None] = {}
         self._known_at: int | None = None
         self._together = Together(self._cells, self._keyed, self._combined, self._opened)
+        self._striped = self._make_striped()
+
+    def _make_striped(self) -> Striped | None:
+        """What keeps numbers; None where there are none."""
+        combine_fn = self._combine_fn
+        form = None if combine_fn is None else form_of(combine_fn)
+        if combine_fn is None or form is None:
+            return None
+        combine = Combine(combine_fn, form, "")
+        self._keyed.accumulators = partial(self._accumulators, combine)
+        return Striped(self._cells, self._keyed, combine, self._decode_key, self._opened)
+
+    def _accumulators(self, combine: Combine, numbers: Numbers) -> list[bytes]:
+        """Encoded accumulators for numbers of the vectorised form."""
+        assert combine.form is not None
+        compact, encode = combine.combine_fn.compact, self._encode
+        found = combine.form.accumulators(numbers, combine.combine_fn)
+        return [encode(compact(accumulator)) for accumulator in found]
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -53,7 +78,7 @@ class WindowGrouping(StoredGrouping):
             self._known_at = self._moment.output_watermark
             self._known_stamps.clear()
         if self._combine_fn is not None:
-            rows = self._together.add(self._without_counts(rows, watermark))
+            rows = self._together.add(self._without_totals(self._without_counts(rows, watermark)))
         for key, blocks in self._arrived(rows):
             gathered: dict[_Window, list[Block]] = {}
             for block in blocks:
@@ -64,6 +89,18 @@ class WindowGrouping(StoredGrouping):
                 self._add(record, known, some)
                 if known.end <= watermark:
                     yield self._pane(self._decode_key(key), record, known, on_time=False)
+
+    def _without_totals(self, rows: list[Row]) -> list[Row]:
+        """Rows of single keys, where the numbers of many cannot be added all at once."""
+        cells = [row[2] for row in rows if row[2][:1] == TOTALS_CELL]
+        if not cells:
+            return rows
+        assert self._striped is not None
+        assert self._keyed.accumulators is not None
+        rows = [row for row in rows if row[2][:1] != TOTALS_CELL]
+        for left in self._striped.add(cells):
+            rows += left.rows(self._cells, self._keyed.accumulators)
+        return rows
 
     def _opened(self, template: WindowedValue) -> list[Open] | None:
         """The windows of elements, if all are open and hold the watermark at one time."""
@@ -78,6 +115,20 @@ class WindowGrouping(StoredGrouping):
                 return None
             found.append(Open(known.cell, min(known.end, MAX_MICROS), stamp, coded_hold(stamp)))
         return found or None
+
+    def fire_blocks(self) -> Iterator[Block]:
+        if self._striped is not None:
+            yield from self._striped.fire(self._moment.input_watermark, self._only_pane)
+        yield from in_blocks(self.fire())
+
+    def _only_pane(self, window: Open) -> WindowedValue | None:
+        """The pane of a window that is forgotten when it fires, without its value."""
+        known = self._of_cell(window.cell)
+        if known.expiry > latest_over(self._moment.input_watermark):
+            return None
+        return self._made_pane(
+            None, None, known.window, known.latest, window.stamp, 0, on_time=True
+        )
 
     def fire(self) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark

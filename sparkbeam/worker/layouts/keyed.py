@@ -5,16 +5,28 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rounding import coded_micros
-from sparkbeam.wire.rows import BLOCK_CELL, PLAIN_CELL, STAMPED_CELL, Row, RowWriter
+from sparkbeam.wire.rows import (
+    BLOCK_CELL,
+    PLAIN_CELL,
+    STAMPED_CELL,
+    TOTALS_CELL,
+    KeyedWriter,
+    Row,
+    RowWriter,
+)
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.cells import KeyCells, stripped_coder
+from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_coder
+from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
+from sparkbeam.worker.layouts.keytotals import KeyTotals
 from sparkbeam.worker.layouts.sink import Sink
 from sparkbeam.worker.layouts.tables import IMMUTABLE, RunTable
 from sparkbeam.worker.layouts.values import RunCoder
+from sparkbeam.worker.partials import Partials
 
 _SMALLEST_RUN = 16
 
@@ -119,7 +131,25 @@ def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
 
 
 class StoredSink(KeyedSink):
-    """``Layout.STORED``: in streaming, on the way to a GroupByKey."""
+    """``Layout.STORED``: in streaming, on the way to a GroupByKey.
+
+    Args:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+    """
+
+    def __init__(self, tag: int, rows: KeyedWriter, coder: coders.WindowedValueCoder) -> None:
+        super().__init__(tag, rows, coder, stored_coder(coder))
+        self._writer = rows
+        self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
+
+    def write_window(self, template: WindowedValue, found: Partials) -> None:
+        self.flush()
+        encoded = self._keys.of(found.keys.array, found.keys.shape)
+        keys = encoded.take(pa.array(found.places))
+        totals = KeyTotals(self._cells.head(TOTALS_CELL, template), keys, found.numbers)
+        self._writer.extend_keys(self._tag, keys, lambda places: totals.taken(places).cell())
 
     def write_count(self, template: WindowedValue, number: int) -> None:
         # It goes to any one shard: all of them have the same watermark.

@@ -31,7 +31,7 @@ def number_cells(times: Sequence[npt.NDArray[np.int64]], numbers: Numbers) -> pa
     cells = np.empty(len(numbers), _kind_of_cell(len(times), numbers.dtype))
     for at, column in enumerate(times):
         cells[f"time{at}"] = column
-    cells["mark"] = _mark(numbers.dtype)
+    cells["mark"] = mark_of(numbers.dtype)
     cells["number"] = numbers
     return fixed_cells(cells)
 
@@ -55,20 +55,20 @@ def numbers_in(
         times: how many of them each cell has.
         like: the type of the form's numbers.
     """
-    of_numbers = _marked(int(marks_of(cells.slice(0, 1), times)[0]), like)
+    of_numbers = marked(int(marks_of(cells.slice(0, 1), times)[0]), like)
     kind = _kind_of_cell(times, of_numbers)
     found = np.frombuffer(cells.buffers()[2], kind, len(cells), int(offsets_of(cells)[0]))
     columns = [found[f"time{at}"].astype(np.int64) for at in range(times)]
     return columns, found["number"].astype(of_numbers)
 
 
-def _mark(kind: Kind) -> int:
+def mark_of(kind: Kind) -> int:
     """A mark with a bit for each number that is set for a float."""
     bits = sum((leaf == FLOATS) << at for at, leaf in enumerate(leaves_of(kind)))
     return -1 - bits
 
 
-def _marked(mark: int, like: Kind) -> Kind:
+def marked(mark: int, like: Kind) -> Kind:
     """The type of numbers with a mark."""
     bits = -1 - mark
     leaves = enumerate(leaves_of(like))

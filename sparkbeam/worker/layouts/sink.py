@@ -58,6 +58,15 @@ class Sink(ABC):
         """
         raise NotImplementedError
 
+    def write_window(self, template: WindowedValue, found: Partials) -> None:
+        """Writes what keys have come to in one window.
+
+        Args:
+            template: a windowed value with that window.
+            found: it.
+        """
+        raise NotImplementedError
+
     def write_count(self, template: WindowedValue, number: int) -> None:  # noqa: B027
         """Tells that accumulators stand for more elements than there are of them.
 

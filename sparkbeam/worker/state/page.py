@@ -7,13 +7,22 @@ page.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from sparkbeam.wire import plaindata
 from sparkbeam.worker.state.directory import EVENT, HOLD, NEVER, PROCESSING, Directory
 from sparkbeam.worker.state.entries import Entry, EntryCache, Overflow
-from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record, schedule
+from sparkbeam.worker.state.records import (
+    EVENT_TIME,
+    HELD_BYTES,
+    PROCESSING_TIME,
+    Record,
+    schedule,
+)
+from sparkbeam.worker.state.stripes import AddUp, Numbers, Open, Places, Stripe, timer_of
 
 PAGE_BYTES = 8 << 10
 """The mean size of the pages of a stage, while it is not large."""
@@ -51,6 +60,7 @@ class PageOwner(Protocol):
     cache: EntryCache
     directory: Directory
     overflow: Overflow
+    accumulators: Callable[[Numbers], list[bytes]] | None
 
     def page_rescheduled(self, page: "Page") -> None:
         """What the directory knows of the page's times is not up to date."""
@@ -72,6 +82,7 @@ class Page(Entry):
         records: by key, as :class:`Record` or as the content of one.
         live: those that are a :class:`Record`, as somebody has asked for them; no other one has
             changed, or is empty.
+        stripes: what there is of other keys in columns, by the names of the cells.
         count: how many are not empty, as the directory has it.
         has_delta: the map has an entry for the delta, which may be empty.
         packed: what is going to be written, if that is up to date.
@@ -85,6 +96,7 @@ class Page(Entry):
         "_bytes",
         "_changed",
         "_delta",
+        "_is_whole",
         "_next",
         "_scattered",
         "count",
@@ -95,6 +107,7 @@ class Page(Entry):
         "packed",
         "records",
         "stale",
+        "stripes",
     )
 
     def __init__(
@@ -109,12 +122,16 @@ class Page(Entry):
         super().__init__(name, None, self._bytes, stored=stored is not None)
         self.owner = owner
         self.number = number
-        self.records: dict[bytes, Any] = plaindata.loads(base) if base else {}
+        self.records: dict[bytes, Any] = {}
         self.live: dict[bytes, Record] = {}
+        self.stripes: dict[bytes, Stripe] = {}
         self._delta: dict[bytes, None] = {}
+        if base:
+            self.records, stripes = _parts(base, fresh=False)
+            self.stripes = {stripe.window.cell: stripe for stripe in stripes}
         if delta:
-            self._apply(plaindata.loads(delta))
-        self.count = len(self.records)
+            self._apply(*_parts(delta, fresh=True))
+        self.count = self._count()
         self.has_delta = delta is not None
         self.packed: dict[bytes, bytes | None] | None = None
         self.stale = False
@@ -123,15 +140,97 @@ class Page(Entry):
         self._scattered = False
         self._base_bytes = len(base)
         self._next = (self._base_bytes, self._delta, self.has_delta)
+        self._is_whole = False
         self._changed: dict[bytes, None] = {}
 
-    def _apply(self, delta: dict[bytes, Any]) -> None:
-        for key, content in delta.items():
+    def _apply(self, records: dict[bytes, Any], stripes: list[Stripe]) -> None:
+        for key, content in records.items():
             self._delta[key] = None
             if content is None:
                 self.records.pop(key, None)
             else:
                 self.records[key] = content
+        if records:
+            for stripe in self.stripes.values():
+                stripe.pop(records)
+            self._forget_empty()
+        for stripe in stripes:
+            known = self.stripes.setdefault(stripe.window.cell, stripe)
+            if known is not stripe and not known.replace(stripe):
+                raise ValueError("the parts of a page do not belong together")
+
+    def __len__(self) -> int:
+        """How many records there are, a key in several stripes being several."""
+        return len(self.records) + sum(map(len, self.stripes.values()))
+
+    def _count(self) -> int:
+        """How many keys there are."""
+        return len(self.records) + len(self._striped())
+
+    def _striped(self) -> pa.Array:
+        """The keys that are in stripes."""
+        found = [stripe.keys for stripe in self.stripes.values()]
+        if len(found) == 1:
+            return found[0]
+        return pa.concat_arrays(found).unique() if found else ()
+
+    def keys(self) -> Iterator[bytes]:
+        """The keys of what is not empty."""
+        yield from [key for key, record in self.records.items() if content_of(record)]
+        if self.stripes:
+            yield from self._striped().to_pylist()
+
+    def add(
+        self, window: Open, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
+    ) -> bool:
+        """Adds runs of numbers to what is kept of keys that have no record; see :class:`Stripe`.
+
+        Returns:
+            False where they cannot be added, and nothing has changed.
+        """
+        stripe = self.stripes.get(window.cell)
+        if stripe is None:
+            stripe = Stripe(window, keys.slice(0, 0), numbers[:0].copy(), fresh=True)
+        growth = stripe.add(keys, numbers, firsts, add_up) if stripe.window == window else None
+        if growth is None:
+            return False
+        self.stripes[window.cell] = stripe
+        self.changed_all((), growth)
+        if growth:
+            self.scheduled(window.fires, window.hold)
+        return True
+
+    def thaw(self, keys: Iterable[bytes]) -> None:
+        """Makes records of what stripes have of some keys."""
+        for stripe in self.stripes.values():
+            found = stripe.pop(keys)
+            if not found:
+                continue
+            window = stripe.window
+            name, timer = window.cell, timer_of(window)
+            assert self.owner.accumulators is not None
+            encoded = self.owner.accumulators(stripe.all_numbers[[row for _, row in found]])
+            for (key, _), accumulator in zip(found, encoded, strict=True):
+                content = self.records.setdefault(key, ({}, {}, {}, {}))
+                content[0][name] = (0, window.stamp, accumulator)
+                content[1][name] = timer
+                content[2][name] = window.hold
+            self.changed_all([key for key, _ in found], HELD_BYTES * len(found))
+        self._forget_empty()
+
+    def _forget_empty(self) -> None:
+        self.stripes = {cell: stripe for cell, stripe in self.stripes.items() if len(stripe)}
+
+    def drop(self, stripe: Stripe) -> None:
+        """Removes a stripe."""
+        del self.stripes[stripe.window.cell]
+        self.rewrite(max(0, self.size - stripe.nbytes))
+        self.rescheduled()
+
+    def due_stripes(self, limit: int) -> list[Stripe]:
+        """The stripes of windows that are due, the first ones first."""
+        found = (stripe for stripe in self.stripes.values() if stripe.window.fires <= limit)
+        return sorted(found, key=lambda stripe: stripe.window.fires)
 
     def open(self, key: bytes, content: Any) -> Record:
         """Makes the content of a record, None if there is none yet, live."""
@@ -140,13 +239,20 @@ class Page(Entry):
             self._before = list(map(min, self._before, _firsts([record])))
         return record
 
-    def keep(self, records: dict[bytes, Any]) -> None:
-        """Lets go of all but some of the records."""
+    def keep(self, records: dict[bytes, Any], stripes: Iterable[Stripe]) -> None:
+        """Lets go of all but some of the records and parts of stripes."""
         self.records = records
+        self.stripes = {stripe.window.cell: stripe for stripe in stripes}
         self.live = {key: record for key, record in self.live.items() if key in records}
 
-    def take(self, records: dict[bytes, Any]) -> None:
-        """Takes over records from another page."""
+    def take(self, records: dict[bytes, Any], stripes: Iterable[Stripe]) -> None:
+        """Takes over records and parts of stripes from another page."""
+        for stripe in stripes:
+            cell = stripe.window.cell
+            known = self.stripes.setdefault(cell, stripe)
+            if known is not stripe and not known.extend(stripe):
+                self.thaw(known.keys.to_pylist())
+                self.stripes[cell] = stripe
         self.records.update(records)
         for key, record in records.items():
             if type(record) is Record:
@@ -197,7 +303,7 @@ class Page(Entry):
     def prepare(self) -> None:
         """Finds what is going to be written, and tells the directory."""
         empty = [record for record in self.live.values() if not record.content()]
-        count = len(self.records) - len(empty)
+        count = self._count() - len(empty)
         self.packed = self._packed_delta() or self._packed_whole()
         base_bytes, _, has_delta = self._next
         size = base_bytes + len(self.packed.get(self._delta_name) or b"")
@@ -210,20 +316,23 @@ class Page(Entry):
     def _packed_delta(self) -> dict[bytes, bytes | None] | None:
         """What has changed since the page was written as a whole, if that is not too much."""
         changed = {**self._delta, **self._changed}
-        if not self._base_bytes or len(changed) * _DELTA_PART > len(self.records):
+        fresh = sum(stripe.fresh_count for stripe in self.stripes.values())
+        if not self._base_bytes or (len(changed) + fresh) * _DELTA_PART > len(self):
             return None
         get = self.records.get
-        delta = plaindata.dumps({key: content_of(get(key)) for key in changed})
+        contents = {key: content_of(get(key)) for key in changed}
+        delta = _packed(contents, (stripe.fresh() for stripe in self.stripes.values()))
         if len(delta) * _DELTA_PART > self._base_bytes:
             return None
-        self._next = (self._base_bytes, changed, True)
+        self._next, self._is_whole = (self._base_bytes, changed, True), False
         return {self._delta_name: delta}
 
     def _packed_whole(self) -> dict[bytes, bytes | None]:
         contents = {key: content_of(record) for key, record in self.records.items()}
         contents = {key: content for key, content in contents.items() if content}
-        data = plaindata.dumps(contents) if contents else None
+        data = _packed(contents, self.stripes.values()) if contents or self.stripes else None
         self._next = (len(data or b""), {}, self.has_delta and data is not None)
+        self._is_whole = True
         packed: dict[bytes, bytes | None] = {}
         if data is not None or self.stored:
             packed[self.name] = data
@@ -239,6 +348,9 @@ class Page(Entry):
         assert packed is not None
         self._base_bytes, self._delta, self.has_delta = self._next
         self._changed = {}
+        if self._is_whole:
+            for stripe in self.stripes.values():
+                stripe.settled()
         self.stored = self._base_bytes > 0
         self.size = self._bytes
         return packed
@@ -287,10 +399,17 @@ class Page(Entry):
             before <= first < now
             for before, first, now in zip(self._before, known, live, strict=True)
         ):
-            directory.set_times(self.number, _firsts(self.records.values()))
+            directory.set_times(self.number, self._all_firsts())
         else:
             directory.set_times(self.number, list(map(min, known, live)))
         self._before, self._scattered = live, False
+
+    def _all_firsts(self) -> list[int]:
+        firsts = _firsts(self.records.values())
+        for stripe in self.stripes.values():
+            firsts[EVENT] = min(firsts[EVENT], stripe.window.fires)
+            firsts[HOLD] = min(firsts[HOLD], stripe.window.hold)
+        return firsts
 
     def in_use(self) -> bool:
         return _references(self.live) > _UNHELD
@@ -302,6 +421,21 @@ class Page(Entry):
 def delta_name(page: bytes) -> bytes:
     """The name of the entry beside a page."""
     return page + _DELTA
+
+
+def _packed(contents: dict[bytes, Any], stripes: Iterable[Stripe]) -> bytes:
+    """Contents of records alone, or with stripes."""
+    stored = [stripe.stored() for stripe in stripes if len(stripe)]
+    return plaindata.dumps((contents, stored) if stored else contents)
+
+
+def _parts(data: bytes, *, fresh: bool) -> tuple[dict[bytes, Any], list[Stripe]]:
+    """The inverse of :func:`_packed`."""
+    found = plaindata.loads(data)
+    if type(found) is dict:
+        return found, []
+    contents, stored = found
+    return contents, [Stripe.of_stored(some, fresh=fresh) for some in stored]
 
 
 def _firsts(records: Iterable[Any]) -> list[int]:

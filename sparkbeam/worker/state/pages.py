@@ -5,15 +5,20 @@ their pages, a hundred or so in one access. See ``directory.py`` for which page 
 ``page.py`` for what is written of it, ``records.py`` for what a record has.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from sparkbeam.wire import plaindata
-from sparkbeam.worker.state.directory import HOLD, Directory, address, addresses, hash_key
+from sparkbeam.worker.state.directory import EVENT, HOLD, Directory, address, addresses, hash_key
 from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
-from sparkbeam.worker.state.page import COLUMNS, Page, content_of, delta_name, pages_for
+from sparkbeam.worker.state.page import COLUMNS, Page, delta_name, pages_for
 from sparkbeam.worker.state.records import Hold, Record, holds
 from sparkbeam.worker.state.store import ByteMap
+from sparkbeam.worker.state.stripes import Numbers, Places, Stripe
 
 _ROOT = b"root"
 _PAGES, _DIRECTORY, _OVERFLOW = b"p", b"d", b"o"
@@ -89,7 +94,12 @@ class ShardState:
 
 
 class KeyedState:
-    """The records of a stage's keys in one shard; made by :meth:`ShardState.stage`."""
+    """The records of a stage's keys in one shard; made by :meth:`ShardState.stage`.
+
+    Attributes:
+        accumulators: makes accumulators of the numbers of stripes, encoded; None where nobody
+            keeps numbers.
+    """
 
     def __init__(self, cache: EntryCache, number: int, root: Any) -> None:
         name = number.to_bytes(2, "big")
@@ -99,6 +109,7 @@ class KeyedState:
         self._name = name + _PAGES
         self.directory = Directory(cache, name + _DIRECTORY, directory)
         self._pages: dict[int, Page] = {}
+        self.accumulators: Callable[[Numbers], list[bytes]] | None = None
         self._ahead: list[int] = []
         self._rescheduled: dict[int, Page] = {}
         self._created = 0
@@ -146,6 +157,8 @@ class KeyedState:
         live = page.live.get(key)
         if live is not None:
             return live
+        if page.stripes:
+            page.thaw([key])
         content = page.records.get(key)
         if content is None:
             self._created += 1
@@ -159,18 +172,37 @@ class KeyedState:
         The caller may change the records of these keys in a page until it asks for the next one,
         and asks for no record meanwhile.
         """
+        for page, places in self.places_by_page(keys):
+            some = [keys[place] for place in places.tolist()]
+            if page.stripes:
+                page.thaw(some)
+            yield page, some
+
+    def places_by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, Places]]:
+        """As :meth:`by_page`: the places of the keys, which may be in stripes of the page."""
         low = 0
         while low < len(keys):
             self._look_for_new()
             some = keys[low : low + max(_FIRST_LOOK, self.directory.records)]
+            numbers = np.array(addresses(some, self.directory.pages))
+            order = np.argsort(numbers, kind="stable")
+            found, firsts = np.unique(numbers[order], return_index=True)
+            in_page = dict(zip(found.tolist(), np.split(order + low, firsts[1:]), strict=True))
             low += len(some)
-            in_page: dict[int, list[bytes]] = {}
-            for key, number in zip(some, addresses(some, self.directory.pages), strict=True):
-                in_page.setdefault(number, []).append(key)
             for page in self._walk(list(in_page), make=True):
-                before = len(page.records)
+                before = len(page)
                 yield page, in_page[page.number]
-                self._created += len(page.records) - before
+                self._created += len(page) - before
+
+    def due_stripes(self, limit: int) -> Iterator[tuple[Page, Stripe]]:
+        """The stripes of windows that are due at a time, page by page, each with its page.
+
+        The caller drops them, or makes records of them.
+        """
+        self._refresh()
+        for page in self._walk(list(self.directory.until(EVENT, limit))):
+            for stripe in page.due_stripes(limit):
+                yield page, stripe
 
     def due_keys(self, domain: int, limit: int) -> Iterator[bytes]:
         """The keys with a timer in a domain that is due at a time, each once, page by page.
@@ -186,7 +218,7 @@ class KeyedState:
     def keys(self) -> Iterator[bytes]:
         """The keys of all records that are not empty, page by page."""
         for page in self._walk(range(self.directory.pages)):
-            yield from [key for key, record in page.records.items() if content_of(record)]
+            yield from page.keys()
 
     def next_due(self, domain: int) -> int | None:
         """When the first timer in a domain fires, in microseconds; None if there is none."""
@@ -219,7 +251,12 @@ class KeyedState:
             for key, record in self._pages[number].records.items()
             for hold in holds(key, record)
         )
-        return min(found, default=None, key=lambda hold: (hold.micros, hold.key))
+        striped = (stripe.oldest() for stripe in self._pages[number].stripes.values())
+        return min(
+            chain(found, striped),
+            default=None,
+            key=lambda hold: (hold.micros, hold.key),
+        )
 
     def settle(self) -> Any:
         """Brings pages to their size before they are written; what to keep of this object."""
@@ -237,8 +274,9 @@ class KeyedState:
     def close(self) -> None:
         """Lets go of pages and records, see :meth:`ShardState.close`."""
         for page in self._pages.values():
-            page.keep({})
+            page.keep({}, ())
         self._pages.clear()
+        self.accumulators = None
 
     def page_rescheduled(self, page: Page) -> None:
         """What the directory knows of the page's times is not up to date."""
@@ -365,33 +403,40 @@ class KeyedState:
             page.stale = False
             self._rescheduled.pop(number, None)
             page.leave()
-            self._move(page, page.records, self._pages[address(number, pages)])
+            target = self._pages[address(number, pages)]
+            self._move(page, page.records, list(page.stripes.values()), target)
             self.cache.drop(page)
         self.directory.resize(pages)
 
     def _spread(self, page: Page) -> None:
         """Moves those records of a page that belong into others now."""
         pages, own = self.directory.pages, page.number
-        moving: dict[int, dict[bytes, Any]] = {}
-        staying: dict[bytes, Any] = {}
+        moving: defaultdict[int, tuple[dict[bytes, Any], list[Stripe]]]
+        moving = defaultdict(lambda: ({}, []))
         for key, record in page.records.items():
-            number = address(hash_key(key), pages)
-            part = staying if number == own else moving.setdefault(number, {})
-            part[key] = record
+            moving[address(hash_key(key), pages)][0][key] = record
+        for stripe in page.stripes.values():
+            numbers = np.array(addresses(stripe.keys.to_pylist(), pages))
+            for number, part in stripe.spread(numbers):
+                moving[number][1].append(part)
+        records, stripes = moving.pop(own, ({}, []))
         if not moving:
             return
-        records = len(page.records)
-        page.keep(staying)
-        for number, part in moving.items():
+        before = len(page)
+        page.keep(records, stripes)
+        for number, parts in moving.items():
             if number not in self._pages:
                 self._add(number, self._page_name(number))
-            self._move(page, part, self._pages[number])
-        page.rewrite(page.size * len(staying) // records)
+            self._move(page, *parts, self._pages[number])
+        page.rewrite(page.size * len(page) // before)
         page.rescheduled()
 
-    def _move(self, source: Page, records: dict[bytes, Any], target: Page) -> None:
-        growth = source.size * len(records) // (len(source.records) + len(records) or 1)
-        target.take(records)
+    def _move(
+        self, source: Page, records: dict[bytes, Any], stripes: list[Stripe], target: Page
+    ) -> None:
+        count = len(records) + sum(map(len, stripes))
+        growth = source.size * count // (len(source) + count or 1)
+        target.take(records, stripes)
         target.rewrite(target.size + growth)
         target.rescheduled()
 

@@ -35,6 +35,9 @@ class ColumnCombine:
         combine_fn: merges accumulators.
         form: its vectorised form.
         windowing: of the pairs.
+
+    Attributes:
+        is_stamped: somebody asks for the timestamps of what has been added up.
     """
 
     def __init__(self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing) -> None:
@@ -43,7 +46,7 @@ class ColumnCombine:
         self._is_default = windowing.is_default()
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._slices = slices_of(windowing.windowfn)
-        self._is_stamped = combine_stamps(windowing) is not None
+        self.is_stamped = combine_stamps(windowing) is not None
         self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
         self._tables: dict[_Kind, ColumnTotals] = {}
 
@@ -67,7 +70,7 @@ class ColumnCombine:
         if table is None:
             table = ColumnTotals(self._form, self._stamps, pairs.shape)
             self._tables[pairs.kind] = table
-        times = coded_column(block.time_column()) if self._is_stamped else np.zeros_like(slices)
+        times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
         ones = np.ones(len(slices), np.int64)
         table.add(Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones))
         return True
@@ -108,7 +111,7 @@ class ColumnCombine:
                 pairs = list(zip(column_of(some.keys, shape).values(), values, strict=True))
                 for first, rows in runs_of(some.slices):
                     chosen = range(len(pairs)) if rows is None else rows.tolist()
-                    stamps = some.stamps.tolist() if self._is_stamped else None
+                    stamps = some.stamps.tolist() if self.is_stamped else None
                     yield (
                         self._windows(int(some.slices[first])),
                         [pairs[at] for at in chosen],
@@ -122,18 +125,22 @@ class ColumnCombine:
         windows = self._windows(int(found.slices[0]))
         return WindowedValue((key, accumulator), windows[0].max_timestamp(), windows)
 
+    def by_window(self, found: Partials) -> Iterator[tuple[WindowedValue, Partials]]:
+        """The parts of what has been added up that are of one window, each with a template."""
+        some = found if self._slices is None else self._in_windows(found, self._slices)
+        for first, rows in runs_of(some.slices):
+            template = self._template(int(some.slices[first]))
+            yield template, some if rows is None else some.taken(rows)
+
     def groups(self, found: Partials) -> Iterator[tuple[Block, int]]:
         """Blocks of accumulators by window, and how many elements each is of."""
         keys = found.keys.values()
-        some = found if self._slices is None else self._in_windows(found, self._slices)
-        for first, rows in runs_of(some.slices):
-            chosen = np.arange(len(some)) if rows is None else rows
-            template = self._template(int(some.slices[first]))
-            accumulators = self._form.accumulators(some.numbers[chosen], self._combine_fn)
-            names = map(keys.__getitem__, some.places[chosen].tolist())
+        for template, some in self.by_window(found):
+            accumulators = self._form.accumulators(some.numbers, self._combine_fn)
+            names = map(keys.__getitem__, some.places.tolist())
             pairs = list(zip(names, accumulators, strict=True))
-            stamps = some.stamps[chosen] if self._is_stamped else None
-            yield Block(template, pairs, stamps), int(some.counts[chosen].sum())
+            stamps = some.stamps if self.is_stamped else None
+            yield Block(template, pairs, stamps), int(some.counts.sum())
 
     def _in_windows(self, found: Partials, slices: Slices) -> Partials:
         """The same by window, whose number is that of the slice with which it begins."""

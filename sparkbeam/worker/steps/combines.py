@@ -90,7 +90,13 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._partial_takers: list[Callable[[Partials], None]] = [
             sink.process_partials for sink in sinks if all_take and sink.layout is Layout.TOTALS
         ]
-        return ColumnCombine(self.combine_fn, self._form, self.windowing)
+        columns = ColumnCombine(self.combine_fn, self._form, self.windowing)
+        self._window_takers: list[Callable[[tuple[WindowedValue, Partials]], None]] = [
+            sink.process_window
+            for sink in sinks
+            if all_take and sink.takes_numbers and not columns.is_stamped
+        ]
+        return columns
 
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
@@ -150,8 +156,18 @@ class PrecombineOperation(operations.PGBKCVOperation):
                 example = columns.example(found)
                 self._emitter.hand_on(self._partial_takers, found, example, len(found))
                 continue
+            if self._window_takers:
+                self._put_out_windows(columns, found)
+                continue
             for block, count in columns.groups(found):
                 self._put_out_block(block, count)
+
+    def _put_out_windows(self, columns: ColumnCombine, found: Partials) -> None:
+        """Puts out the numbers of keys, window by window."""
+        example = columns.example(found)
+        for template, some in columns.by_window(found):
+            self._emitter.hand_on(self._window_takers, (template, some), example, len(some))
+            self._tell_of(template, int(some.counts.sum()), len(some))
 
     def _put_out_block(self, block: Block, count: int) -> None:
         """Puts out keys with their accumulators, compacted, of so many elements of a window."""
@@ -164,8 +180,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             limit.learn(pairs)
             self._emitter.block(block.with_part(part, pairs))
             start = part.stop
-        if not self._is_global and count > len(block):
-            self._tell(block.windowing, count - len(block))
+        self._tell_of(block.windowing, count, len(block))
 
     def _take_columns(self, block: Block) -> bool:
         """Takes in pairs in columns; False where they have to be taken in one by one."""
@@ -289,11 +304,13 @@ class PrecombineOperation(operations.PGBKCVOperation):
             stamps = [table.stamps[name] for name in table.accumulators] if table.stamps else None
             self._put_out_block(Block(template, pairs, stamps), table.count)
 
-    def _tell(self, template: WindowedValue, number: int) -> None:
-        """Tells how many more elements there were than accumulators of them."""
+    def _tell_of(self, template: WindowedValue, count: int, accumulators: int) -> None:
+        """Tells of how many elements the accumulators of a window are, where they are more."""
+        if self._is_global or count <= accumulators:
+            return
         for reader in self.readers:
             if isinstance(reader, SinkOperation):
-                reader.process_count(template, number)
+                reader.process_count(template, count - accumulators)
 
     def finish(self) -> None:
         with self.scoped_finish_state:

@@ -114,6 +114,7 @@ class SinkOperation(operations.Operation):
         windowing: the windowing of their PCollection.
         aggregator: how sessions are combined that are to be written; None where they are not.
         spreads: some reader has its rows spread over all partitions.
+        takes_numbers: its readers merge numbers of a vectorised form.
     """
 
     _sink: Sink
@@ -130,6 +131,7 @@ class SinkOperation(operations.Operation):
         windowing: Windowing,
         aggregator: SessionAggregator | None,
         spreads: bool,
+        takes_numbers: bool,
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
         self.layout = layout
@@ -139,6 +141,7 @@ class SinkOperation(operations.Operation):
         self.windowing = windowing
         self.aggregator = aggregator
         self.spreads = spreads
+        self.takes_numbers = takes_numbers
 
     @property
     def takes_assigned(self) -> bool:
@@ -195,6 +198,13 @@ class SinkOperation(operations.Operation):
         """Writes what keys and slices of windows have come to."""
         try:
             self._sink.write_partials(found)
+        except Exception as error:
+            raise self._failed() from error
+
+    def process_window(self, found: tuple[WindowedValue, Partials]) -> None:
+        """Writes what keys have come to in the window of a windowed value."""
+        try:
+            self._sink.write_window(*found)
         except Exception as error:
             raise self._failed() from error
 
@@ -265,6 +275,7 @@ def _make_sink(step: Step, spec: Any) -> SinkOperation:
         windowing=step.windowing(step.input),
         aggregator=None if aggregator is None else SessionAggregator(aggregator),
         spreads=spec.get("spreads", False),
+        takes_numbers=spec.get("numbers", False),
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from apache_beam.internal import pickler
 from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.transforms.core import CombineFn
-from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.arguments import shown
 from sparkbeam.plan.model import Layout
@@ -92,10 +91,10 @@ class GroupingRun(KeyedRun):
         )
 
     def _receive(self, rows: list[Row]) -> None:
-        self._put_out(self._grouping.add(rows))
+        self._put_out(in_blocks(self._grouping.add(rows)))
 
     def _on_time(self) -> None:
-        self._put_out(self._grouping.fire())
+        self._put_out(self._grouping.fire_blocks())
 
     def close(self) -> bytes | None:
         self._grouping.close()
@@ -109,8 +108,8 @@ class GroupingRun(KeyedRun):
         how = self.stage.grouping
         return self.stage.labels[0] if how is not None and how.combines else ""
 
-    def _put_out(self, panes: Iterator[WindowedValue]) -> None:
-        self._bundle(self._gated(b"", in_blocks(panes)))
+    def _put_out(self, panes: Iterator[Block]) -> None:
+        self._bundle(self._gated(b"", panes))
 
 
 class StatefulRun(KeyedRun):

@@ -40,7 +40,7 @@ class ReadingRun(PlainRun):
     ) -> None:
         self._max_elements = max_elements
         self._handed_on = router
-        self._read = Reading()
+        self._read = Reading(router)
         super().__init__(run_id, stage, shard, self._read)
 
     def _load(self, shard: ShardState) -> None:
@@ -103,11 +103,15 @@ class ReadingRun(PlainRun):
 class Reading(Router):
     """Keeps what the sinks write.
 
+    Args:
+        router: takes it later.
+
     Attributes:
         rows: of each port, by its tag, in the order in which they were written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, router: Router) -> None:
+        self.shards_of = router.shards_of  # type: ignore[method-assign]
         self.rows: list[tuple[int, list[Row]]] = []
 
     def take(self, tag: int, rows: list[Row]) -> None:

@@ -4,8 +4,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pyarrow as pa
 
+from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.layers import Hop, Way
 from sparkbeam.wire.messages import pack
 from sparkbeam.wire.rows import CELL_BYTES, Orders, Row
@@ -69,6 +71,18 @@ class Router:
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
         """Adds many rows of one port, as columns."""
         self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
+
+    def extend_keys(self, tag: int, keys: pa.Array, cell: Callable[[Positions], bytes]) -> None:
+        """Adds many keys of one port, in a row for each shard."""
+        each = keys.to_pylist()
+        shards = self.shards_of(each)
+        for shard in np.unique(shards).tolist():
+            places = np.flatnonzero(shards == shard)
+            self.take(tag, [(each[int(places[0])], 0, cell(places))])
+
+    def shards_of(self, keys: list[bytes]) -> Positions:
+        """The place of the shard of each key among all shards."""
+        return np.array([zlib.crc32(key) for key in keys]) % len(self._shards)
 
     def pass_on(self, tag: int, hops: tuple[Hop, ...], rows: list[Row]) -> None:
         """Takes on rows of a source that no stage of the first layer reads."""

@@ -1,0 +1,154 @@
+"""Numbers of many keys, added to the stripes of pages in columns.
+
+That is for windows that are open: nothing comes out as numbers arrive. When such a window fires,
+what all its keys have come to goes on as columns, too. What else there is of keys has records, and
+is left to who looks at them.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.windows.form import Form, Numbers
+from sparkbeam.worker.blocks import COLUMN_ROWS, Block
+from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.layouts.keytotals import KeyTotals
+from sparkbeam.worker.state.pages import KeyedState
+from sparkbeam.worker.state.stripes import Open, Places
+from sparkbeam.worker.totals import Combine
+
+
+class Striped:
+    """Keeps numbers in stripes.
+
+    Args:
+        cells: reads cells.
+        keyed: what is kept.
+        combine: how numbers are merged, by their form.
+        decode_key: decodes a key.
+        opened: the windows of elements; None where they are not for this.
+    """
+
+    def __init__(
+        self,
+        cells: KeyCells,
+        keyed: KeyedState,
+        combine: Combine,
+        decode_key: Callable[[bytes], Any],
+        opened: Callable[[WindowedValue], list[Open] | None],
+    ) -> None:
+        assert combine.form is not None
+        self._cells = cells
+        self._keyed = keyed
+        self._combine = combine
+        self._form: Form = combine.form
+        self._decode_key = decode_key
+        self._opened = opened
+        self._add_up = partial(self._form.add_in_order, merges=True)
+
+    def add(self, cells: list[bytes]) -> Iterator[KeyTotals]:
+        """Adds what it can; gives the rest."""
+        by_head: dict[bytes, list[KeyTotals]] = {}
+        for cell in cells:
+            head, _ = self._cells.head_of(cell)
+            found = KeyTotals.of_cell(cell, head, self._form.kind)
+            by_head.setdefault(head, []).append(found)
+        for head, parts in by_head.items():
+            windows = self._opened(self._cells.head_of(head)[1])
+            kinds = {part.numbers.dtype for part in parts}
+            if windows is None or len(windows) > 1 or len(kinds) > 1:
+                yield from parts
+            else:
+                yield from self._add(windows[0], _joined(parts))
+
+    def _add(self, window: Open, found: KeyTotals) -> Iterator[KeyTotals]:
+        """Adds to a window; gives what it cannot add."""
+        encoded = found.keys.dictionary_encode()
+        of_keys = encoded.indices.to_numpy()
+        order = np.argsort(of_keys, kind="stable")
+        firsts = np.flatnonzero(np.diff(of_keys[order], prepend=-1))
+        lengths = np.diff(firsts, append=len(order))
+        keys = encoded.dictionary.to_pylist()
+        for page, in_page in self._keyed.places_by_page(keys):
+            places = in_page
+            if page.records:
+                has_record = np.array([keys[place] in page.records for place in places.tolist()])
+                places = in_page[~has_record]
+                if has_record.any():
+                    yield found.taken(order[_runs(firsts, lengths, in_page[has_record])])
+            if not len(places):
+                continue
+            rows = order[_runs(firsts, lengths, places)]
+            some = encoded.dictionary.take(pa.array(places))
+            begins = np.cumsum(lengths[places]) - lengths[places]
+            if not page.add(window, some, found.numbers[rows], begins, self._add_up):
+                yield found.taken(rows)
+
+    def fire(self, limit: int, on_time: Callable[[Open], WindowedValue | None]) -> Iterator[Block]:
+        """Puts out the windows that are due.
+
+        Args:
+            limit: the watermark.
+            on_time: the pane of a window, without its value; None where its keys are to have
+                records, as there is more to come.
+        """
+        waiting: dict[Open, list[tuple[pa.Array, Numbers]]] = {}
+        count = 0
+        for page, stripe in self._keyed.due_stripes(limit):
+            if on_time(stripe.window) is None:
+                page.thaw(stripe.keys.to_pylist())
+                continue
+            page.drop(stripe)
+            waiting.setdefault(stripe.window, []).append((stripe.keys, stripe.numbers))
+            count += len(stripe)
+            if count >= COLUMN_ROWS:
+                yield from self._blocks(waiting, on_time)
+                count = 0
+        yield from self._blocks(waiting, on_time)
+
+    def _blocks(
+        self,
+        waiting: dict[Open, list[tuple[pa.Array, Numbers]]],
+        on_time: Callable[[Open], WindowedValue | None],
+    ) -> Iterator[Block]:
+        """Blocks of what waits, which does no more."""
+        for window in sorted(waiting, key=lambda window: window.fires):
+            template = on_time(window)
+            assert template is not None
+            by_kind: dict[Any, list[tuple[pa.Array, Numbers]]] = {}
+            for keys, numbers in waiting[window]:
+                by_kind.setdefault(numbers.dtype, []).append((keys, numbers))
+            for some in by_kind.values():
+                all_keys, all_numbers = zip(*some, strict=True)
+                encoded = pa.concat_arrays(all_keys).to_pylist()
+                yield self._block(template, encoded, np.concatenate(all_numbers))
+        waiting.clear()
+
+    def _block(self, template: WindowedValue, encoded: list[bytes], numbers: Numbers) -> Block:
+        keys = list(map(self._decode_key, encoded))
+        totals = self._combine.grouped(keys, np.arange(len(keys)), numbers)
+        if totals is not None:
+            return Block(template, totals)
+        found = self._form.accumulators(numbers, self._combine.combine_fn)
+        pairs = zip(keys, found, strict=True)
+        return Block(template, [(key, [accumulator]) for key, accumulator in pairs])
+
+
+def _joined(parts: list[KeyTotals]) -> KeyTotals:
+    return KeyTotals(
+        parts[0].head,
+        pa.concat_arrays([part.keys for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+    )
+
+
+def _runs(firsts: Places, lengths: Places, places: Places) -> Places:
+    """The places of the rows of some runs."""
+    some = lengths[places]
+    begins = np.cumsum(some) - some
+    found: Places = np.repeat(firsts[places] - begins, some) + np.arange(int(some.sum()))
+    return found
