@@ -213,7 +213,7 @@ def worker_peaks() -> list[float]:
 
 
 def measure(task: str, megabytes: int, *, beams_own: bool) -> None:
-    """Runs one task and prints its time and the largest peak."""
+    """Runs one task, in a session of its own, and prints its time and the largest peak."""
     logging.disable(logging.WARNING)
     if beams_own:
         pipeline = beam.Pipeline(runner=FnApiRunner())
@@ -227,19 +227,21 @@ def measure(task: str, megabytes: int, *, beams_own: bool) -> None:
     TASKS[task][0](pipeline, megabytes)
     start = time.perf_counter()
     pipeline.run().wait_until_finish()
-    print(f"{time.perf_counter() - start:.1f} {max(worker_peaks()):.0f}")
+    print(f"{time.perf_counter() - start:.1f} {max(worker_peaks()):.0f}", flush=True)
+    spark.stop()  # Which ends its workers.
 
 
 def main() -> None:
     """Runs all tasks and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--percent", type=int, default=100, help="of the full sizes")
-    parser.add_argument("--task", choices=list(TASKS), help=argparse.SUPPRESS)
+    parser.add_argument("--task", choices=list(TASKS), nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--beams_own", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    for task in arguments.task or ():
+        megabytes = TASKS[task][1] * arguments.percent // 100
+        measure(task, megabytes, beams_own=arguments.beams_own)
     if arguments.task:
-        megabytes = TASKS[arguments.task][1] * arguments.percent // 100
-        measure(arguments.task, megabytes, beams_own=arguments.beams_own)
         return
     table = Table(title="Peak resident memory of a Python worker, 2 cores")
     for column in ("task", "size, MiB", "seconds", "peak, MiB", "FnApiRunner", "peak, MiB"):

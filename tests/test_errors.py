@@ -1,5 +1,6 @@
 """What a user sees when something goes wrong: the step, the own traceback, the remedy."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -257,20 +258,16 @@ class TestOptions:
 
 SCRIPT = """
 import apache_beam as beam
-with beam.Pipeline(argv={arguments!r}) as pipeline:
+with beam.Pipeline(argv=["--runner=sparkbeam.SparkRunner"]) as pipeline:
     pipeline | beam.Create([1]) | beam.Map(print)
 """
 
 
-def error_of_program(*arguments: str, **environment: str) -> str:
+def error_of_program(**environment: str) -> str:
     import os
 
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            SCRIPT.format(arguments=["--runner=sparkbeam.SparkRunner", *arguments]),
-        ],
+        [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
         timeout=270,
@@ -279,6 +276,35 @@ def error_of_program(*arguments: str, **environment: str) -> str:
     )
     assert done.returncode != 0
     return done.stderr.strip().splitlines()[-1]
+
+
+TRIES = """
+import json, sys
+import apache_beam as beam
+from sparkbeam import session
+session._GRPC_SECONDS = 2
+for argument in json.loads(sys.argv[1]):
+    try:
+        with beam.Pipeline(argv=["--runner=sparkbeam.SparkRunner", argument]) as pipeline:
+            pipeline | beam.Create([1]) | beam.Map(print)
+    except Exception as error:
+        print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def unreachable() -> dict[str, str]:
+    """What a program is told that names a server where there is none, by what is there."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        options = {
+            "no master": "--spark_master=spark://127.0.0.1:9",
+            "no server": "--spark_connect=sc://127.0.0.1:9/;token=hunter2",
+            "another server": f"--spark_connect=sc://127.0.0.1:{port}/;token=hunter2",
+        }
+        program = [sys.executable, "-c", TRIES, json.dumps(list(options.values()))]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=270, check=True)
+    return dict(zip(options, done.stdout.splitlines(), strict=True))
 
 
 def java_that_says(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> Path:
@@ -333,18 +359,20 @@ class TestEnvironment:
         with pytest.raises(ConfigurationError, match="Nobody answers at --spark_master="):
             sessions._require_answer(url, "--spark_master")
 
-    def test_an_unreachable_master_fails_fast(self) -> None:
-        message = error_of_program("--spark_master=spark://127.0.0.1:9")
+    def test_an_unreachable_master_fails_fast(self, unreachable: dict[str, str]) -> None:
+        message = unreachable["no master"]
         assert "Nobody answers at --spark_master=spark://127.0.0.1:9" in message
 
-    def test_an_unreachable_connect_server_fails_fast_and_hides_the_token(self) -> None:
-        message = error_of_program("--spark_connect=sc://127.0.0.1:9/;token=hunter2")
+    def test_an_unreachable_connect_server_fails_fast_and_hides_the_token(
+        self, unreachable: dict[str, str]
+    ) -> None:
+        message = unreachable["no server"]
         assert "Nobody answers at --spark_connect=sc://127.0.0.1:9" in message
         assert "hunter2" not in message
 
-    def test_a_server_that_is_no_connect_server_is_told_from_one(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            port = other.getsockname()[1]
-            message = error_of_program(f"--spark_connect=sc://127.0.0.1:{port}/;token=hunter2")
+    def test_a_server_that_is_no_connect_server_is_told_from_one(
+        self, unreachable: dict[str, str]
+    ) -> None:
+        message = unreachable["another server"]
         assert "what answers there is no Spark Connect server" in message
         assert "hunter2" not in message

@@ -22,7 +22,7 @@ ended = threading.Event()
 
 def look():
     own = psutil.Process()
-    while not ended.wait(0.05):
+    while not ended.wait(0.2):
         for process in (own, *own.children(recursive=True)):
             try:
                 for socket in process.net_connections("inet"):

@@ -1,8 +1,10 @@
-"""Reads a folder of files again and again while somebody writes to it, as its readers do."""
+"""Reads a folder of files whenever somebody has written to it, as its readers may do."""
 
+import os
 import threading
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +22,7 @@ class Watching:
         folder: with Parquet files of a streaming :class:`WriteToSpark`, which it may not be yet.
 
     Attributes:
-        polls: how often the folder has been read.
+        polls: how often the folder has been read, which it is when something in it changes.
         problems: what a reader should not have seen, in words.
     """
 
@@ -28,6 +30,7 @@ class Watching:
         self._folder = folder
         self._rows: Counter[Any] = Counter()
         self._batches: dict[str, frozenset[str]] = {}
+        self._seen: dict[str, tuple[int, int, int]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.polls = 0
@@ -43,8 +46,22 @@ class Watching:
 
     def _watch(self) -> None:
         while not self._stop.is_set() and not self.problems:
-            self.poll()
+            found = self._listing()
+            if found != self._seen:
+                self._seen = found
+                self.poll()
             time.sleep(_BREAK_SECONDS)
+
+    def _listing(self) -> dict[str, tuple[int, int, int]]:
+        """All files of the folder, and which they are: where none changes, no read does."""
+        found = {}
+        for folder, _, names in os.walk(self._folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                with suppress(FileNotFoundError):
+                    status = os.stat(path)
+                    found[path] = status.st_ino, status.st_size, status.st_mtime_ns
+        return found
 
     def poll(self) -> None:
         """Reads the folder once."""

@@ -276,21 +276,34 @@ Window = tuple[int, int, int]
 """A key, the start and the length."""
 
 
-@st.composite
-def batches_of_windows(draw: Any) -> list[list[Window]]:
+PLACES = 16
+LENGTHS = (0, 1, 5, 5, 5, 5, 30, 30)
+
+BATCH = st.tuples(
+    # A window is a byte: all that hypothesis chooses takes it time.
+    st.binary(min_size=1, max_size=12),
+    st.sampled_from([0, 3, 10, 10, 60]),
+    st.sampled_from([0, 0, 8, None]),
+    st.sampled_from([(0, 0), (0, 2), (1, 3)]),
+    st.booleans(),
+)
+BATCHES = st.integers(1, 25).flatmap(lambda count: st.lists(BATCH, min_size=count, max_size=count))
+
+
+@BATCHES.map
+def batches_of_windows(batches: list[Any]) -> list[list[Window]]:
     """Batches that are behind each other, reach back, or are anywhere."""
     found = []
     begin = 0
-    for _ in range(draw(st.integers(1, 25))):
-        begin += draw(st.sampled_from([0, 3, 10, 10, 60]))
-        since = draw(st.sampled_from([begin, begin, begin - 8, 0]))
-        window = st.tuples(
-            st.sampled_from(draw(st.sampled_from([[0], [0, 2], [1, 3]]))),
-            st.integers(since, begin + 9),
-            st.sampled_from([0, 1, 5, 5, 5, 30]),
-        )
-        batch = draw(st.lists(window, min_size=1, max_size=12))
-        found.append(sorted(batch, key=itemgetter(1)) if draw(st.booleans()) else batch)
+    for batch, step, back, keys, in_order in batches:
+        begin += step
+        since = 0 if back is None else begin - back
+        windows = []
+        for byte in batch:
+            length, place = divmod(byte // 2, PLACES)
+            start = since + place * (begin + 9 - since) // (PLACES - 1)
+            windows.append((keys[byte % 2], start, LENGTHS[length]))
+        found.append(sorted(windows, key=itemgetter(1)) if in_order else windows)
     return found
 
 
@@ -314,7 +327,7 @@ def shown_session(found: tuple[int, Session]) -> Any:
 
 
 @settings(deadline=None, max_examples=300)
-@given(batches_of_windows(), st.sampled_from([min, max]), st.sampled_from([1, 4, 1024]))
+@given(batches_of_windows, st.sampled_from([min, max]), st.sampled_from([1, 4, 1024]))
 def test_runs_of_many_keys_merge_whatever_comes_when(
     batches: list[list[Window]], stamps: Any, piece: int
 ) -> None:
@@ -336,7 +349,7 @@ def test_runs_of_many_keys_merge_whatever_comes_when(
 
 @pytest.mark.parametrize("kind", [OrderedSessions, ColumnarSessions])
 @settings(deadline=None, max_examples=300)
-@given(batches_of_windows(), st.sampled_from([min, max]), st.integers(1, 3), st.integers(0, 25))
+@given(batches_of_windows, st.sampled_from([min, max]), st.integers(1, 3), st.integers(0, 25))
 def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     kind: Any, batches: list[list[Window]], stamps: Any, piece: int, second: int
 ) -> None:
