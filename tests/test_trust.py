@@ -29,7 +29,6 @@ KNOWN = {
     "worker/sideinputs.py": "the functions of the pipeline",
     "worker/connectors/sparkrows.py": "the coder of a source, out of the plan",
     "worker/streaming/draining.py": "the functions of the pipeline",
-    "worker/streaming/keyed.py": "the functions of the pipeline",
     "worker/streaming/operators.py": "the task of a layer, out of the plan",
     "worker/streaming/sideinputs.py": "the functions of the pipeline",
 }

@@ -42,3 +42,8 @@ class HandingPickler:
     def loads(self, data: Any) -> Any:
         """The value of a pickle, or of what stands for one."""
         return data.value if isinstance(data, Handed) else pickler.loads(data)
+
+
+def copied(data: Any) -> Any:
+    """The value of a pickle, or of what stands for one, as an object of its own."""
+    return pickler.loads(pickler.dumps(data.value) if isinstance(data, Handed) else data)

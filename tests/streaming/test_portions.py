@@ -2,11 +2,14 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pytest
+from apache_beam.coders import coders
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 
@@ -18,11 +21,16 @@ from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.failure import Reports, WorkerFailure
 from sparkbeam.wire.messages import Message, unpack
 from sparkbeam.wire.rows import COUNT_CELL
+from sparkbeam.worker.layouts.cells import KeyCells
+from sparkbeam.worker.layouts.keytotals import KeyTotals
 from sparkbeam.worker.streaming import layer
 from sparkbeam.worker.streaming.layer import SourceTurn
 from sparkbeam.worker.streaming.tasks import layer_tasks
 
 BATCHES, ROWS, KEYS = 30, 10_000, 5
+
+HEADS = KeyCells(coders.WindowedValueCoder(coders.VarIntCoder(), coders.IntervalWindowCoder()))
+NUMBER = np.dtype(np.int64)
 
 REPORTS = Reports()
 
@@ -56,7 +64,10 @@ def read(build: Callable[[Any], None], batches: Iterator[pa.RecordBatch]) -> lis
         return taken[-1]
 
     turn._taken = noted  # type: ignore[method-assign]
-    list(turn.read("the source", ReadSpec.unpack(source.payload), tag, batches))
+    spec = ReadSpec.unpack(source.payload)
+    # The step that a thread is at stays known in it.
+    with ThreadPoolExecutor(1) as task:
+        task.submit(lambda: list(turn.read("the source", spec, tag, batches))).result()
     return [some for some in taken if any(message.tag >= 0 for message in some)]
 
 
@@ -76,8 +87,11 @@ def cells(messages: list[list[Message]]) -> list[Any]:
 
 
 def test_a_combine_adds_up_all_that_its_task_reads() -> None:
-    accumulators = [key for key, _, cell in cells(read(counts, rows())) if cell[:1] != COUNT_CELL]
-    assert len(accumulators) == KEYS
+    found = [cell for _, _, cell in cells(read(counts, rows())) if cell[:1] != COUNT_CELL]
+    totals = [KeyTotals.of_cell(cell, HEADS.head_of(cell)[0], NUMBER) for cell in found]
+    keys = [key for total in totals for key in total.keys.to_pylist()]
+    assert len(keys) == len(set(keys)) == KEYS
+    assert {number for total in totals for number in total.numbers} == {BATCHES * ROWS // KEYS}
 
 
 def test_output_leaves_the_layer_when_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:

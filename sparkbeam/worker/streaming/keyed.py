@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from apache_beam.internal import pickler
 from apache_beam.transforms.combiners import curry_combine_fn
 from apache_beam.transforms.core import CombineFn
 
 from sparkbeam.arguments import shown
 from sparkbeam.plan.model import Layout
+from sparkbeam.upstream.handing import copied
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
@@ -181,5 +181,5 @@ class StatefulRun(KeyedRun):
 def _combine_fn(source: SourceOperation) -> CombineFn:
     """Whose merge is all that the grouped values go to."""
     (merge,) = source.consumer
-    fn, args, kwargs = pickler.loads(merge.spec.serialized_fn)[:3]
+    fn, args, kwargs = copied(merge.spec.serialized_fn)[:3]
     return curry_combine_fn(fn, args, kwargs)
