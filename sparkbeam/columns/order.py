@@ -39,7 +39,7 @@ class Arranged:
 def firsts_of(*columns: _Numbers) -> _Places:
     """Where runs of rows begin that are equal in all columns."""
     differ = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return np.flatnonzero(np.concatenate([[True], differ]))
+    return np.flatnonzero(np.concatenate([[True], differ])[: len(columns[0])])
 
 
 def arranged(first: _Numbers, second: _Numbers) -> Arranged:

@@ -25,14 +25,6 @@ from sparkbeam.columns.shapes import (
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
-
-def are_neighbours(positions: Positions) -> bool:
-    """Whether positions follow each other, each the next one."""
-    if not len(positions) or positions[-1] - positions[0] != len(positions) - 1:
-        return False
-    return bool(np.all(positions[1:] > positions[:-1]))
-
-
 _DTYPES: dict[Shape, np.dtype[Any]] = {
     INT: np.dtype(np.int64),
     FLOAT: np.dtype(np.float64),
@@ -154,6 +146,13 @@ def _numbers(value: Value, shape: Shape) -> Any:
 
 def _scalar(value: Value, shape: Shape) -> pa.Scalar:
     return pa.scalar(value, arrow_type_of(shape))
+
+
+def are_neighbours(positions: Positions) -> bool:
+    """Whether positions follow each other, each the next one."""
+    if not len(positions) or positions[-1] - positions[0] != len(positions) - 1:
+        return False
+    return bool(np.all(positions[1:] > positions[:-1]))
 
 
 def merged(places: tuple[Positions, Positions], ways: tuple[Value, Value], shape: Shape) -> Vector:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns.order import firsts_of
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.layouts.cells import KeyCells
@@ -70,7 +71,7 @@ class Striped:
         encoded = found.keys.dictionary_encode()
         of_keys = encoded.indices.to_numpy()
         order = np.argsort(of_keys, kind="stable")
-        firsts = np.flatnonzero(np.diff(of_keys[order], prepend=-1))
+        firsts = firsts_of(of_keys[order])
         lengths = np.diff(firsts, append=len(order))
         keys = encoded.dictionary.to_pylist()
         for page, in_page in self._keyed.places_by_page(keys):

@@ -6,6 +6,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
+from sparkbeam.columns.order import firsts_of
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.worker.steps.columnfunctions import count_refused
@@ -113,7 +114,7 @@ class CombineTable:
         places, numbers = np.concatenate(self._places), np.concatenate(self._numbers)
         self._places_of, self._places, self._numbers = {}, [], []
         order = np.argsort(places, kind="stable")
-        firsts = np.flatnonzero(np.diff(places[order], prepend=-1))
+        firsts = firsts_of(places[order])
         known = list(map(self.accumulators.get, names))
         found = self._form.added(known, numbers[order], firsts, self._combine_fn)
         if found is not None:
