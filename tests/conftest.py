@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import quick_start
+from hypothesis import HealthCheck, settings
 
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError
@@ -17,6 +18,10 @@ from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.worker.steps import table
+
+# How long a machine takes decides no test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 SPARK = "spark"
 """The group of the tests that share a Spark session, and the name of its fixture."""

@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=40, derandomize=True, database=None)
 """The same examples each time, and not many: these tests are to be fast."""
 
 LONGEST = 700

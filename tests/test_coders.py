@@ -129,7 +129,7 @@ def check(kind: Any, one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: repr(kind[0]))
 def test_order_is_that_of_the_values(kind: Any) -> None:
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=80)
     @given(kind[1], kind[1])
     def compare(one: Any, other: Any) -> None:
         check(kind, one, other)
@@ -137,14 +137,14 @@ def test_order_is_that_of_the_values(kind: Any) -> None:
     compare()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_order_of_what_is_nested_too(data: st.DataObject) -> None:
     kind = data.draw(KINDS)
     check(kind, data.draw(kind[1]), data.draw(kind[1]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.datetimes(timezones=ZONES), st.datetimes(timezones=ZONES))
 def test_instants_of_all_time_zones(one: datetime.datetime, other: datetime.datetime) -> None:
     utc = datetime.UTC
@@ -158,7 +158,7 @@ def test_instants_of_all_time_zones(one: datetime.datetime, other: datetime.date
 
 
 @example(2**40_000)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(2**1000, 2**9000))
 def test_numbers_of_thousands_of_digits(number: int) -> None:
     kind = OrderedIntCoder(), None, itself

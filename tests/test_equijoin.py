@@ -57,7 +57,7 @@ SIDES = st.lists(st.sampled_from([0, 1, 2, None, 1.0, True, "", (1,)]), max_size
 
 
 class TestModel:
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=6)
     @given(SIDES, SIDES, st.sampled_from(HOWS), st.booleans())
     def test_pairs_are_those_of_a_nested_loop(
         self, left: list[Any], right: list[Any], how: str, looks: bool

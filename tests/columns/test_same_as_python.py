@@ -314,7 +314,7 @@ def helper(condition: Any, one: Any, other: Any) -> Any:
     return one
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck))
 @given(functions(), blocks())
 def test_a_function_gives_what_it_gives_when_it_is_called(
     source: tuple[str, Form], elements: list[Element]

@@ -43,7 +43,7 @@ class Hub(Planner):
         return self._known
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MICRO_BATCHES)
 def test_whatever_comes_in_during_planning(micro_batches: list[tuple[object, int, bool]]) -> None:
     hub, marks, before = Hub(), Marks(), 0

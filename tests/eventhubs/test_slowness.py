@@ -134,7 +134,7 @@ def test_three_micro_batches_count() -> None:
     assert not last
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.dictionaries(st.sampled_from("0123456789"), st.integers(0, 10**9), min_size=1),
     st.none() | st.integers(1, 10**7),
@@ -151,7 +151,7 @@ def test_what_is_taken_is_there_and_within_the_limit(
         assert sum(taken.values()) <= limit + len(backlog)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.builds(

@@ -107,7 +107,7 @@ def results(files: str, chain: list[tuple[str, str]], *options: str) -> list[str
     return sorted(repr(value) for value, *_ in found)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(steps())
 def test_what_is_not_read_makes_no_difference(files: str, chain: list[tuple[str, str]]) -> None:
     assert results(files, chain) == results(files, chain, "--columns=off")

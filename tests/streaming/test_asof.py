@@ -70,7 +70,7 @@ def of_pandas(left: Side, right: Side, how: How) -> list[tuple[int, int, int | N
 SIDES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=25)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SIDES, SIDES, HOW)
 def test_matches_are_those_of_pandas(left: Side, right: Side, how: How) -> None:
     coder = OrderedIntCoder()
@@ -82,7 +82,7 @@ def test_matches_are_those_of_pandas(left: Side, right: Side, how: How) -> None:
     assert found == of_pandas(left, right, how)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 30), SIDES, SIDES, HOW)
 def test_what_is_final_does_not_change(time: int, right: Side, more: Side, how: How) -> None:
     def match(side: Side) -> tuple[bytes | None, int]:

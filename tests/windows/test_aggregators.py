@@ -153,7 +153,7 @@ def in_parts(draw: Any, values: Any) -> list[list[Element]]:
 
 @of_each_kind
 @pytest.mark.parametrize(("fn", "values"), VALUES.values(), ids=VALUES)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.data())
 def test_they_are_those_of_beam(kind: Any, fn: beam.CombineFn, values: Any, data: Any) -> None:
     parts = data.draw(in_parts(values))
@@ -206,7 +206,7 @@ def test_the_worked_example_of_the_documents(kind: Any) -> None:
     ]
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(
     st.lists(st.tuples(st.integers(0, 150), st.integers(1, 30)), max_size=80), st.integers(0, 80)
 )
@@ -326,7 +326,7 @@ def shown_session(found: tuple[int, Session]) -> Any:
     return key, start, end, stamp, sorted(numbers)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(batches_of_windows, st.sampled_from([min, max]), st.sampled_from([1, 4, 1024]))
 def test_runs_of_many_keys_merge_whatever_comes_when(
     batches: list[list[Window]], stamps: Any, piece: int
@@ -348,7 +348,7 @@ def test_runs_of_many_keys_merge_whatever_comes_when(
 
 
 @pytest.mark.parametrize("kind", [OrderedSessions, ColumnarSessions])
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(batches_of_windows, st.sampled_from([min, max]), st.integers(1, 3), st.integers(0, 25))
 def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     kind: Any, batches: list[list[Window]], stamps: Any, piece: int, second: int
@@ -375,7 +375,7 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
         assert [shown_session((0, one)) for one in found] == by_the_rule(every, stamps)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=300),
     st.sampled_from([1, 1000, 1 << 16, 1000 << 30, 1 << 40, 1 << 59]),

@@ -122,7 +122,7 @@ def blocks_of(data: Any, *values: Any) -> list[list[tuple[int, Any]]]:
 
 
 @pytest.mark.parametrize("name", FNS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_form_gives_what_the_combine_fn_gives(name: str, data: Any) -> None:
     fn, values = FNS[name]
@@ -132,7 +132,7 @@ def test_a_form_gives_what_the_combine_fn_gives(name: str, data: Any) -> None:
 
 @pytest.mark.parametrize("name", TUPLES)
 @pytest.mark.parametrize("is_list", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_tuple_gives_what_its_combine_fns_give(name: str, is_list: bool, data: Any) -> None:
     fns, values = TUPLES[name]
@@ -143,7 +143,7 @@ def test_a_tuple_gives_what_its_combine_fns_give(name: str, is_list: bool, data:
 
 
 @pytest.mark.parametrize("name", SINGLES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_several_combine_fns_of_one_value_give_what_each_gives(name: str, data: Any) -> None:
     fns, values = SINGLES[name]

@@ -208,7 +208,7 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(more=plain | st.tuples(plain, plain), number=st.sampled_from(range(len(FUNCTIONS))))
 def test_any_argument_gives_what_python_gives(more: Any, number: int) -> None:
     function = FUNCTIONS[number]

@@ -85,7 +85,7 @@ def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) ->
 
 
 @pytest.mark.parametrize("name", FNS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=hs.data())
 def test_sessions_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     keys = KEYS[data.draw(hs.sampled_from(sorted(KEYS)))]

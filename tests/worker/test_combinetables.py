@@ -40,7 +40,7 @@ def blocks(draw: Any) -> list[tuple[bool, list[tuple[str, Any]]]]:
 
 
 @pytest.mark.parametrize("name", FNS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(blocks=blocks(), settles=st.sets(st.integers(0, 5)))
 @example(blocks=[(False, [("a", 0.1)]), (True, [("a", 1), ("a", -1)])], settles=set())
 def test_values_and_numbers_are_added_up_in_their_order(

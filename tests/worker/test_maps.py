@@ -147,7 +147,7 @@ def numbered() -> Iterator[bytes]:
 @pytest.mark.usefixtures("small_buckets")
 @pytest.mark.parametrize("place", [Streaming, Batch])
 def test_a_sorted_multimap_is_a_sorted_list(place: Any) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(BATCHES)
     def run(batches: list[list[Op]]) -> None:
         kept, model, values = place(), Sorted(), numbered()
@@ -191,7 +191,7 @@ def apply_map(state: MapState, model: dict[int, bytes], ops: list[Op], values: A
 @pytest.mark.usefixtures("small_buckets")
 @pytest.mark.parametrize("place", [Streaming, Batch])
 def test_a_map_is_a_dict(place: Any) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(BATCHES)
     def run(batches: list[list[Op]]) -> None:
         kept, model, values = place(), dict[int, bytes](), numbered()

@@ -175,7 +175,6 @@ def run(
 )
 @settings(
     max_examples=15,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rounds=ROUNDS, cache_bytes=CACHES, page_bytes=st.sampled_from([300, page.PAGE_BYTES]))

@@ -145,7 +145,6 @@ def run(rounds: list[Round], windowing: Windowing, cache_bytes: int = CACHE_BYTE
 )
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rounds=ROUNDS, cache_bytes=st.sampled_from([2000, CACHE_BYTES]))

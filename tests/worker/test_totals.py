@@ -91,7 +91,7 @@ def accumulators(elements: list[Element], fn: CombineFn, window_fn: WindowFn) ->
 
 
 @pytest.mark.parametrize("name", FNS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=hs.data())
 def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     keys = KEYS[data.draw(hs.sampled_from(sorted(KEYS)))]
