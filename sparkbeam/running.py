@@ -28,7 +28,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.upstream.spark import PlanNode
+from sparkbeam.upstream.spark import PlanNode, keep_classes
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -73,6 +73,7 @@ class Run:
     ) -> None:
         # A sink that cannot be made is an error before anything has started.
         sinks = sinks_of(options)
+        keep_classes(session)
         self._plan = plan
         self._session = session
         self._options = options

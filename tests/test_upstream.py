@@ -582,6 +582,15 @@ class TestSpark:
         assert of_spark.estimated_bytes(spark.range(1000)) == 8000
         assert of_spark.estimated_bytes(None) is None
 
+    def test_pyspark_asks_the_jvm_for_classes_by_their_names(self, spark: Any) -> None:
+        of_spark.keep_classes(spark)
+        kept = vars(of_spark.jvm(spark))
+        assert "org.apache.spark.sql.functions" in kept
+        if of_spark.version() >= of_spark.STREAMING_FROM:
+            assert {*of_spark._CLASSES} <= kept.keys()
+        assert kept["PythonUtils"].toSeq([1]).apply(0) == 1
+        of_spark.keep_classes(None)
+
     def test_a_plan_tells_which_files_it_reads(self, spark: Any, tmp_path: Path) -> None:
         path = str(tmp_path / "rows")
         spark.range(3).selectExpr("id", "array(id) AS ids", "now() AS at").write.parquet(path)

@@ -30,9 +30,12 @@ class SideInputStore:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._folder = RunFolder("side")
         self._ports: dict[int, _PortContent] = {}
         self._files: dict[tuple[int, ...], str] = {}
+
+    @functools.cached_property
+    def _folder(self) -> RunFolder:
+        return RunFolder("side")
 
     def __contains__(self, tag: int) -> bool:
         return tag in self._ports
@@ -86,7 +89,8 @@ class SideInputStore:
 
     def close(self) -> None:
         """Removes the files, but for those that Spark serves."""
-        self._folder.cleanup()
+        if "_folder" in vars(self):
+            self._folder.cleanup()
 
 
 @functools.cache

@@ -52,6 +52,9 @@ _ARROW = {
 }
 
 _DATED = frozenset(["date", "timestamp", "timestamp_ntz"])
+KINDS = frozenset(_PHYSICAL)
+"""The types of Spark, as its JSON names them, that columns are surely read alike of."""
+
 _CODECS = frozenset(["UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"])
 
 _WRITTEN_BY = b"org.apache.spark.version"

@@ -15,6 +15,7 @@ from sparkbeam import arguments
 from sparkbeam.connectors import frames, resolve
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import row_type
+from sparkbeam.connectors.writtenschemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
@@ -136,6 +137,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
         """The schema that the source itself has."""
         session = resolve.session_of(pipeline)
+        written = None if streaming else written_schema(session, spec)
+        if written is not None:
+            return written
         try:
             found: StructType = frames.loaded(session, spec, streaming=streaming).schema
         except Exception as error:
