@@ -1,6 +1,7 @@
 """What the runner assumes of the inside of Beam and of Spark: each has a test that names it."""
 
 import ast
+import functools
 import inspect
 import os
 import random
@@ -419,6 +420,43 @@ class TestBundles:
         assert [function.__name__ for function in looked_up] == ["setup", "process", "process"]
         assert core.get_function_arguments(Own(), "setup") == ([], [])
         assert core.get_function_arguments(Own(), "process") == (["element"], [])
+
+    def test_plain_functions_are_looked_at_once_until_they_change(self) -> None:
+        looked_up = []
+        look = inspect.unwrap(core.get_function_args_defaults)
+
+        def find(function: Any) -> Any:
+            looked_up.append(function)
+            return look(function)
+
+        def changing(x: Any, y: Any = 1) -> None: ...
+
+        def wrapped(x: Any) -> None: ...
+
+        def wrapping(*args: Any) -> None: ...
+
+        functools.update_wrapper(wrapping, wrapped)
+        functions: list[Any] = [
+            lambda: None,
+            lambda x, /, y, *more, z, **named: None,
+            lambda x, y=[], *, z=1: None,
+            wrapping,
+            changing,
+            functools.partial(changing, 1),
+            dict.items,
+        ]
+        found = remembering(find)
+        for function in functions * 2:
+            names, defaults = found(function)
+            assert (names, defaults) == look(function)
+            names.append("changed")
+            defaults.append("changed")
+        assert looked_up == [*functions, *functions[3:4], *functions[5:]]
+        changing.__defaults__ = (2,)
+        assert found(changing) == (["x", "y"], [2])
+        changing.__code__ = wrapped.__code__
+        changing.__defaults__ = None
+        assert found(changing) == (["x"], [])
 
     def test_state_and_timers_are_found_without_a_look_at_beams_own_methods(self) -> None:
         told: list[str] = []

@@ -6,6 +6,7 @@ translated and when it is set up. For a small pipeline that is a fifth of the wo
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from types import (
     ClassMethodDescriptorType,
@@ -26,14 +27,24 @@ _Arguments = tuple[list[str], list[Any]]
 
 
 def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments]:
-    """A function that tells the arguments of another one, and remembers them of Beam's and ours.
+    """A function that tells the arguments of another one, and remembers them.
+
+    It does so for methods of Beam's and ours, and for plain functions as long as they are there.
 
     Args:
         find: gives the names of arguments and the values of defaults.
     """
     known: dict[Any, _Arguments] = {}
+    plain: WeakKeyDictionary[FunctionType, tuple[tuple[Any, ...], list[str]]] = WeakKeyDictionary()
 
+    @functools.wraps(find)
     def found(function: Any) -> _Arguments:
+        if type(function) is FunctionType and not vars(function):
+            made_of = function.__code__, function.__defaults__, function.__kwdefaults__
+            before = plain.get(function)
+            if before is None or any(map(operator.is_not, before[0], made_of)):
+                before = plain[function] = made_of, find(function)[0]
+            return list(before[1]), list(function.__defaults__ or ())
         of_class = getattr(function, "__func__", None)
         if not _is_theirs(of_class):
             return find(function)
@@ -59,20 +70,19 @@ def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
     Args:
         find: looks at all methods that an object tells.
     """
-    known: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+    known: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
 
     @functools.wraps(find)
     def found(dofn: Any) -> Any:
         kind, own = type(dofn), getattr(dofn, "__dict__", None)
-        if own is None:
+        if own is None or getattr(kind, "__dir__", None) is not object.__dir__:
             return find(dofn)
         if kind not in known:
-            known[kind] = frozenset(name for name in dir(kind) if _takes_nothing(kind, name))
-        told = known[kind]
+            known[kind] = tuple(name for name in dir(kind) if not _takes_nothing(kind, name))
         for name, value in own.items():
             if isinstance(value, MethodType) or name.startswith(_INSPECT):
                 return find(dofn)
-        return find(_Face(dofn, [name for name in dir(dofn) if name not in told]))
+        return find(_Face(dofn, known[kind]))
 
     return found
 
@@ -80,7 +90,7 @@ def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class _Face:
     """A DoFn that tells some of its attributes alone, but has them all."""
 
-    def __init__(self, dofn: Any, names: list[str]) -> None:
+    def __init__(self, dofn: Any, names: tuple[str, ...]) -> None:
         self._dofn = dofn
         self._names = names
 
@@ -88,7 +98,7 @@ class _Face:
     def __class__(self) -> Any:
         return type(self._dofn)
 
-    def __dir__(self) -> list[str]:
+    def __dir__(self) -> tuple[str, ...]:
         return self._names
 
     def __getattr__(self, name: str) -> Any:

@@ -38,16 +38,19 @@ def remembering_views(view_as: _View) -> _View:
         if parsed is None:
             made = view_as(options, cls)
             values = vars(made._visible_options)
-            if all(type(value) in _NEVER_SHARED for value in values.values()):
+            names = {*made._visible_option_list()}
+            if names == values.keys() and all(
+                type(value) in _NEVER_SHARED for value in values.values()
+            ):
                 if len(known) >= _MOST:
                     known.clear()
-                known[seen] = dict(values)
+                known[seen] = {name: values[name] for name in sorted(names)}
             return made
         logging.basicConfig()  # As Beam does whenever it makes options.
         made = cls.__new__(cls)
         made._flags = flags
         made._visible_options = argparse.Namespace(**parsed)
-        for name in made._visible_option_list():
+        for name in parsed:
             options._all_options.setdefault(name, parsed[name])
         made._all_options = options._all_options
         return made
