@@ -250,6 +250,28 @@ class WindowColumns(SessionColumns):
             firsts = firsts_of(*(column[order] for column in (keys, starts, ends)))
         return _Cut(order, firsts, ends[order[firsts]])
 
+    def of_runs(self, parts: Columns, rows: _Places, firsts: _Places, windows: Columns) -> Columns:
+        """Windows that are made of parts.
+
+        Args:
+            parts: numbers of the vectorised form.
+            rows: the parts of each window, one window after the other.
+            firsts: where those of each begin.
+            windows: the keys, starts and ends.
+
+        Returns:
+            The windows; one for each of the rows where these do not add up exactly.
+        """
+        totals = self._added_up(parts.totals[rows], firsts)
+        if totals is None:
+            each = np.repeat(np.arange(len(windows)), np.diff(firsts, append=len(rows)))
+            times = windows.starts[each], windows.ends[each], parts.stamps[rows]
+            return Columns(windows.keys[each], *times, parts.totals[rows])
+        stamps = np.full(len(windows), parts.stamps[0])
+        if (parts.stamps != parts.stamps[0]).any():
+            stamps = self._stamps.reduceat(parts.stamps[rows], firsts)
+        return Columns(windows.keys, windows.starts, windows.ends, stamps, totals)
+
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
         return self.form.add_in_order(numbers, firsts, merges=True)

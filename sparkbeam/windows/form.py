@@ -74,6 +74,18 @@ class Form(ABC):
         """
         return self.add_up(numbers, firsts)
 
+    @abstractmethod
+    def add_apart(
+        self, numbers: Numbers, places: npt.NDArray[np.intp], counts: npt.NDArray[np.int64]
+    ) -> Numbers | None:
+        """As :meth:`add_in_order` of values, where the numbers of a run do not follow each other.
+
+        Args:
+            numbers: of all runs; those of each one in their order.
+            places: that of the run of each number.
+            counts: how many numbers each run has. Nobody looks at what one without any comes to.
+        """
+
     def values(self, numbers: Numbers) -> list[Any]:
         """Values that come to the same as those of which the numbers are, one for each."""
         found: list[Any] = numbers.tolist()
@@ -114,6 +126,19 @@ class Form(ABC):
     @abstractmethod
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         """What the CombineFn makes of accumulators in the end, in a column, and of what shape."""
+
+
+def combined_apart(
+    ufunc: np.ufunc, numbers: Numbers, places: npt.NDArray[np.intp], count: int
+) -> Numbers:
+    """What as many runs come to by ``add``, ``minimum`` or ``maximum``; see ``add_apart``."""
+    if ufunc is np.add:
+        found = np.zeros(count, numbers.dtype)
+    else:
+        # Whichever of all numbers gives way to any other one.
+        found = np.full(count, numbers.max() if ufunc is np.minimum else numbers.min())
+    ufunc.at(found, places, numbers)
+    return found
 
 
 def record_of(*parts: Numbers) -> Numbers:

@@ -22,12 +22,14 @@ from sparkbeam.windows.form import (
     Form,
     Kind,
     Numbers,
+    combined_apart,
     leaves_of,
     parts_of,
     record_of,
 )
 
 _Places = npt.NDArray[np.intp]
+_Counts = npt.NDArray[np.int64]
 
 _SUM_FOLDS = sys.version_info < (3, 12)
 """Whether ``sum`` of floats adds one after the other. Later it makes up for what that loses."""
@@ -48,6 +50,9 @@ class _Count(Form):
 
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers:
         return np.add.reduceat(numbers, firsts)
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers:
+        return combined_apart(np.add, numbers, places, len(counts))
 
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
@@ -75,6 +80,9 @@ class _Sum(Form):
         if numbers.dtype != FLOATS:
             return self.add_up(numbers, firsts)
         return _folded(numbers, firsts)
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        return _sums_apart(numbers, places, counts)
 
     def added(
         self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
@@ -115,13 +123,15 @@ class _Extreme(Form):
         return _whole_of(column) if int in self._kinds else None
 
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
-        if numbers.dtype == FLOATS:
-            # The two zeros are equal, so that the first of them is the result.
-            signs = np.signbit(numbers[numbers == 0])
-            if signs.any() and not signs.all():
-                return None
+        if _has_both_zeros(numbers):
+            return None
         found: Numbers = self._ufunc.reduceat(numbers, firsts)
         return found
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        if _has_both_zeros(numbers):
+            return None
+        return combined_apart(self._ufunc, numbers, places, len(counts))
 
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         return pa.array(numbers), _number(numbers.dtype)
@@ -170,6 +180,9 @@ class _Truth(Form):
         found: Numbers = self._ufunc.reduceat(numbers, firsts)
         return found
 
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers:
+        return combined_apart(self._ufunc, numbers, places, len(counts))
+
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return super().accumulators(numbers.astype(np.bool_), combine_fn)
 
@@ -209,6 +222,13 @@ class _Mean(Form):
         if values.dtype != FLOATS or (merges and not _SUM_FOLDS):
             return self.add_up(numbers, firsts)
         return record_of(_folded(values, firsts), np.add.reduceat(counts, firsts))
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        values, elements = parts_of(numbers)
+        sums = _sums_apart(values, places, counts)
+        if sums is None:
+            return None
+        return record_of(sums, combined_apart(np.add, elements, places, len(counts)))
 
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
@@ -294,6 +314,9 @@ class _Tuple(Form):
         each = self._each(numbers)
         return _all_of([form.add_in_order(part, firsts, merges=merges) for form, part in each])
 
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        return _all_of([form.add_apart(part, places, counts) for form, part in self._each(numbers)])
+
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         each = zip(self._parts, parts_of(numbers), strict=True)
         found = [form.accumulators(part, one) for (form, one), part in each]
@@ -333,11 +356,31 @@ def _counted(numbers: Numbers) -> Numbers:
 
 
 def _sums(numbers: Numbers, firsts: _Places) -> Numbers | None:
-    largest = max(int(numbers.max()), -int(numbers.min()))
-    longest = int(np.diff(firsts, append=len(numbers)).max())
-    if largest * longest > _LARGEST:
+    if _may_be_too_large(numbers, int(np.diff(firsts, append=len(numbers)).max())):
         return None
     return np.add.reduceat(numbers, firsts)
+
+
+def _sums_apart(numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+    if numbers.dtype == FLOATS:
+        # It adds one number after the other, from 0 on.
+        return np.bincount(places, numbers, len(counts))
+    if _may_be_too_large(numbers, int(counts.max())):
+        return None
+    return combined_apart(np.add, numbers, places, len(counts))
+
+
+def _may_be_too_large(numbers: Numbers, longest: int) -> bool:
+    """Whether the sum of so many whole numbers may not be one of 64 bits."""
+    return max(int(numbers.max()), -int(numbers.min())) * longest > _LARGEST
+
+
+def _has_both_zeros(numbers: Numbers) -> bool:
+    """Whether there are both of floats: they are equal, so that the first of them is the result."""
+    if numbers.dtype != FLOATS:
+        return False
+    signs = np.signbit(numbers[numbers == 0])
+    return bool(signs.any() and not signs.all())
 
 
 def _are_whole(accumulators: list[Any]) -> bool:

@@ -106,6 +106,29 @@ class Slices:
         found: Micros = starts // (_WINDOWS_IN_SPAN * self.size)
         return found
 
+    def places(self, numbers: Micros, spans: Micros) -> Micros:
+        """The places of slices on a line where no window of one span reaches into the next.
+
+        Args:
+            numbers: of the slices, each of which is in a window that begins in its span.
+            spans: the number of the span of each.
+        """
+        return numbers + spans * self.count
+
+    def at_places(self, places: Micros) -> Micros:
+        """The numbers of the slices that are at such places."""
+        return places - places // self._places_of_span * self.count
+
+    def begins_at(self, places: Micros) -> tuple[Micros, Micros]:
+        """The places where the first and the last window begin that a slice at a place is in."""
+        first = places // self._places_of_span * self._places_of_span
+        last = first + _WINDOWS_IN_SPAN * self.count - 1
+        return np.maximum(places - self.count + 1, first), np.minimum(places, last)
+
+    @property
+    def _places_of_span(self) -> int:
+        return (_WINDOWS_IN_SPAN + 1) * self.count
+
     def in_spans(self, starts: Micros) -> tuple[Positions, Micros]:
         """The spans in which windows begin that slices are in: one, or two that are neighbours.
 

@@ -58,11 +58,10 @@ class EventBatch:
 
     def to_union(self) -> pa.UnionArray:
         """A dense union of persons, auctions and bids."""
-        kinds = self.numbers.kinds.astype(np.int8)
+        kinds = self.numbers.kinds
         places = np.empty(len(kinds), np.int32)
-        for kind in range(len(self.columns)):
-            of_kind = kinds == kind
-            places[of_kind] = np.arange(np.count_nonzero(of_kind))
+        for rows in self.numbers.rows:
+            places[rows] = np.arange(len(rows), dtype=np.int32)
         structs = [columns.to_struct_array() for columns in self.columns]
         return pa.UnionArray.from_dense(pa.array(kinds), pa.array(places), structs)
 

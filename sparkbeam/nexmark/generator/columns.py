@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.generator import text
-from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH, EventNumbers
+from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH, EventNumbers, divided
 from sparkbeam.nexmark.generator.random import Ints, Random
 from sparkbeam.nexmark.model import Auction, Bid, Person
 
@@ -41,7 +41,10 @@ _CITIES += ["Bend", "Redmond", "Seattle", "Kent", "Cheyenne"]
 _STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
 
 _Drawn: TypeAlias = Iterator[tuple[str, Any]]
-"""Columns with their names, those for which nothing is drawn first."""
+"""Columns with their names, those for which nothing is drawn first.
+
+In the place of a column may be a function that makes it of what has been drawn.
+"""
 
 
 def persons(
@@ -53,7 +56,7 @@ def persons(
         configuration: of the generator.
         numbers: which events.
         wanted: the columns that are to be there at least; None for all. What comes behind the last
-            one of them is not drawn.
+            one of them is not drawn, and of what comes before it no more than has to be.
     """
     return _until(_persons(configuration, numbers), Person, wanted)
 
@@ -73,21 +76,25 @@ def bids(
 
 
 def _until(drawn: _Drawn, kind: Any, wanted: Iterable[str] | None) -> pa.RecordBatch:
-    """The columns of a kind of events up to the last one that is wanted, one at least."""
+    """The columns of a kind of events that are wanted, or else one."""
     missing = set(kind._fields if wanted is None else wanted)
     found: dict[str, Any] = {}
     for name, column in drawn:
-        found[name] = column
+        if name in missing or not found:
+            found[name] = column() if callable(column) else column
         missing.discard(name)
         if not missing:
             break
     return pa.RecordBatch.from_pydict({name: found[name] for name in kind._fields if name in found})
 
 
+# The number of an epoch is that of the last person, as each has one, which comes first.
+
+
 def _persons(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
     numbers = numbers.of_kind(0)
     random = Random(numbers.ids)
-    yield "id", _last_person(numbers.ids) + FIRST_ID
+    yield "id", numbers.epochs + FIRST_ID
     yield "date_time", numbers.timestamps
     first, last = _chosen(random, _FIRST_NAMES), _chosen(random, _LAST_NAMES)
     name = pc.binary_join_element_wise(first, last, " ")
@@ -109,16 +116,17 @@ def _persons(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
 def _auctions(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
     numbers = numbers.of_kind(1)
     random = Random(numbers.ids)
-    yield "id", _last_auction(numbers.ids) + FIRST_ID
-    yield "date_time", numbers.timestamps
-    last_person = _last_person(numbers.ids)
-    seller = _hot_or(
-        random,
-        configuration.hot_sellers_ratio,
-        last_person // _HOT * _HOT,
-        lambda rows: _next_person(configuration, random, last_person[rows], rows),
+    yield "id", _last_auction(numbers) + FIRST_ID
+    yield "date_time", lambda: numbers.timestamps
+    yield (
+        "seller",
+        _hot_or(
+            random,
+            configuration.hot_sellers_ratio,
+            lambda: FIRST_ID + _hot(numbers.epochs),
+            lambda rows: FIRST_ID + _next_person(configuration, random, numbers.epochs[rows], rows),
+        ),
     )
-    yield "seller", seller + FIRST_ID
     yield "category", _FIRST_CATEGORY + random.next_int(_CATEGORIES)
     initial_bid = _price(random)
     yield "initial_bid", initial_bid
@@ -136,45 +144,57 @@ def _auctions(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
 def _bids(configuration: Configuration, numbers: EventNumbers) -> _Drawn:
     numbers = numbers.of_kind(2)
     random = Random(numbers.ids)
-    yield "date_time", numbers.timestamps
-    last_person, last_auction = _last_person(numbers.ids), _last_auction(numbers.ids)
-    auction = _hot_or(
-        random,
-        configuration.hot_auction_ratio,
-        last_auction // _HOT * _HOT,
-        lambda rows: _next_auction(configuration, random, last_auction[rows], rows),
+    yield "date_time", lambda: numbers.timestamps
+    last_auction = _last_auction(numbers)
+    yield (
+        "auction",
+        _hot_or(
+            random,
+            configuration.hot_auction_ratio,
+            lambda: FIRST_ID + _hot(last_auction),
+            lambda rows: FIRST_ID + _next_auction(configuration, random, last_auction[rows], rows),
+        ),
     )
-    yield "auction", auction + FIRST_ID
-    bidder = _hot_or(
-        random,
-        configuration.hot_bidders_ratio,
-        last_person // _HOT * _HOT + 1,
-        lambda rows: _next_person(configuration, random, last_person[rows], rows),
+    yield (
+        "bidder",
+        _hot_or(
+            random,
+            configuration.hot_bidders_ratio,
+            lambda: FIRST_ID + 1 + _hot(numbers.epochs),
+            lambda rows: FIRST_ID + _next_person(configuration, random, numbers.epochs[rows], rows),
+        ),
     )
-    yield "bidder", bidder + FIRST_ID
     yield "price", _price(random)
     sizes = np.full(len(numbers), _BID_BYTES)
     yield "extra", text.padding(random, sizes, configuration.average_bid_size)
 
 
-def _last_person(ids: Ints) -> Ints:
-    return ids // EPOCH
-
-
-def _last_auction(ids: Ints) -> Ints:
-    epochs, places = ids // EPOCH, ids % EPOCH
+def _last_auction(numbers: EventNumbers) -> Ints:
+    """The last auction up to each event."""
     # A person comes before its epoch's auctions: the last one then is of the epoch before.
-    last_place = np.where(places == 0, -1, np.minimum(places, AUCTIONS_IN_EPOCH) - 1)
-    return epochs * AUCTIONS_IN_EPOCH + last_place
+    last_places = np.minimum(numbers.places, AUCTIONS_IN_EPOCH) - 1
+    return numbers.epochs * AUCTIONS_IN_EPOCH + last_places
+
+
+def _hot(ids: Ints) -> Ints:
+    return divided(ids, _HOT)[0] * _HOT
 
 
 def _hot_or(
-    random: Random, ratio: int, hot: Ints, other: Callable[[NDArray[np.intp]], Ints]
-) -> Ints:
-    """The hot one in all but one of ``ratio`` cases, in the others what ``other`` chooses."""
-    chosen = hot.copy()
+    random: Random,
+    ratio: int,
+    hot: Callable[[], Ints],
+    other: Callable[[NDArray[np.intp]], Ints],
+) -> Callable[[], Ints]:
+    """The hot one in all but one of ``ratio`` cases, in the others what ``other`` draws."""
     rows = np.flatnonzero(random.next_int(ratio) == 0)
-    chosen[rows] = other(rows)
+    drawn = other(rows)
+
+    def chosen() -> Ints:
+        found = hot()
+        found[rows] = drawn
+        return found
+
     return chosen
 
 

@@ -17,11 +17,20 @@ _SPREAD = 953
 """How far apart the places are to which neighbours of an out-of-order group go."""
 
 _KIND_OF_PLACE = np.repeat(
-    [0, 1, 2],
+    np.arange(3, dtype=np.int8),
     [PERSONS_IN_EPOCH, AUCTIONS_IN_EPOCH, EPOCH - PERSONS_IN_EPOCH - AUCTIONS_IN_EPOCH],
 )
 
 Ints = NDArray[np.int64]
+
+
+def divided(numbers: Ints, divisor: int) -> tuple[Ints, Ints]:
+    """Quotients and remainders of numbers that are not negative.
+
+    Without a sign numpy divides ten times as fast, and to multiply is faster than the remainder.
+    """
+    quotients = (numbers.view(np.uint64) // np.uint64(divisor)).view(np.int64)
+    return quotients, numbers - quotients * divisor
 
 
 @dataclass(frozen=True)
@@ -42,9 +51,28 @@ class EventNumbers:
         return len(self.ids)
 
     @cached_property
-    def kinds(self) -> Ints:
+    def epochs(self) -> Ints:
+        """The epoch of each event."""
+        return self._in_epochs[0]
+
+    @cached_property
+    def places(self) -> Ints:
+        """The place of each event in its epoch."""
+        return self._in_epochs[1]
+
+    @cached_property
+    def _in_epochs(self) -> tuple[Ints, Ints]:
+        return divided(self.ids, EPOCH)
+
+    @cached_property
+    def kinds(self) -> NDArray[np.int8]:
         """0 for persons, 1 for auctions, 2 for bids."""
-        return _KIND_OF_PLACE[self.ids % EPOCH]
+        return _KIND_OF_PLACE.take(self.places)
+
+    @cached_property
+    def rows(self) -> tuple[NDArray[np.intp], ...]:
+        """Where the persons, the auctions and the bids are."""
+        return tuple(np.flatnonzero(self.kinds == kind) for kind in range(3))
 
     @cached_property
     def timestamps(self) -> Ints:
@@ -53,20 +81,22 @@ class EventNumbers:
 
     def timestamps_after(self, events: int) -> Ints:
         """The time of the event that comes so many after each one on its timeline."""
-        delay = self.configuration.delay
-        return self.configuration.base_time + (self.adjusted + events) * delay // 1000
+        micros = (self.adjusted + events) * self.configuration.delay
+        return self.configuration.base_time + divided(micros, 1000)[0]
 
     def of_kind(self, kind: int) -> "EventNumbers":
         """Those of the persons, auctions or bids."""
-        rows = self.kinds == kind
-        return EventNumbers(self.configuration, self.ids[rows], self.adjusted[rows])
+        rows = self.rows[kind]
+        return EventNumbers(self.configuration, self.ids.take(rows), self.adjusted.take(rows))
 
 
 def in_generator_order(configuration: Configuration, start: int, stop: int) -> EventNumbers:
     """The events from ``start`` to before ``stop``, one timeline after the other."""
     places = np.arange(start, min(stop, configuration.events))
     last, size = configuration.generators - 1, configuration.generator_size
-    generators = np.minimum(places // size, last) if size else np.full_like(places, last)
+    generators = np.full_like(places, last)
+    if size:
+        generators = np.minimum(divided(places, size)[0], last)
     return _numbers(configuration, generators, places - generators * size)
 
 
@@ -77,15 +107,18 @@ def in_time_order(configuration: Configuration, start: int, stop: int) -> EventN
     """
     places = np.arange(start, min(stop, configuration.events))
     count, size = configuration.generators, configuration.generator_size
+    numbers, generators = divided(places, count)
     # The last timeline has events left when all others have ended.
-    rest = places - count * size
-    generators = np.where(rest < 0, places % count, count - 1)
-    return _numbers(configuration, generators, np.where(rest < 0, places // count, size + rest))
+    rest = slice(max(0, min(count * size - start, len(places))), None)
+    generators[rest] = count - 1
+    numbers[rest] = places[rest] - (count - 1) * size
+    return _numbers(configuration, generators, numbers)
 
 
 def _numbers(configuration: Configuration, generators: Ints, numbers: Ints) -> EventNumbers:
-    group = configuration.out_of_order_group_size
-    adjusted = numbers // group * group + numbers * _SPREAD % group
+    group, adjusted = configuration.out_of_order_group_size, numbers
+    if group > 1:
+        adjusted = numbers - divided(numbers, group)[1] + divided(numbers * _SPREAD, group)[1]
     return EventNumbers(
         configuration, generators * configuration.generator_size + adjusted, adjusted
     )

@@ -65,11 +65,15 @@ class Random:
         return np.float64(2.0**-53) * (high + self._next(27, ALL))
 
     def _next(self, bits: int, rows: Rows) -> NDArray[np.uint32]:
-        state = self._state[rows] * _MULTIPLIER
-        state += _ADDEND
-        self._state[rows] = state
-        state >>= np.uint64(64 - bits)
-        return state.astype(np.uint32)
+        if rows is ALL:
+            state = self._state
+            state *= _MULTIPLIER
+            state += _ADDEND
+        else:
+            state = self._state[rows] * _MULTIPLIER
+            state += _ADDEND
+            self._state[rows] = state
+        return (state >> np.uint64(64 - bits)).astype(np.uint32)
 
     def _below(self, bits: NDArray[np.uint32], bound: int, rows: Rows) -> Ints:
         if bound & -bound == bound:

@@ -21,6 +21,7 @@ from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.packs import Unpacked
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.accumulated import Accumulated, Cells
 from sparkbeam.worker.layouts.totals import pane_of
@@ -187,23 +188,14 @@ def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
     return Cells(_TIMES, coder.wrapped_value_coder.value_coder(), combine)
 
 
-def _of_slices(slices: Slices, make: SessionColumns) -> _Expand:
-    """Makes the groups of slices, which are in several windows; equal slices are merged first."""
+def _of_slices(slices: Slices, make: WindowColumns) -> _Expand:
+    """Makes the groups of slices, which are in several windows."""
 
     def groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Columns:
         if not found.are_numbers:
             return _groups(found, starts, numbers, spans)
         # The end of each is that of its slice: so there is room for what tells them apart.
         parts = Columns(numbers, starts, spans, found.times[1], found.totals)
-        merged = make.merge(parts)
-        if merged.totals.dtype != object:
-            parts = merged
-        places, first = slices.in_windows(slices.numbers_at(parts.starts))
-        begins = slices.starts(first)
-        # A slice goes to each span in which windows begin that it is in.
-        are_here = slices.spans(begins) == parts.ends[places]
-        places, begins = places[are_here], begins[are_here]
-        stamps, totals = parts.stamps[places], parts.totals[places]
-        return Columns(parts.keys[places], begins, begins + slices.size, stamps, totals)
+        return windows_of_slices(slices, make, parts)
 
     return groups

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.order import arranged
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
+from sparkbeam.windows.groups import groups_of
 from sparkbeam.worker.layouts.pairs import distinct
 from sparkbeam.worker.partials import Partials
 
@@ -102,18 +102,16 @@ class ColumnTotals:
         found = distinct(together.keys, self._shape)
         if found is None:
             return False
-        keys, places = found
-        rows = arranged(places, together.slices)
-        order, firsts = rows.order, rows.firsts()
-        totals = self._form.add_in_order(together.numbers[order], firsts, merges=False)
+        keys, of_rows = found
+        groups = groups_of(of_rows, len(keys), together.slices)
+        totals = groups.added(self._form, together.numbers)
         if totals is None:
             return False
-        heads = order[firsts]
-        slices = together.slices[heads]
-        stamps = self._stamps.reduceat(together.stamps[order], firsts)
-        counts = np.add.reduceat(together.counts[order], firsts)
-        self._settled = Partials(keys, places[heads], slices, stamps, totals, counts)
-        of_each = together.keys.take(pa.array(heads))
+        places, slices = groups.first, groups.second
+        stamps = groups.combined(self._stamps, together.stamps)
+        counts = groups.combined(np.add, together.counts)
+        self._settled = Partials(keys, places, slices, stamps, totals, counts)
+        of_each = keys.array.take(pa.array(places))
         self._gathered = Gathered(of_each, slices, stamps, totals, counts)
         self.waiting()
         return True

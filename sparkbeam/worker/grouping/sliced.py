@@ -1,0 +1,84 @@
+"""From groups by slice of time to groups by window, behind the shuffle.
+
+Slices of a key and span are put in their order. Then a window has some that follow each other, and
+windows come out in their order too.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparkbeam.columns.order import arranged
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.columnar import Columns, Micros, WindowColumns
+from sparkbeam.worker.slices import Slices
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Windows of keys, in their order.
+
+    Attributes:
+        keys: the number of each one's key.
+        begins: the place of the slice with which each begins; see :meth:`Slices.places`.
+        firsts, behind: which slices each has: the first of them, and the first that it has not.
+    """
+
+    keys: Micros
+    begins: Micros
+    firsts: Positions
+    behind: Positions
+
+    def slices(self) -> tuple[Positions, Positions]:
+        """The slices of each window one after the other, and where those of each begin."""
+        return _ranges(self.firsts, self.behind - self.firsts)
+
+
+def windows_of_slices(slices: Slices, make: WindowColumns, given: Columns) -> Columns:
+    """The windows that slices are in.
+
+    Args:
+        slices: how windows are made of them.
+        make: merges them.
+        given: the slices, of which there is one at least, each with the number of its span in the
+            place of its end. It goes to those of its windows that begin in the span.
+
+    Returns:
+        The windows by key and start; several with the same where numbers do not add up exactly.
+    """
+    places = slices.places(slices.numbers_at(given.starts), given.ends)
+    merged = make.merge(Columns(given.keys, places, places, given.stamps, given.totals))
+    if merged.totals.dtype == object:
+        rows = arranged(given.keys, places)
+        order = rows.order
+        merged = Columns(
+            rows.first, rows.second, rows.second, given.stamps[order], given.totals[order]
+        )
+    found = _windows(slices, merged.keys, merged.starts)
+    of_each, firsts = found.slices()
+    starts = slices.starts(slices.at_places(found.begins))
+    ends = starts + slices.size
+    return make.of_runs(merged, of_each, firsts, Columns(found.keys, starts, ends, ends, ends))
+
+
+def _windows(slices: Slices, keys: Micros, places: Micros) -> _Windows:
+    """The windows that slices are in, by key and place."""
+    low, high = slices.begins_at(places)
+    # Those of them that no slice before is in.
+    follows = np.flatnonzero(keys[1:] == keys[:-1])
+    low[follows + 1] = np.maximum(low[follows + 1], places[follows] + 1)
+    counts = np.maximum(high - low + 1, 0)
+    firsts = np.repeat(np.arange(len(keys)), counts)
+    begins, _ = _ranges(low, counts)
+    keys_of, width = keys[firsts], slices.count
+    known, ranks = np.unique(places, return_inverse=True)
+    ends = keys_of * len(known) + np.searchsorted(known, begins + width)
+    return _Windows(keys_of, begins, firsts, np.searchsorted(keys * len(known) + ranks, ends))
+
+
+def _ranges(firsts: Micros, counts: Micros) -> tuple[Micros, Positions]:
+    """Numbers that follow each other, from each of the first ones; and where each range begins."""
+    behind = np.cumsum(counts)
+    begins = behind - counts
+    found = np.arange(int(behind[-1])) + np.repeat(firsts - begins, counts)
+    return found, begins
