@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.order import arranged
+from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
@@ -111,7 +111,7 @@ class ColumnTotals:
         heads = order[firsts]
         slices = together.slices[heads]
         stamps = self._stamps.reduceat(together.stamps[order], firsts)
-        counts = np.add.reduceat(together.counts[order], firsts)
+        counts = sums_of(together.counts[order], firsts)
         self._settled = Partials(keys, places[heads], slices, stamps, totals, counts)
         of_each = together.keys.take(pa.array(heads))
         self._gathered = Gathered(of_each, slices, stamps, totals, counts)
