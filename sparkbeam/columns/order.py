@@ -3,10 +3,12 @@
 Where both numbers and the place of a row fit into 64 bits, the three are sorted as one number:
 numpy sorts numbers several times as fast as it finds their order, and the place in the lowest bits
 keeps equal rows as they come. Else the rows are sorted by one number after the other, those that
-are too far apart by their ranks.
+are too far apart by their ranks. A few long runs that are in order are merged instead, by a sort
+that finds them.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,10 @@ _Places = npt.NDArray[np.intp]
 
 _BITS = 63
 _MILLISECOND = 1000
+_SOME = 64
+"""So many rows tell most often that not all are in order."""
+_FEW = 16
+"""Runs of fewer numbers are not worth a sum for each."""
 
 
 @dataclass(frozen=True)
@@ -42,27 +48,55 @@ def firsts_of(*columns: _Numbers) -> _Places:
     return np.flatnonzero(np.concatenate([[True], differ])[: len(columns[0])])
 
 
-def arranged(first: _Numbers, second: _Numbers) -> Arranged:
+def sums_of(numbers: npt.NDArray[Any], firsts: _Places) -> _Numbers:
+    """What runs of whole numbers come to, by where each begins, where that fits into 64 bits.
+
+    Sums of all before them may leave the 64 bits: the difference of two is right again.
+    """
+    if _FEW * len(firsts) < len(numbers):
+        found: _Numbers = np.add.reduceat(numbers, firsts)
+        return found
+    sums = np.cumsum(numbers)[_lasts(firsts, len(numbers))]
+    sums[1:] -= sums[:-1].copy()
+    return sums
+
+
+def arranged(first: _Numbers, second: _Numbers, *, in_runs: bool = False) -> Arranged:
     """Rows in their order.
 
     Args:
         first: numbers of the rows, of which there is one at least.
         second: others of the same rows.
+        in_runs: the rows are a few long runs, each in order.
     """
-    if _are_in_order(first, second):
+    if _are_in_order(first[:_SOME], second[:_SOME]) and _are_in_order(first, second):
         return Arranged(np.arange(len(first)), first, second)
-    count = (len(first) - 1).bit_length()
+    count = 0 if in_runs else (len(first) - 1).bit_length()
     low, high = _Offsets.of(first), _Offsets.of(second)
+    if low.bits + high.bits + count > _BITS:
+        low, high = low.coarse(), high.coarse()
     if low.bits + high.bits + count <= _BITS:
-        order = np.arange(len(first))
-        packed = (low.values << (high.bits + count)) | (high.values << count) | order
+        packed = high.values if low.bits == 0 else (low.values << high.bits) | high.values
+        if in_runs:
+            order = np.argsort(packed, kind="stable")
+            return Arranged(order, first if low.bits == 0 else first[order], second[order])
+        packed = packed << count
+        packed |= np.arange(len(first))
         packed.sort()
         order = packed & ((1 << count) - 1)
         packed >>= count
+        if low.bits == 0:
+            return Arranged(order, first, high.back(packed))
         return Arranged(order, low.back(packed >> high.bits), high.back(packed & high.mask))
+    count = (len(first) - 1).bit_length()
     order = _order_of(high.narrow(count), count)
     order = order[_order_of(low.narrow(count)[order], count)]
     return Arranged(order, first[order], second[order])
+
+
+def _lasts(firsts: _Places, count: int) -> _Places:
+    """Where runs end that begin at these of so many places."""
+    return np.append(firsts[1:], count) - 1
 
 
 def _are_in_order(first: _Numbers, second: _Numbers) -> bool:
@@ -101,17 +135,18 @@ class _Offsets:
 
     @classmethod
     def of(cls, numbers: _Numbers) -> "_Offsets":
-        """The steps of numbers; of whole milliseconds, where these are microseconds."""
+        """The steps of numbers, each of one."""
         least, most = int(numbers.min()), int(numbers.max())
         bits = (most - least).bit_length()
-        if bits > _BITS:
-            return cls(numbers, least, 1, bits)
-        values = numbers - least if least else numbers
-        if most - least >= _MILLISECOND:
-            steps = values // _MILLISECOND
-            if np.array_equal(steps * _MILLISECOND, values):
-                return cls(steps, least, _MILLISECOND, int(steps.max()).bit_length())
-        return cls(values, least, 1, bits)
+        return cls(numbers - least if least and bits <= _BITS else numbers, least, 1, bits)
+
+    def coarse(self) -> "_Offsets":
+        """The same in steps of whole milliseconds, where all are such."""
+        if self.bits <= _BITS and self.mask >= _MILLISECOND:
+            steps = self.values // _MILLISECOND
+            if np.array_equal(steps * _MILLISECOND, self.values):
+                return _Offsets(steps, self.least, _MILLISECOND, int(steps.max()).bit_length())
+        return self
 
     def narrow(self, count: int) -> _Numbers:
         """The steps, or numbers in the same order, that leave room for so many bits."""

@@ -82,12 +82,18 @@ class _Cut:
     Attributes:
         order: the places of the elements by key and start.
         firsts: the first of each session, among them.
-        ends: of the sessions.
+        keys, starts, ends: of the sessions.
     """
 
     order: _Places
     firsts: _Places
+    keys: Micros
+    starts: Micros
     ends: Micros
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many elements make up each session."""
+        return np.diff(self.firsts, append=len(self.order))
 
     def parts(self) -> tuple[list[int], list[int]]:
         """Begin and end of each session among the elements in order."""
@@ -129,27 +135,30 @@ class SessionColumns:
         is_array = False
         if self.form is not None:
             is_array = isinstance(values, np.ndarray)
-            numbers = values if is_array else self.form.numbers(values)
-            if numbers is not None:
-                totals = self.form.add_up(numbers[cut.order], cut.firsts)
+            if not is_array:
+                totals = self.form.of_counts(cut.counts())
+            if totals is None:
+                numbers = values if is_array else self.form.numbers(values)
+                if numbers is not None:
+                    totals = self.form.add_up(numbers[cut.order], cut.firsts)
         if totals is None:
             if is_array:
                 assert self.form is not None
                 values = self.form.values(values)
             totals = self._added(cut, values)
-        return self._columns(cut, keys, starts, ends, stamps, totals)
+        return self._columns(cut, starts, ends, stamps, totals)
 
     def merge(self, *parts: Columns) -> Columns:
         """The sessions that there are when those of all parts have merged."""
         every = self.joined(parts)
-        cut = self._cut(every.keys, every.starts, every.ends)
+        cut = self._cut(every.keys, every.starts, every.ends, in_runs=True)
         totals: Numbers | None = None
         if every.totals.dtype != object:
             totals = self._added_up(every.totals[cut.order], cut.firsts)
         if totals is None:
             totals = self._merged(cut, objects(self.accumulators(every)))
         times = every.starts, every.ends, every.stamps
-        return self._columns(cut, every.keys, *times, totals)
+        return self._columns(cut, *times, totals)
 
     def joined(self, parts: Sequence[Columns]) -> Columns:
         """The sessions of all parts one after the other, as they are."""
@@ -179,39 +188,43 @@ class SessionColumns:
             found = map(Session, *times, self.accumulators(part))
             yield from zip(part.keys.tolist(), found, strict=True)
 
-    def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
-        """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py."""
-        length = _length_of_all(starts, ends)
-        rows = arranged(keys, starts)
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
+        """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py.
+
+        Windows that are in runs are sorted in a few parts; elsewhere they are anywhere.
+        """
+        length = None if in_runs else _length_of_all(starts, ends)
+        rows = arranged(keys, starts, in_runs=in_runs)
         order, keys, starts = rows.order, rows.first, rows.second
         is_other_key = keys[1:] != keys[:-1] if keys[0] != keys[-1] else None
         # Windows of one length end in the order in which they begin.
         reach = starts + length if length is not None else _reach(is_other_key, ends[order])
         is_first = np.ones(len(order), np.bool_)
-        np.logical_and(starts[1:] >= reach[:-1], starts[1:] != starts[:-1], out=is_first[1:])
+        np.greater_equal(starts[1:], reach[:-1], out=is_first[1:])
+        if not length:
+            is_first[1:] &= starts[1:] != starts[:-1]
         if is_other_key is not None:
             is_first[1:] |= is_other_key
         firsts = np.flatnonzero(is_first)
-        return _Cut(order, firsts, reach[np.append(firsts[1:], len(order)) - 1])
+        lasts = np.append(firsts[1:], len(order)) - 1
+        return _Cut(order, firsts, keys[firsts], starts[firsts], reach[lasts])
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
         return self.form.add_up(numbers, firsts)
 
     def _columns(
-        self, cut: _Cut, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
+        self, cut: _Cut, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
     ) -> Columns:
-        heads = cut.order[cut.firsts]
-        keys, begins = keys[heads], starts[heads]
         # Most often a timestamp is where its window begins, and the earliest stays there; the
         # latest is as far before the end as all are.
         is_latest = self._stamps is np.maximum
         offsets = stamps - (ends if is_latest else starts)
         if (offsets == offsets[0]).all():
-            combined = (cut.ends if is_latest else begins) + offsets[0]
+            combined = (cut.ends if is_latest else cut.starts) + offsets[0]
         else:
             combined = self._stamps.reduceat(stamps[cut.order], cut.firsts)
-        return Columns(keys, begins, cut.ends, combined, totals)
+        return Columns(cut.keys, cut.starts, cut.ends, combined, totals)
 
     def _added(self, cut: _Cut, values: list[Any]) -> Numbers:
         """Accumulators of values, in the order in which they are there."""
@@ -241,14 +254,15 @@ class SessionColumns:
 class WindowColumns(SessionColumns):
     """The same of windows that do not merge: each is by itself, whatever it overlaps."""
 
-    def _cut(self, keys: Micros, starts: Micros, ends: Micros) -> _Cut:
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
         if _length_of_all(starts, ends) is not None:
-            rows = arranged(keys, starts)
+            rows = arranged(keys, starts, in_runs=in_runs)
             order, firsts = rows.order, rows.firsts()
         else:
             order = np.lexsort((ends, starts, keys))
             firsts = firsts_of(*(column[order] for column in (keys, starts, ends)))
-        return _Cut(order, firsts, ends[order[firsts]])
+        heads = order[firsts]
+        return _Cut(order, firsts, keys[heads], starts[heads], ends[heads])
 
     def of_runs(self, parts: Columns, rows: _Places, firsts: _Places, windows: Columns) -> Columns:
         """Windows that are made of parts.

@@ -55,6 +55,10 @@ class Form(ABC):
         They are copies: a part of a column would keep the whole batch of rows in memory.
         """
 
+    def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers | None:
+        """What so many values each come to; None where that depends on the values."""
+        return None
+
     @abstractmethod
     def add_up(self, numbers: Numbers, firsts: npt.NDArray[np.intp]) -> Numbers | None:
         """What runs of numbers come to, by where each run begins; None if that is not exact.

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms import cy_combiners
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 
+from sparkbeam.columns.order import sums_of
 from sparkbeam.columns.shapes import BOOL, FLOAT, INT, Opaque, Record, Scalar, Shape
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 from sparkbeam.windows.form import (
@@ -48,8 +49,11 @@ class _Count(Form):
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers:
         return np.ones(len(column), np.int64)
 
+    def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers:
+        return counts
+
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers:
-        return np.add.reduceat(numbers, firsts)
+        return sums_of(numbers, firsts)
 
     def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers:
         return combined_apart(np.add, numbers, places, len(counts))
@@ -215,13 +219,13 @@ class _Mean(Form):
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         values, counts = parts_of(numbers)
         sums = None if values.dtype == FLOATS else _sums(values, firsts)
-        return None if sums is None else record_of(sums, np.add.reduceat(counts, firsts))
+        return None if sums is None else record_of(sums, sums_of(counts, firsts))
 
     def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
         values, counts = parts_of(numbers)
         if values.dtype != FLOATS or (merges and not _SUM_FOLDS):
             return self.add_up(numbers, firsts)
-        return record_of(_folded(values, firsts), np.add.reduceat(counts, firsts))
+        return record_of(_folded(values, firsts), sums_of(counts, firsts))
 
     def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
         values, elements = parts_of(numbers)
@@ -241,7 +245,7 @@ class _Mean(Form):
         sums = self._sums_onto([total for total, _ in before], values, firsts)
         if sums is None:
             return None
-        more = np.add.reduceat(counts, firsts).tolist()
+        more = sums_of(counts, firsts).tolist()
         return [
             (total, count + new) for total, (_, count), new in zip(sums, before, more, strict=True)
         ]
@@ -358,7 +362,7 @@ def _counted(numbers: Numbers) -> Numbers:
 def _sums(numbers: Numbers, firsts: _Places) -> Numbers | None:
     if _may_be_too_large(numbers, int(np.diff(firsts, append=len(numbers)).max())):
         return None
-    return np.add.reduceat(numbers, firsts)
+    return sums_of(numbers, firsts)
 
 
 def _sums_apart(numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:

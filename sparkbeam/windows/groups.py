@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.order import arranged
+from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.windows.form import Form, Numbers, combined_apart
 
 _Numbers = npt.NDArray[np.int64]
@@ -90,7 +90,10 @@ class _Runs:
         return form.add_in_order(numbers[self.order], self.firsts, merges=False)
 
     def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
-        found: _Numbers = ufunc.reduceat(numbers[self.order], self.firsts)
+        ordered = numbers[self.order]
+        if ufunc is np.add:
+            return sums_of(ordered, self.firsts)
+        found: _Numbers = ufunc.reduceat(ordered, self.firsts)
         return found
 
 

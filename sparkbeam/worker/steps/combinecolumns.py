@@ -10,7 +10,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.order import arranged
+from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
@@ -161,7 +161,7 @@ class ColumnCombine:
         if totals is None:
             return each
         stamps = self._stamps.reduceat(each.stamps, firsts)
-        counts = np.add.reduceat(each.counts, firsts)
+        counts = sums_of(each.counts, firsts)
         return Partials(
             found.keys, each.places[firsts], each.slices[firsts], stamps, totals, counts
         )
