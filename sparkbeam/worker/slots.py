@@ -104,9 +104,9 @@ def _numbers(given: Assigned, times: Micros) -> Micros:
 def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:
     """In which slot each time is."""
     offset, length = bounds
+    numbers: Micros = times // length
     # To subtract the offset first could leave 64 bits.
-    numbers: Micros = times // length - (times % length < offset)
-    return numbers
+    return numbers - (times % length < offset) if offset else numbers
 
 
 def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:
