@@ -142,6 +142,24 @@ class TestUserCode:
         assert not of_beam.is_of_filter(beam.FlatMap(doubled).dofn.process)
         assert not of_beam.is_of_filter(None)
 
+    def test_what_a_cogroupbykey_ends_with_is_known(self) -> None:
+        found = []
+
+        class Visitor(beam.pipeline.PipelineVisitor):
+            def visit_transform(self, node: Any) -> None:
+                if isinstance(node.transform, beam.ParDo):
+                    fn = pickler.loads(pickler.dumps(node.transform.dofn))
+                    found.append(of_beam.collecting_of_cogroup(fn.process))
+
+        p = beam.Pipeline()
+        sides = {name: p | name >> beam.Create([(1, name)]) for name in ("left", "right")}
+        _ = sides | beam.CoGroupByKey() | beam.MapTuple(lambda key, group: key)
+        p.visit(Visitor())
+        (collect,) = [one for one in found if one is not None]
+        group = collect((1, iter([("right", 2), ("right", 3)])))
+        assert group == (1, {"left": [], "right": [2, 3]})
+        assert of_beam.collecting_of_cogroup(None) is None
+
     def test_what_a_call_of_inc_updates(self) -> None:
         counter: Any = Metrics.counter("some", "seen")
         assert of_beam.updated_metric(counter.inc) == (CounterCell, MetricName("some", "seen"), 1)

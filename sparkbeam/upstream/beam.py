@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import combiners, core, sideinputs, trigger, userstate
+from apache_beam.transforms import combiners, core, sideinputs, trigger, userstate, util
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
@@ -46,6 +46,28 @@ def function_of_map(process: Any) -> Callable[[Any], Any] | None:
 
 
 _CODE_OF_MAP = core.Map(lambda element: element).dofn.process.__code__
+
+
+def collecting_of_cogroup(process: Any) -> Callable[[Any], Any] | None:
+    """What gives a group of a ``CoGroupByKey`` for a pair of key and tagged values.
+
+    It makes a dict and lists of its own for each. None for what is anything else.
+    """
+    if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
+        return None
+    cells = dict(zip(process.__code__.co_freevars, process.__closure__, strict=True))
+    function: Callable[..., Any] = cells["fn"].cell_contents
+    if getattr(function, "__code__", None) != _CODE_OF_COLLECTING:
+        return None
+    return lambda pair: function(*pair)
+
+
+_CODE_OF_MAP_TUPLE = core.MapTuple(lambda key, value: key).dofn.process.__code__
+(_CODE_OF_COLLECTING,) = (
+    code
+    for code in util._CoGBKImpl.expand.__code__.co_consts
+    if getattr(code, "co_name", "") == "collect_values"
+)
 
 
 def is_of_filter(process: Any) -> bool:

@@ -127,6 +127,9 @@ class RowBuffer:
 
     def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
         """Adds a row; may emit a batch."""
+        if self._bytes + len(value) > BATCH_BYTES:
+            # A large value that is alone is not copied.
+            self.flush()
         self._tags.append(tag)
         self._keys.append(key)
         self._ords.append(order)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 from apache_beam.transforms.window import (
     BoundedWindow,
     FixedWindows,
@@ -14,6 +15,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
 from sparkbeam.worker.intervals import Intervals
@@ -50,17 +52,39 @@ def in_slots(block: Block) -> Iterator[Block]:
     """The values by what windows they are assigned, with these windows."""
     given = block.assigned
     assert given is not None
-    pane = block.windowing.pane_info
     times = block.time_column()
     for first, rows in runs_of(_numbers(given, times)):
-        micros = int(times[first])
-        windows: tuple[BoundedWindow, ...]
-        if isinstance(given, Intervals):
-            windows = next(given.taken(slice(first, first + 1)).windows())
-        else:
-            windows = windows_at(given, micros)
-        template = WindowedValue(None, Timestamp(micros=micros), windows, pane)
+        template = _template(block, first, int(times[first]))
         yield (block if rows is None else block.taken(rows)).with_windowing(template)
+
+
+def single_windows(block: Block) -> tuple[list[WindowedValue], Positions] | None:
+    """The windows that the values are assigned, each once, and the position of each value's.
+
+    A template has the window. None where values have several windows.
+    """
+    given = block.assigned
+    assert given is not None
+    times = block.time_column()
+    numbers = pa.array(_numbers(given, times)).dictionary_encode()
+    places = numbers.indices.to_numpy()
+    firsts = np.empty(len(numbers.dictionary), np.int64)
+    # Of several values for a place the last one stays.
+    firsts[places[::-1]] = np.arange(len(times))[::-1]
+    found = [_template(block, int(first), int(times[first])) for first in firsts]
+    return (found, places) if all(len(one.windows) == 1 for one in found) else None
+
+
+def _template(block: Block, row: int, micros: int) -> WindowedValue:
+    """The windows that a value is assigned, with its timestamp."""
+    given = block.assigned
+    windows: tuple[BoundedWindow, ...]
+    if isinstance(given, Intervals):
+        windows = next(given.taken(slice(row, row + 1)).windows())
+    else:
+        assert given is not None
+        windows = windows_at(given, micros)
+    return WindowedValue(None, Timestamp(micros=micros), windows, block.windowing.pane_info)
 
 
 def are_scattered(block: Block) -> bool:
@@ -80,9 +104,9 @@ def _numbers(given: Assigned, times: Micros) -> Micros:
 def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:
     """In which slot each time is."""
     offset, length = bounds
+    numbers: Micros = times // length
     # To subtract the offset first could leave 64 bits.
-    numbers: Micros = times // length - (times % length < offset)
-    return numbers
+    return numbers - (times % length < offset) if offset else numbers
 
 
 def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:

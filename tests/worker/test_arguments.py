@@ -80,6 +80,11 @@ def of_dict(bids: Any) -> Any:
     return bids | beam.Map(lambda bid, of_user: (bid.user, of_user[bid.user]), AsDict(firsts))
 
 
+def different(bids: Any) -> Any:
+    windowed, most = in_windows(bids, FixedWindows(20), combine=lambda prices: max(prices) << 60)
+    return windowed | beam.Map(lambda bid, most: (bid.user, most), most)
+
+
 def twice(bids: Any) -> Any:
     windowed, most = in_windows(bids, FixedWindows(30))
     least = AsSingleton(
@@ -133,6 +138,7 @@ PIPELINES: dict[str, Build] = {
             AsSingleton(bids | beam.combiners.Count.Globally()),
         )
     ),
+    "values that differ from window to window": different,
     "behind sessions": lambda bids: (
         bids
         | beam.Map(lambda bid: (bid.user, 1)).with_output_types(tuple[str, int])
@@ -152,6 +158,7 @@ IN_COLUMNS = {
     "stamped",
     "a generator",
     "a side input in the global window",
+    "behind sessions",
 }
 
 
@@ -176,8 +183,10 @@ def test_arguments_over_blocks_give_what_beams_own_operation_gives(
     evaluated: list[bool] = []
     over = ColumnFunction.over
 
-    def watched(self: ColumnFunction, block: Block, *arguments: Column) -> Block | None:
-        result = over(self, block, *arguments)
+    def watched(
+        self: ColumnFunction, block: Block, *arguments: Column, **more: Any
+    ) -> Block | None:
+        result = over(self, block, *arguments, **more)
         if arguments:
             evaluated.append(result is not None)
         return result

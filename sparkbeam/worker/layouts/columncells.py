@@ -1,7 +1,7 @@
 """Cells that hold a block of columns: its values, timestamps and windows in Arrow's IPC format."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,15 +146,22 @@ def _in_millis(times: Micros) -> bool:
     return not np.any(times % _MILLI) and bool(np.all(np.abs(times) < _FAR))
 
 
-def _packed(heads: Iterable[bytes], columns: dict[str, Any]) -> bytes:
+def _packed(heads: Sequence[bytes], columns: dict[str, Any]) -> bytes:
     batch = pa.RecordBatch.from_pydict(columns)
-    sink = pa.BufferOutputStream()
+    # A stream that grows would be copied each time.
+    measure = pa.MockOutputStream()
+    _write(measure, heads, batch)
+    room = pa.allocate_buffer(measure.size())
+    _write(pa.FixedSizeBufferWriter(room), heads, batch)
+    packed: bytes = room.to_pybytes()
+    return packed
+
+
+def _write(sink: Any, heads: Sequence[bytes], batch: pa.RecordBatch) -> None:
     for head in heads:
         sink.write(head)
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
 
 
 def _micros(batch: pa.RecordBatch, name: str) -> Micros:

@@ -24,6 +24,8 @@ from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING, combine_stamps
 
 _BLOCK_SIZE = 1000
+_GROUP_BYTES = 200
+"""What a group takes in memory beside its values."""
 
 _KEY = itemgetter(0)
 
@@ -122,7 +124,7 @@ def windowed_groups(
     decode_window = windowing.windowfn.get_window_coder().decode
     runs = RunCoder(pair.value_coder().get_impl())
     held: dict[bytes, Block] = {}
-    count = size = 0
+    size = 0
     for composite, values in _by_key(rows, runs):
         stream = coder_impl.create_InputStream(composite)
         key = decode_key(stream, True)
@@ -133,12 +135,11 @@ def windowed_groups(
             template = WindowedValue(None, coded_end(window), (window,), ON_TIME)
             block = held[suffix] = Block(template, [])
         block.values.append((key, values.values()))
-        count += 1
-        size += values.bytes
-        if size > BLOCK_BYTES or count >= _BLOCK_SIZE:
+        size += _GROUP_BYTES + values.bytes
+        if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
             yield from held.values()
             held = {}
-            count = size = 0
+            size = 0
     yield from held.values()
 
 

@@ -1,7 +1,8 @@
 """Operations on blocks: plain functions with further arguments, constant or from side inputs.
 
 Beam's own operation looks the side inputs up for each element. Here that is done once for the
-elements of a block that share their window; over columns each argument is a column of one value.
+elements of a block that share their window; over columns each argument is a column, too, of what
+is for each element.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +18,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.functions import function_with_arguments
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.columns import column_of_values
+from sparkbeam.worker.columns import Column, column_of_values
+from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step, Way
@@ -32,9 +34,6 @@ class Arguments(NamedTuple):
 
 class ArgumentOperation(FunctionOperation):
     """A plain function of the element and further arguments."""
-
-    takes_assigned = False
-    """The side inputs of a window are those of others."""
 
     one_to_one = None
 
@@ -59,15 +58,31 @@ class ArgumentOperation(FunctionOperation):
     def process_block(self, block: Block) -> None:
         """Processes elements, in each of their windows if these have side inputs of their own."""
         with self.scoped_process_state:
-            whole = block.windowing
-            for single in window_by_window(whole) if self._by_window else (whole,):
-                part = block if single is whole else block.with_windowing(single)
-                self._given = self._look_up(single)
-                results = self._over_columns(part)
-                if results is not None:
-                    self._emitter.block(results)
-                else:
-                    self._flat_map(part.values, output_of(self, single, part.stamps))
+            if not self._by_window or block.assigned is None:
+                self._process_alike(block)
+                return
+            results = self._over_windows(block)
+            if results is not None:
+                self._emitter.block(results)
+            elif are_scattered(block):
+                for element in block.elements():
+                    self._process_alike(Block(element, [element.value]))
+            else:
+                for part in in_slots(block):
+                    self._process_alike(part)
+
+    def _process_alike(self, block: Block) -> None:
+        """Processes elements that have the same side inputs."""
+        whole = block.windowing
+        for single in window_by_window(whole) if self._by_window else (whole,):
+            part = block if single is whole else block.with_windowing(single)
+            self._given = self._look_up(single)
+            results = self._over_columns(part)
+            if results is not None:
+                self._emitter.block(results)
+            else:
+                output = output_of(self, single, part.stamps, part.assigned)
+                self._flat_map(part.values, output)
 
     def _look_up(self, template: WindowedValue) -> Arguments:
         window: BoundedWindow = GlobalWindow()
@@ -82,12 +97,30 @@ class ArgumentOperation(FunctionOperation):
     def _over_columns(self, block: Block) -> Block | None:
         if block.column is None or self._given.by_name:
             return None
-        columns = [column_of_values([argument]) for argument in self._given.by_position]
-        known = [column for column in columns if column is not None]
-        return self._columns.over(block, *known) if len(known) == len(columns) else None
+        columns = _columns([self._given])
+        return None if columns is None else self._columns.over(block, *columns)
+
+    def _over_windows(self, block: Block) -> Block | None:
+        """The results for elements of several windows; None where they have to go one by one."""
+        if block.column is None or self._asked.by_name:
+            return None
+        found = single_windows(block)
+        if found is None:
+            return None
+        templates, places = found
+        columns = _columns(list(map(self._look_up, templates)))
+        return None if columns is None else self._columns.over(block, *columns, places=places)
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._given.by_position, **self._given.by_name)
+
+
+def _columns(given: list[Arguments]) -> list[Column] | None:
+    """A column for each argument by position, of what is given each time; None if there is none."""
+    by_position = zip(*(one.by_position for one in given), strict=True)
+    columns = [column_of_values(list(values)) for values in by_position]
+    known = [column for column in columns if column is not None]
+    return known if len(known) == len(columns) else None
 
 
 def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:

@@ -10,6 +10,7 @@ from apache_beam.metrics import Metrics
 
 from sparkbeam.columns import Compiled, NotExact, Refused, member_of
 from sparkbeam.columns.shapes import Shape
+from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.functions import over_columns
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 from sparkbeam.worker.blocks import GLOBAL, Block
@@ -41,18 +42,21 @@ class ColumnFunction:
         self._may_stamp = may_stamp
         self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
 
-    def over(self, block: Block, *arguments: Column) -> Block | None:
+    def over(
+        self, block: Block, *arguments: Column, places: Positions | None = None
+    ) -> Block | None:
         """The results for a block; None if it has to go element by element.
 
         Args:
             block: the elements.
-            arguments: the one value of each further argument.
+            arguments: the values of each further argument.
+            places: which of them is for each element; None if the first is for all.
         """
         column, process = block.column, self._process
         if column is None or process is None:
             return None
         try:
-            return self._over(process, column, arguments, block)
+            return self._over(process, column, arguments, places, block)
         except NotExact as refusal:
             reason = str(refusal)
         except Exception:
@@ -67,6 +71,7 @@ class ColumnFunction:
         process: Callable[..., Any],
         column: Column,
         arguments: tuple[Column, ...],
+        places: Positions | None,
         block: Block,
     ) -> Block | None:
         shapes = column.shape, *(argument.shape for argument in arguments)
@@ -79,8 +84,9 @@ class ColumnFunction:
             return None
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
             return None
-        everywhere = pa.array(np.zeros(len(block), np.int64)) if arguments else None
-        further = [argument.array.take(everywhere) for argument in arguments]
+        if places is None:
+            places = np.zeros(len(block) if arguments else 0, np.int64)
+        further = [argument.array.take(pa.array(places)) for argument in arguments]
         return _applied(compiled, column, further, block)
 
 

@@ -19,6 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.functions import one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.upstream.beam import collecting_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import (
     BLOCK_BYTES,
@@ -55,6 +56,7 @@ class FunctionOperation(operations.DoOperation):
         function: from an element to any number of results.
         over_columns: the same as the user has written it, where it may be evaluated over columns.
         one_to_one: from an element to its one result, where it is a ``Map``.
+        makes_new: see :class:`OneToOne`.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
     """
@@ -65,6 +67,7 @@ class FunctionOperation(operations.DoOperation):
     function: Callable[[Any], Iterable[Any] | None]
     over_columns: Callable[[Any], Iterable[Any] | None] | None = None
     one_to_one: Callable[[Any], Any] | None
+    makes_new = False
     window_fn: WindowFn
     readers: list[operations.Operation]
 
@@ -78,7 +81,9 @@ class FunctionOperation(operations.DoOperation):
         self._columns = ColumnFunction(self.over_columns, may_stamp=self._is_global)
         if self.one_to_one is not None:
             label = self.name_context.step_name
-            self._each = OneToOne(self.one_to_one, label, self._limit).over
+            self._each = OneToOne(
+                self.one_to_one, label, self._limit, makes_new=self.makes_new
+            ).over
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
@@ -364,7 +369,9 @@ def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operation
     window_fn = step.windowing(step.input).windowfn
     operation = step.block_operation(kind, step.dofn, window_fn)
     operation.function = operation.over_columns = fn.process
-    operation.one_to_one = one_to_one(fn.process)
+    collecting = collecting_of_cogroup(fn.process)
+    operation.makes_new = collecting is not None
+    operation.one_to_one = collecting or one_to_one(fn.process)
     return operation
 
 

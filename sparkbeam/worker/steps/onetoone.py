@@ -16,13 +16,20 @@ class OneToOne:
         function: from a value to its result.
         label: of the step.
         limit: how many results wait for each other.
+        makes_new: each result is made of the element and objects that are nobody else's.
     """
 
     def __init__(
-        self, function: Callable[[Any], Any], label: str, limit: BlockLimit | None = None
+        self,
+        function: Callable[[Any], Any],
+        label: str,
+        limit: BlockLimit | None = None,
+        *,
+        makes_new: bool = False,
     ) -> None:
         self._function = function
         self._label = label
+        self._makes_new = makes_new
         self._limit = BlockLimit() if limit is None else limit
 
     def over(self, block: Block) -> Iterator[Block]:
@@ -47,6 +54,9 @@ class OneToOne:
         """Puts results into a block, up to one that may not wait there; False if there is one."""
         function, append = self._function, block.append
         try:
+            if self._makes_new:
+                block.extend(map(function, values))
+                return True
             for value in values:
                 result = function(value)
                 append(result)

@@ -53,7 +53,7 @@ def may_wait(result: Any, element: Any, references: int) -> bool:
     if kind is tuple and _is_plain(result):
         return True
     how = _KINDS.get(kind) or _learn(kind)
-    if how is _Fixed:
+    if how is _Fixed or (how is _Parts and issubclass(kind, tuple) and _is_plain(result)):
         return True
     if getrefcount(result) > references:
         # It may be a part of the element, which is as good.
