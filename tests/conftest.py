@@ -1,5 +1,6 @@
 """One Spark session for all tests of a run."""
 
+import gc
 import logging
 import tempfile
 from collections.abc import Generator, Iterator
@@ -94,6 +95,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     # The processes that pytest-xdist starts have the environment of the one that starts them.
     if cache is not None and not config.option.collectonly and not hasattr(config, "workerinput"):
         quick_start.prepare(Path(cache.mkdir("jvm")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Has no garbage looked for among modules and tests, while they come and as they stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

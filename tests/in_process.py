@@ -30,12 +30,15 @@ import pyarrow.compute as pc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.pipeline import Pipeline
+from apache_beam.transforms import periodicsequence
+from apache_beam.utils import timestamp
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.streaming import clock
 from sparkbeam.streaming.sink import WORD
+from sparkbeam.wire import times
 from sparkbeam.wire.messages import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 from sparkbeam.worker import finalizers
 
@@ -363,12 +366,15 @@ class Query:
         """Runs a micro-batch, or waits where there is none to run."""
         try:
             if not self._run():
-                time.sleep(timeout)
+                self._wait(timeout)
         except Exception as error:
             self._error = error
             self.isActive = False
             # The workers have ended, too.
             finalizers.KEPT.clear()
+
+    def _wait(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def stop(self) -> None:
         self.isActive = False
@@ -483,6 +489,34 @@ class MachineClock:
         self._reads += 1
         self._micros += self._STEP + self._jumps.get(self._reads, 0) * 1_000_000
         return self._micros
+
+
+class LeapingClock:
+    """The clock of the machine, which goes on faster where a query waits for it.
+
+    Args:
+        monkeypatch: puts it into the place of the real one.
+    """
+
+    _LEAP_NANOS = 100_000_000
+    _WAIT_SECONDS = 0.001
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0
+        for module in (times, timestamp, periodicsequence):
+            monkeypatch.setattr(module, "time", self)
+        monkeypatch.setattr(Query, "_wait", self._leap)
+
+    def time_ns(self) -> int:
+        """As of the module of that name, as is the next one."""
+        return time.time_ns() + self._ahead
+
+    def time(self) -> float:
+        return self.time_ns() / 1_000_000_000
+
+    def _leap(self, _: float) -> None:
+        self._ahead += self._LEAP_NANOS
+        time.sleep(self._WAIT_SECONDS)
 
 
 class StreamingRunner(SparkRunner):

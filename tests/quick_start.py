@@ -59,6 +59,7 @@ def _identity() -> str:
 
 def _make(archive: Path) -> bool:
     """Runs a small program that leaves an archive behind; False where there is none."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(".new")
     unfinished.unlink(missing_ok=True)
     options = f"{_OPTIONS} -XX:ArchiveClassesAtExit={unfinished} -Xlog:disable"
@@ -71,3 +72,7 @@ def _make(archive: Path) -> bool:
         return False
     unfinished.replace(archive)
     return True
+
+
+if __name__ == "__main__":
+    prepare(Path(sys.argv[1]))

@@ -93,6 +93,9 @@ class Cluster:
             # Nobody answers in place of a worker that was killed.
             "spark.shuffle.io.retryWait": "100ms",
         }
+        # Executors start as quickly as the daemons, where those have been told how.
+        if java_options := os.environ.get("SPARK_DAEMON_JAVA_OPTS"):
+            settings["spark.executor.defaultJavaOptions"] = java_options
         return [
             f"--spark_master={self.url}",
             *(f"--spark_conf={key}={value}" for key, value in settings.items()),

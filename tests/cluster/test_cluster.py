@@ -51,9 +51,11 @@ def run_own_module(
 ) -> list[dict[str, Any]]:
     """What the pipeline finds without its modules on the workers, and with them."""
     shipped = [f"--spark_py_files={modules / name}" for name in ("orders.py", "pricing.zip")]
+    # Each attempt of a task would fail alike, in a worker that loads everything for it.
+    options = [*cluster.options(), "--spark_conf=spark.task.maxFailures=1", *shipped]
     program = [str(DRIVERS / "own_module.py"), str(outcome), str(modules)]
     done = subprocess.run(
-        [sys.executable, *program, *cluster.options(), *shipped],
+        [sys.executable, *program, *options],
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,

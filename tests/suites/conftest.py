@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.testing.test_pipeline import TestPipeline
+from in_process import LeapingClock
 
 # They are about the SDK more than about its runner, and take minutes; name a file to run it.
 collect_ignore = ["test_dataframes.py", "test_yaml.py"]
@@ -81,6 +82,12 @@ def default_runner(
         # Beam's tests of the it_validatesrunner kind skip themselves without such options.
         patch.setattr(TestPipeline, "pytest_test_pipeline_options", options)
         yield
+
+
+@pytest.fixture(autouse=True)
+def leaping_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has streams that follow the clock end soon, where their queries run in process."""
+    LeapingClock(monkeypatch)
 
 
 def _runner(module: Any) -> str:
