@@ -13,6 +13,7 @@ from sparkbeam.windows.columnar import Columns, Micros, SessionColumns
 
 _WAITING = 4096
 _GATHERED = 1 << 17
+_MOST_GATHERED = 1 << 20
 _PIECE = 1024
 
 
@@ -32,18 +33,21 @@ class _Run:
     def __len__(self) -> int:
         return self._length
 
-    def extend(self, columns: Columns) -> bool:
-        """Takes in more at its end; False where they reach back too far, and nothing has changed.
+    def extend(self, columns: Columns) -> int | None:
+        """Takes in more at its end; says how many there were to merge.
 
-        Of its own sessions they may reach fewer than they are.
+        None where they reach back too far, and nothing has changed: of its own sessions they may
+        reach fewer than they are.
         """
         last = self.pieces[-1]
         kept = last.place_of(columns)
         if kept == 0 or len(last) - kept > len(columns):
-            return False
+            return None
+        merged = 0
         if kept < len(last):
             reached = last.part(slice(kept, None))
             count = columns.count_reached(reached)
+            merged = len(reached) + count
             head = self._make.merge(reached, columns.part(slice(count)))
             columns = self._make.joined([head, columns.part(slice(count, None))])
             self.pieces[-1] = last.part(slice(kept))
@@ -51,7 +55,7 @@ class _Run:
         self.pieces.append(columns)
         while self._has_small_pieces():
             self.pieces[-2:] = [self._make.joined(self.pieces[-2:])]
-        return True
+        return merged
 
     def _has_small_pieces(self) -> bool:
         return len(self.pieces) > 1 and len(self.pieces[-2]) <= len(self.pieces[-1]) < _PIECE
@@ -65,11 +69,16 @@ class Runs:
 
     Args:
         make: merges columns.
+
+    Attributes:
+        merged: how many sessions were merged at once the last time, with those that came; as many
+            as came where they are a run of their own.
     """
 
     def __init__(self, make: SessionColumns) -> None:
         self._make = make
         self._runs: list[_Run] = []
+        self.merged = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
@@ -81,8 +90,11 @@ class Runs:
     def add(self, columns: Columns) -> None:
         """Takes in some more."""
         runs = self._runs
-        if not runs or not runs[-1].extend(columns):
+        merged = runs[-1].extend(columns) if runs else None
+        if merged is None:
             runs.append(_Run(self._make, columns))
+            merged = len(columns)
+        self.merged = merged
         while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
             self._merge(2)
 
@@ -104,6 +116,7 @@ class Runs:
     def _merge(self, count: int) -> None:
         """Makes one of the last runs."""
         pieces = [piece for run in self._runs[-count:] for piece in run.pieces]
+        self.merged = max(self.merged, sum(map(len, pieces)))
         self._runs[-count:] = [_Run(self._make, self._make.merge(*pieces))]
 
 
@@ -184,7 +197,8 @@ class ColumnarSessions:
     ) -> None:
         buffer.columns.append((starts, ends, stamps, values))
         buffer.gathered += len(starts)
-        if buffer.gathered >= _GATHERED:
+        # As many as had to be merged, so that the work for an element does not grow.
+        if buffer.gathered >= min(max(_GATHERED, buffer.runs.merged), _MOST_GATHERED):
             self._settle(buffer)
 
     def _settle(self, buffer: Buffer) -> None:

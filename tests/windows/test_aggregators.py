@@ -25,7 +25,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.columns.order import arranged
+from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.windows import ordered
 from sparkbeam.windows import runs as columnruns
 from sparkbeam.windows.aggregator import Aggregator, Session, in_session
@@ -397,6 +397,39 @@ def test_the_order_is_that_of_a_stable_sort(
     assert [rows_in_order[at] for at in found.firsts().tolist()] == sorted(set(rows_in_order))
 
 
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1), min_size=1),
+    st.sampled_from([1, 1000, 1 << 40, 1 << 59]),
+    st.sampled_from([1, 1 << 50, 1 << 60]),
+)
+def test_runs_have_the_order_of_a_stable_sort(
+    parts: list[list[tuple[int, int]]], step: int, stride: int
+) -> None:
+    first, second = np.array([row for part in parts for row in sorted(part)]).T.copy()
+    first, second = first * stride - 2 * stride, second * step - 4 * step
+    expected = np.lexsort((second, first))
+    found = arranged(first, second, in_runs=True)
+    assert found.order.tolist() == expected.tolist()
+    assert found.first.tolist() == first[expected].tolist()
+    assert found.second.tolist() == second[expected].tolist()
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.lists(st.integers(-(2**62), 2**62 - 1), min_size=1, max_size=2), min_size=1, max_size=99
+    ),
+    st.integers(0, 40),
+)
+def test_sums_of_runs_are_those_of_python(runs: list[list[int]], more: int) -> None:
+    runs[-1] += [1] * more * len(runs)
+    firsts = np.cumsum([0, *map(len, runs[:-1])])
+    numbers = np.array([number for run in runs for number in run])
+    wrapped = [(sum(run) + 2**63) % 2**64 - 2**63 for run in runs]
+    assert sums_of(numbers, firsts).tolist() == wrapped
+
+
 def test_elements_in_their_order_are_not_merged_again() -> None:
     make = SessionColumns(CountCombineFn(), max)
     runs = Runs(make)
@@ -410,6 +443,30 @@ def test_elements_in_their_order_are_not_merged_again() -> None:
     columns = runs.columns()
     assert columns is not None
     assert columns.starts.tolist() == list(range(0, 1_000_000, 10))
+
+
+def test_as_many_elements_wait_as_sessions_were_merged() -> None:
+    aggregator = ColumnarSessions(CountCombineFn(), max)
+    buffer = aggregator.zero()
+    waited = []
+    with mock.patch.multiple(columnruns, _GATHERED=1000, _MOST_GATHERED=6000):
+        for starts in np.random.default_rng(1).permutation(30_000).reshape(-1, 500) * 10:
+            before = buffer.gathered
+            aggregator.reduce_all(buffer, starts, starts + 5, starts, [None] * 500)
+            if not buffer.gathered:
+                waited.append(before + 500)
+    assert waited == [1000, 1000, 2000, 4000, 6000, 6000, 6000]
+    assert len(list(aggregator.finish(buffer))) == 30_000
+
+
+def test_elements_in_their_order_do_not_wait_for_more() -> None:
+    aggregator = ColumnarSessions(CountCombineFn(), max)
+    buffer = aggregator.zero()
+    with mock.patch.multiple(columnruns, _GATHERED=1000):
+        for begin in range(0, 20_000, 500):
+            starts = np.arange(begin, begin + 500) * 10
+            aggregator.reduce_all(buffer, starts, starts + 5, starts, [None] * 500)
+            assert buffer.gathered < 1000
 
 
 def test_columns_that_come_in_small_parts_are_merged_seldom() -> None:

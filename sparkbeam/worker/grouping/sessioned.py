@@ -55,7 +55,6 @@ class SessionedGrouping(StoredGrouping):
             record = self._keyed.record(encoded_key)
             kept = self._kept(record)
             arrivals = _arrivals(blocks)
-            kept.prefetch(arrival.start for arrival in arrivals)
             groups = list(_joined(arrivals, kept))
             aside: list[Value] = []
             sessions = [self._merged(group, kept, aside) for group in groups]
@@ -243,12 +242,13 @@ def _joined(arrivals: list[_Arrival], kept: KeptSessions) -> Iterator[_Group]:
     group overlaps itself.
     """
     group: _Group | None = None
-    for arrival in arrivals:
+    windows = [(arrival.start, arrival.end) for arrival in arrivals]
+    for arrival, before in zip(arrivals, kept.overlapping(windows), strict=True):
         if group is None or not in_session(arrival.start, group.start, group.end):
             if group is not None:
                 yield group
             group = _Group(arrival.start, arrival.end)
-        group.add(arrival, kept.overlapping(arrival.start, arrival.end))
+        group.add(arrival, before)
     if group is not None:
         yield group
 

@@ -1,6 +1,6 @@
 """What is stored of the sessions of a key, in streaming."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
@@ -75,10 +75,6 @@ class KeptSessions:
         self._sessions = record.ordered(_SESSIONS, _BUCKET_BYTES)
         self._all_values = record.ordered(_VALUES, _BUCKET_BYTES)
 
-    def prefetch(self, times: Iterable[int]) -> None:
-        """Reads what is stored of the sessions about some times, in few accesses."""
-        self._sessions.prefetch(times)
-
     def add(self, sessions: Iterable[KeptSession]) -> None:
         """Stores sessions that are not there."""
         self._sessions.add((session.start, session.packed()) for session in sessions)
@@ -92,16 +88,23 @@ class KeptSessions:
         for at, packed in self._sessions.range(start, until):
             yield KeptSession.unpacked(at, packed)
 
-    def overlapping(self, start: int, end: int) -> Iterator[KeptSession]:
-        """The sessions that are one with a window, the last one first."""
-        found = self._sessions.last_before(max(end, start + 1))
-        while found is not None:
-            session = KeptSession.unpacked(*found)
-            at = session.start
-            if not in_session(max(start, at), min(start, at), end if start < at else session.end):
-                return
-            yield session
-            found = self._sessions.last_before(at)
+    def overlapping(self, windows: Sequence[tuple[int, int]]) -> Iterator[list[KeptSession]]:
+        """For each window the sessions that are one with it, the last one first.
+
+        What is stored about all windows is read in few accesses.
+        """
+        lasts = self._sessions.lasts_before([max(end, start + 1) for start, end in windows])
+        for (start, end), found in zip(windows, lasts, strict=True):
+            sessions = []
+            while found is not None:
+                session = KeptSession.unpacked(*found)
+                at = session.start
+                until = end if start < at else session.end
+                if not in_session(max(start, at), min(start, at), until):
+                    break
+                sessions.append(session)
+                found = self._sessions.last_before(at)
+            yield sessions
 
     def first_after(self, time: int) -> KeptSession | None:
         """The first session that ends after a time."""

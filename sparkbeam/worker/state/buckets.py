@@ -77,8 +77,9 @@ class Bucket(Generic[K]):
         """Which entries lie within a range: from, until."""
         return bisect_left(self.keys, start), until_key(self.keys, end)
 
-    def entry(self, at: int) -> tuple[K, bytes]:
-        """An entry by its number."""
+    def last_before(self, end: K) -> tuple[K, bytes]:
+        """The last entry of which the key is before another one; there is one."""
+        at = bisect_left(self.keys, end) - 1
         start = self._place(at)
         return self.keys[at], self._packed[start : start + self._lengths[at]]
 

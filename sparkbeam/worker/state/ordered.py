@@ -117,21 +117,57 @@ class OrderedBag(Generic[K]):
 
     def last_before(self, end: K) -> tuple[K, bytes] | None:
         """The last entry of which the key is before another one."""
+        return self.lasts_before([end])[0]
+
+    def lasts_before(self, ends: Sequence[K]) -> list[tuple[K, bytes] | None]:
+        """The same for each of several keys; buckets are read at once, as far as memory has room.
+
+        What is added at a key behind that of the entry, and before the other one, goes into the
+        bucket of the entry.
+        """
         state = self._owner.collection(self._cell)
         if not state:
-            return None
-        if not state[_NODES]:
-            at = bisect_left(state[_KEYS], end) - 1
-            return (state[_KEYS][at], state[_VALUES][at]) if at >= 0 else None
-        at = bisect_left(state[_NODES], end, key=_first) - 1
-        if at < 0:
-            return None
+            return [None] * len(ends)
+        nodes = state[_NODES]
+        if not nodes:
+            keys, values = state[_KEYS], state[_VALUES]
+            at_each = [bisect_left(keys, end) - 1 for end in ends]
+            return [(keys[at], values[at]) if at >= 0 else None for at in at_each]
         overflow = self._owner.overflow
-        node = _node_of(overflow.entry(state[_NODES][at][_NUMBER]))
-        place = bisect_left(node.firsts, end) - 1
-        bucket = _bucket_of(overflow.entry(node.numbers[place]))
         overflow.cache.trim()
-        return bucket.entry(bisect_left(bucket.keys, end) - 1)
+        firsts = [node[_FIRST] for node in nodes]
+        places = [bisect_left(firsts, end) - 1 for end in ends]
+        touched = [nodes[place][_NUMBER] for place in dict.fromkeys(places) if place >= 0]
+        overflow.load(touched[:_NODES_AHEAD])
+        room = overflow.cache.room // 2
+        wanted: dict[int, None] = {}
+        numbers = []
+        node: Node[K] | None = None
+        for at, (place, end) in enumerate(zip(places, ends, strict=True)):
+            if place < 0:
+                numbers.append(None)
+                continue
+            if node is None or place != places[at - 1]:
+                node = _node_of(overflow.entry(nodes[place][_NUMBER]))
+            bucket = bisect_left(node.firsts, end) - 1
+            number = node.numbers[bucket]
+            numbers.append(number)
+            if number not in wanted and room > 0:
+                room -= node.sizes[bucket]
+                wanted[number] = None
+        loaded = dict(zip(wanted, overflow.load(wanted), strict=True))
+        found: list[tuple[K, bytes] | None] = []
+        for number, end in zip(numbers, ends, strict=True):
+            if number is None:
+                found.append(None)
+                continue
+            entry = loaded.get(number)
+            if entry is None:
+                overflow.cache.trim()
+                entry = overflow.entry(number)
+            found.append(_bucket_of(entry).last_before(end))
+        overflow.cache.trim()
+        return found
 
     def range(self, start: K, end: K | None, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
         """The entries of a range, read as they are asked for; in reverse from its end on."""
