@@ -7,7 +7,7 @@ copies.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -54,11 +54,11 @@ class Bucket(Generic[K]):
         self._lengths = array(LENGTH, map(len, values))
         self._put(values)
 
-    def _put(self, values: Iterable[bytes | memoryview]) -> None:
+    def _put(self, values: Sequence[bytes | memoryview]) -> None:
         """Puts values, in parts, behind the keys and lengths that there are now."""
-        ahead = b"".join((self.TAG, *packed_keys(self.keys), self._lengths))
-        self._start = len(ahead)
-        self._packed = b"".join((ahead, *values))
+        ahead = self.TAG, *packed_keys(self.keys), self._lengths
+        self._packed = b"".join((*ahead, *values))
+        self._start = len(self._packed) - sum(map(len, values))
 
     def packed(self) -> bytes:
         """The bytes to store."""
@@ -77,9 +77,8 @@ class Bucket(Generic[K]):
         """Which entries lie within a range: from, until."""
         return bisect_left(self.keys, start), until_key(self.keys, end)
 
-    def last_before(self, end: K) -> tuple[K, bytes]:
-        """The last entry of which the key is before another one; there is one."""
-        at = bisect_left(self.keys, end) - 1
+    def entry(self, at: int) -> tuple[K, bytes]:
+        """An entry by its number."""
         start = self._place(at)
         return self.keys[at], self._packed[start : start + self._lengths[at]]
 
@@ -96,9 +95,11 @@ class Bucket(Generic[K]):
             yield self.keys[at], packed[start:until]
             until = start
 
-    def merge(self, keys: Sequence[K], values: Sequence[bytes]) -> None:
-        """Adds sorted entries, behind those of the same key."""
-        if self.keys[-1] <= keys[0]:
+    def merge(self, keys: Sequence[K], values: Sequence[bytes]) -> int:
+        """Adds sorted entries, behind those of the same key; how many bytes they have."""
+        if len(keys) == 1:
+            self._insert(keys[0], values[0])
+        elif self.keys[-1] <= keys[0]:
             before = self._part(self._start)
             self.keys.extend(keys)
             self._lengths.extend(map(len, values))
@@ -110,14 +111,14 @@ class Bucket(Generic[K]):
             both = chain(self.entries(0, len(self.keys)), zip(keys, values, strict=True))
             merged = sorted(both, key=itemgetter(0))
             self._set([key for key, _ in merged], [value for _, value in merged])
+        return size_of(keys, values)
 
     def _insert(self, key: K, value: bytes) -> None:
         at = bisect_right(self.keys, key)
-        place = self._place(at)
-        before, behind = self._part(self._start, place), self._part(place)
+        start, place, stored = self._start, self._place(at), memoryview(self._packed)
         self.keys.insert(at, key)
         self._lengths.insert(at, len(value))
-        self._put((before, value, behind))
+        self._put((stored[start:place], value, stored[place:]))
 
     def _place(self, at: int) -> int:
         """Where the value of an entry begins in the stored bytes."""

@@ -41,10 +41,10 @@ def cut(lengths: "array[int]", values: bytes, start: int = 0) -> Iterable[bytes]
     return (values[low:high] for low, high in pairwise(accumulate(lengths, initial=start)))
 
 
-def packed_keys(keys: Keys) -> list[bytes]:
+def packed_keys(keys: Keys) -> "list[bytes | array[int]]":
     """The parts of a column of keys, for :func:`unpacked_keys`."""
     if type(keys) is array:
-        return [_HEAD.pack(_NUMBERS, len(keys)), keys.tobytes()]
+        return [_HEAD.pack(_NUMBERS, len(keys)), keys]
     return [_HEAD.pack(_TEXTS, len(keys)), array(LENGTH, map(len, keys)).tobytes(), *keys]
 
 

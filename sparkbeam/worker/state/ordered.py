@@ -165,7 +165,8 @@ class OrderedBag(Generic[K]):
             if entry is None:
                 overflow.cache.trim()
                 entry = overflow.entry(number)
-            found.append(_bucket_of(entry).last_before(end))
+            of_end = _bucket_of(entry)
+            found.append(of_end.entry(bisect_left(of_end.keys, end) - 1))
         overflow.cache.trim()
         return found
 
@@ -245,20 +246,20 @@ class OrderedBag(Generic[K]):
                 end = until
                 if bucket + 1 < len(node):
                     end = bisect_left(keys, node.firsts[bucket + 1], position, until)
-                self._fill(node, bucket, keys[position:end], values[position:end])
+                self._fill(overflow, node, bucket, keys[position:end], values[position:end])
                 position = end
                 if overflow.cache.full:
                     break
             self._note_node(nodes, at, entry, before)
 
-    def _fill(self, node: Node[K], at: int, keys: list[K], values: list[bytes]) -> None:
+    def _fill(
+        self, overflow: Overflow, node: Node[K], at: int, keys: list[K], values: list[bytes]
+    ) -> None:
         """Adds entries to a bucket of a node, which may become several."""
-        overflow = self._owner.overflow
         number, before = node.numbers[at], node.sizes[at]
         entry = overflow.entry(number)
         bucket = _bucket_of(entry)
-        bucket.merge(keys, values)
-        size = before + size_of(keys, values)
+        size = before + bucket.merge(keys, values)
         if size <= self._split_bytes:
             overflow.resize(entry, before, size)
             node.note(at, bucket, size)
