@@ -433,6 +433,9 @@ def compare(stage: KeyedState, model: Model, random_: random.Random) -> None:
         ]
         before = [e for e in ordered if e[0] < high]
         assert ordered_bag.last_before(high) == (before[-1] if before else None)
+        ends = sorted(random_.choices(range(-5, 1005), k=20))
+        lasts = [[e for e in ordered if e[0] < end][-1:] for end in ends]
+        assert list(ordered_bag.lasts_before(ends)) == [last[0] if last else None for last in lasts]
         assert dict(record.timers()) == model.timers.get(name, {})
         assert set(record.cells()) == {*cells, *bags, *([b"ordered"] if ordered else [])}
     assert sorted(stage.keys()) == sorted(model.keys())

@@ -56,8 +56,7 @@ class Bucket(Generic[K]):
 
     def _put(self, values: Sequence[bytes | memoryview]) -> None:
         """Puts values, in parts, behind the keys and lengths that there are now."""
-        ahead = self.TAG, *packed_keys(self.keys), self._lengths
-        self._packed = b"".join((*ahead, *values))
+        self._packed = b"".join((self.TAG, *packed_keys(self.keys), self._lengths, *values))
         self._start = len(self._packed) - sum(map(len, values))
 
     def packed(self) -> bytes:

@@ -1,5 +1,6 @@
 """Nodes of an ordered bag: what is known of neighbouring buckets, column by column."""
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
@@ -64,7 +65,7 @@ class Node(Generic[K]):
 
     def packed(self) -> bytes:
         """The bytes to store."""
-        parts = [self.TAG]
+        parts: list[bytes | array[int]] = [self.TAG]
         for column in self._columns():
             parts += packed_keys(column)
         return b"".join(parts)

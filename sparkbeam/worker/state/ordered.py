@@ -9,6 +9,7 @@ little is left in them. A range costs what lies in it: its buckets, and their no
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -117,9 +118,23 @@ class OrderedBag(Generic[K]):
 
     def last_before(self, end: K) -> tuple[K, bytes] | None:
         """The last entry of which the key is before another one."""
-        return self.lasts_before([end])[0]
+        state = self._owner.collection(self._cell)
+        if not state:
+            return None
+        if not state[_NODES]:
+            at = bisect_left(state[_KEYS], end) - 1
+            return (state[_KEYS][at], state[_VALUES][at]) if at >= 0 else None
+        at = bisect_left(state[_NODES], end, key=_first) - 1
+        if at < 0:
+            return None
+        overflow = self._owner.overflow
+        node = _node_of(overflow.entry(state[_NODES][at][_NUMBER]))
+        place = bisect_left(node.firsts, end) - 1
+        bucket = _bucket_of(overflow.entry(node.numbers[place]))
+        overflow.cache.trim()
+        return bucket.entry(bisect_left(bucket.keys, end) - 1)
 
-    def lasts_before(self, ends: Sequence[K]) -> list[tuple[K, bytes] | None]:
+    def lasts_before(self, ends: Sequence[K]) -> Iterator[tuple[K, bytes] | None]:
         """The same for each of several keys; buckets are read at once, as far as memory has room.
 
         What is added at a key behind that of the entry, and before the other one, goes into the
@@ -127,47 +142,49 @@ class OrderedBag(Generic[K]):
         """
         state = self._owner.collection(self._cell)
         if not state:
-            return [None] * len(ends)
+            yield from [None] * len(ends)
+            return
         nodes = state[_NODES]
         if not nodes:
-            keys, values = state[_KEYS], state[_VALUES]
-            at_each = [bisect_left(keys, end) - 1 for end in ends]
-            return [(keys[at], values[at]) if at >= 0 else None for at in at_each]
+            yield from map(self.last_before, ends)
+            return
         overflow = self._owner.overflow
         overflow.cache.trim()
-        firsts = [node[_FIRST] for node in nodes]
-        places = [bisect_left(firsts, end) - 1 for end in ends]
-        touched = [nodes[place][_NUMBER] for place in dict.fromkeys(places) if place >= 0]
-        overflow.load(touched[:_NODES_AHEAD])
-        room = overflow.cache.room // 2
-        wanted: dict[int, None] = {}
-        numbers = []
-        node: Node[K] | None = None
-        for at, (place, end) in enumerate(zip(places, ends, strict=True)):
-            if place < 0:
-                numbers.append(None)
-                continue
-            if node is None or place != places[at - 1]:
-                node = _node_of(overflow.entry(nodes[place][_NUMBER]))
-            bucket = bisect_left(node.firsts, end) - 1
-            number = node.numbers[bucket]
-            numbers.append(number)
-            if number not in wanted and room > 0:
-                room -= node.sizes[bucket]
-                wanted[number] = None
+        places = self._places_before(nodes, ends)
+        sizes = dict(place for place in places if place is not None)
+        reach = bisect_right(list(accumulate(sizes.values())), overflow.cache.room // 2)
+        wanted = list(sizes)[:reach]
         loaded = dict(zip(wanted, overflow.load(wanted), strict=True))
-        found: list[tuple[K, bytes] | None] = []
-        for number, end in zip(numbers, ends, strict=True):
-            if number is None:
-                found.append(None)
+        for place, end in zip(places, ends, strict=True):
+            if place is None:
+                yield None
                 continue
+            number, _ = place
             entry = loaded.get(number)
             if entry is None:
                 overflow.cache.trim()
                 entry = overflow.entry(number)
-            of_end = _bucket_of(entry)
-            found.append(of_end.entry(bisect_left(of_end.keys, end) - 1))
+            bucket = _bucket_of(entry)
+            yield bucket.entry(bisect_left(bucket.keys, end) - 1)
         overflow.cache.trim()
+
+    def _places_before(self, nodes: list[Any], ends: Sequence[K]) -> list[tuple[int, int] | None]:
+        """Number and bytes of the bucket with the last entry before each key, if there is one."""
+        overflow = self._owner.overflow
+        firsts = [node[_FIRST] for node in nodes]
+        places = [bisect_left(firsts, end) - 1 for end in ends]
+        touched = [nodes[place][_NUMBER] for place in dict.fromkeys(places) if place >= 0]
+        overflow.load(touched[:_NODES_AHEAD])
+        found: list[tuple[int, int] | None] = []
+        known = -1
+        for place, end in zip(places, ends, strict=True):
+            if place < 0:
+                found.append(None)
+                continue
+            if place != known:
+                node, known = _node_of(overflow.entry(nodes[place][_NUMBER])), place
+            bucket = bisect_left(node.firsts, end) - 1
+            found.append((node.numbers[bucket], node.sizes[bucket]))
         return found
 
     def range(self, start: K, end: K | None, *, reverse: bool = False) -> Iterator[tuple[K, bytes]]:
