@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparkbeam.division import floored
+
 _Numbers = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
 
@@ -143,7 +145,7 @@ class _Offsets:
     def coarse(self) -> "_Offsets":
         """The same in steps of whole milliseconds, where all are such."""
         if self.bits <= _BITS and self.mask >= _MILLISECOND:
-            steps = self.values // _MILLISECOND
+            steps = floored(self.values, _MILLISECOND)
             if np.array_equal(steps * _MILLISECOND, self.values):
                 return _Offsets(steps, self.least, _MILLISECOND, int(steps.max()).bit_length())
         return self

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
+from sparkbeam.division import floored
+
 _Times = Sequence[int] | npt.NDArray[np.int64]
 _MIN, _MAX = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 _MILLISECOND = 1000
@@ -51,16 +53,20 @@ def coded_hold(micros: int) -> int:
 
 def coded_column(micros: _Times) -> npt.NDArray[np.int64]:
     """As :func:`coded_micros`, of many."""
-    inside = _inside(micros)
-    floored = inside // _MILLISECOND * _MILLISECOND
-    if len(inside) and inside.min() < 0:
-        floored[(inside < 0) & (floored != inside)] += _MILLISECOND
-    return floored
+    return towards_zero(_inside(micros))
+
+
+def towards_zero(micros: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Times within time's bounds as :func:`coded_micros` has them."""
+    found = floored(micros, _MILLISECOND) * _MILLISECOND
+    if len(micros) and micros.min() < 0:
+        found[(micros < 0) & (found != micros)] += _MILLISECOND
+    return found
 
 
 def floored_column(micros: _Times) -> npt.NDArray[np.int64]:
     """Starts or ends of windows as the coder of windows gives them back; see :func:`coded_span`."""
-    return _inside(micros) // _MILLISECOND * _MILLISECOND
+    return floored(_inside(micros), _MILLISECOND) * _MILLISECOND
 
 
 def _inside(micros: _Times) -> npt.NDArray[np.int64]:

@@ -16,6 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Positions
+from sparkbeam.division import floored
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
 from sparkbeam.worker.intervals import Intervals
@@ -104,9 +105,9 @@ def _numbers(given: Assigned, times: Micros) -> Micros:
 def slot_numbers(times: Micros, bounds: tuple[int, int]) -> Micros:
     """In which slot each time is."""
     offset, length = bounds
-    numbers: Micros = times // length
+    numbers = floored(times, length)
     # To subtract the offset first could leave 64 bits.
-    return numbers - (times % length < offset) if offset else numbers
+    return numbers - (times - numbers * length < offset) if offset else numbers
 
 
 def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
 from apache_beam.transforms.window import GlobalWindow
@@ -12,8 +11,10 @@ from apache_beam.utils import windowed_value
 
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.beam import clear
+from sparkbeam.windows.columnar import Micros
 from sparkbeam.wire.failure import Reports, StepFailed
 from sparkbeam.wire.parquetfiles import ParquetFiles
+from sparkbeam.wire.rounding import coded_column, coded_micros
 from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.connectors.parquetrows import batches_of, shares_of
@@ -65,17 +66,16 @@ class RowReader:
             times = pa.repeat(pa.scalar(self._time, pa.int64()), batch.num_rows)
         if times.null_count:
             raise ValueError(f"the timestamp column '{self._spec.timestamp_column}' has a null")
-        # Towards zero, as Beam's coders do.
-        times = pc.multiply(pc.divide(times, 1000), 1000)
-        span = pc.min_max(times).as_py()
+        micros = times.to_numpy()
+        least, most = coded_micros(int(micros.min())), coded_micros(int(micros.max()))
+        stamps = None if least == most else coded_column(micros)
         if self._partitioned:
-            self._note(batch.columns[-1], times)
+            self._note(batch.columns[-1], micros)
         else:
-            self._note_one("", span["max"])
+            self._note_one("", most)
         rows = self._maker.column(self._all_columns(columns, batch.num_rows))
         size = column_rows(len(rows), batch.nbytes)
-        stamps = None if span["min"] == span["max"] else times.to_numpy()
-        template = windowed_value.create(None, span["min"], self._windows)
+        template = windowed_value.create(None, least, self._windows)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             some = rows[part]
@@ -89,10 +89,10 @@ class RowReader:
         found = dict(zip(self._spec.needed, columns, strict=True))
         return self._maker.filled([found.get(name) for name in self._spec.columns], count)
 
-    def _note(self, partitions: pa.Array, times: pa.Array) -> None:
-        table = pa.table({"partition": partitions, "time": times})
+    def _note(self, partitions: pa.Array, micros: Micros) -> None:
+        table = pa.table({"partition": partitions, "time": micros})
         for row in table.group_by("partition").aggregate([("time", "max")]).to_pylist():
-            self._note_one(row["partition"], row["time_max"])
+            self._note_one(row["partition"], coded_micros(row["time_max"]))
 
     def _note_one(self, partition: str, micros: int) -> None:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))
