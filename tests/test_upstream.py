@@ -54,6 +54,24 @@ OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict",
 _TIME: Any = beam.DoFn.TimestampParam
 
 
+def dofns_of(p: beam.Pipeline) -> list[Any]:
+    """The DoFns of a pipeline, in the order in which they have been applied."""
+    found: list[Any] = []
+
+    class Visitor(beam.pipeline.PipelineVisitor):
+        def visit_transform(self, node: Any) -> None:
+            if isinstance(node.transform, beam.ParDo):
+                found.append(node.transform.dofn)
+
+    p.visit(Visitor())
+    return found
+
+
+def unpickled(dofns: list[Any]) -> list[Any]:
+    """DoFns as a worker gets them."""
+    return [pickler.loads(pickler.dumps(fn)) for fn in dofns]
+
+
 class TestNoReachElsewhere:
     """Private names of others are in the two modules for that alone."""
 
@@ -143,18 +161,10 @@ class TestUserCode:
         assert not of_beam.is_of_filter(None)
 
     def test_what_a_cogroupbykey_ends_with_is_known(self) -> None:
-        found = []
-
-        class Visitor(beam.pipeline.PipelineVisitor):
-            def visit_transform(self, node: Any) -> None:
-                if isinstance(node.transform, beam.ParDo):
-                    fn = pickler.loads(pickler.dumps(node.transform.dofn))
-                    found.append(of_beam.collecting_of_cogroup(fn.process))
-
         p = beam.Pipeline()
         sides = {name: p | name >> beam.Create([(1, name)]) for name in ("left", "right")}
         _ = sides | beam.CoGroupByKey() | beam.MapTuple(lambda key, group: key)
-        p.visit(Visitor())
+        found = [of_beam.collecting_of_cogroup(fn.process) for fn in unpickled(dofns_of(p))]
         (collect,) = [one for one in found if one is not None]
         group = collect((1, iter([("right", 2), ("right", 3)])))
         assert group == (1, {"left": [], "right": [2, 3]})
@@ -167,16 +177,9 @@ class TestUserCode:
         assert of_beam.updated_metric(distribution.update).cell is DistributionCell
 
     def test_the_function_of_a_create_is_known(self) -> None:
-        found = []
-
-        class Visitor(beam.pipeline.PipelineVisitor):
-            def visit_transform(self, node: Any) -> None:
-                if isinstance(node.transform, beam.ParDo):
-                    found.append(of_beam.is_of_create(node.transform.dofn))
-
         p = beam.Pipeline()
         p | beam.Create([1]) | beam.Map(doubled)
-        p.visit(Visitor())
+        found = [of_beam.is_of_create(fn) for fn in dofns_of(p)]
         assert found[0]
         assert not found[-1]
 
@@ -211,19 +214,11 @@ class TestUserCode:
             assert of_beam.top_of_one(other) is None
 
     def test_the_functions_of_a_group_by_are_found_behind_a_pickle(self) -> None:
-        found = []
-
-        class Visitor(beam.pipeline.PipelineVisitor):
-            def visit_transform(self, node: Any) -> None:
-                if isinstance(node.transform, beam.ParDo):
-                    fn = pickler.loads(pickler.dumps(node.transform.dofn))
-                    function = of_beam.function_of_map(fn.process)
-                    found.append((of_beam.aggregation_of(function), function))
-
         p = beam.Pipeline()
         group = beam.GroupBy("left", double=lambda pair: pair.left * 2)
         _ = p | beam.Create([Pair(3, 4)]) | group.aggregate_field("right", sum, "total")
-        p.visit(Visitor())
+        functions = [of_beam.function_of_map(fn.process) for fn in unpickled(dofns_of(p))]
+        found = [(of_beam.aggregation_of(function), function) for function in functions]
         ((parts, function),) = [one for one in found if one[0] is not None]
         assert parts is not None
         assert function is not None
@@ -289,22 +284,14 @@ class TestUserCode:
 
     def test_what_is_gathered_for_parquet_is_known(self) -> None:
         schema = pa.schema([("left", pa.int64())])
-        dofns: list[core.DoFn] = []
 
         def parquet(size: int) -> Any:
             written = beam.io.WriteToParquet("unwritten", schema, size, record_batch_size=2)
             p = beam.Pipeline()
             _ = p | beam.Create([{"left": 1}]) | written
-            p.visit(visitor)
-            return dofns[-1]
+            gathering = [fn for fn in dofns_of(p) if of_parquet.row_groups_of(fn) is not None]
+            return gathering[-1]
 
-        class Visitor(beam.pipeline.PipelineVisitor):
-            def visit_transform(self, node: Any) -> None:
-                if isinstance(node.transform, beam.ParDo):
-                    fn = node.transform.dofn
-                    dofns.extend([fn] if of_parquet.row_groups_of(fn) is not None else [])
-
-        visitor = Visitor()
         fn = parquet(20)
         groups = of_parquet.row_groups_of(fn)
         assert groups is not None

@@ -50,6 +50,17 @@ def firsts_of(*columns: _Numbers) -> _Places:
     return np.flatnonzero(np.concatenate([[True], differ])[: len(columns[0])])
 
 
+def lasts_of(firsts: _Places, count: int) -> _Places:
+    """Where runs end that begin at these of so many places."""
+    return np.append(firsts[1:], count) - 1
+
+
+def ranges_of(firsts: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Places]:
+    """Numbers that follow each other, so many from each first one; and where each range begins."""
+    begins = np.cumsum(counts) - counts
+    return np.repeat(firsts - begins, counts) + np.arange(int(counts.sum())), begins
+
+
 def sums_of(numbers: npt.NDArray[Any], firsts: _Places) -> _Numbers:
     """What runs of whole numbers come to, by where each begins, where that fits into 64 bits.
 
@@ -58,7 +69,7 @@ def sums_of(numbers: npt.NDArray[Any], firsts: _Places) -> _Numbers:
     if _FEW * len(firsts) < len(numbers):
         found: _Numbers = np.add.reduceat(numbers, firsts)
         return found
-    sums = np.cumsum(numbers)[_lasts(firsts, len(numbers))]
+    sums = np.cumsum(numbers)[lasts_of(firsts, len(numbers))]
     sums[1:] -= sums[:-1].copy()
     return sums
 
@@ -94,11 +105,6 @@ def arranged(first: _Numbers, second: _Numbers, *, in_runs: bool = False) -> Arr
     order = _order_of(high.narrow(count), count)
     order = order[_order_of(low.narrow(count)[order], count)]
     return Arranged(order, first[order], second[order])
-
-
-def _lasts(firsts: _Places, count: int) -> _Places:
-    """Where runs end that begin at these of so many places."""
-    return np.append(firsts[1:], count) - 1
 
 
 def _are_in_order(first: _Numbers, second: _Numbers) -> bool:

@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.order import arranged, firsts_of
+from sparkbeam.columns.order import arranged, firsts_of, lasts_of
 from sparkbeam.windows.aggregator import Session, Stamps, merged
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.windows.forms import form_of
@@ -206,8 +206,8 @@ class SessionColumns:
         if is_other_key is not None:
             is_first[1:] |= is_other_key
         firsts = np.flatnonzero(is_first)
-        lasts = np.append(firsts[1:], len(order)) - 1
-        return _Cut(order, firsts, keys[firsts], starts[firsts], reach[lasts])
+        ends = reach[lasts_of(firsts, len(order))]
+        return _Cut(order, firsts, keys[firsts], starts[firsts], ends)
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None

@@ -397,7 +397,7 @@ def test_the_order_is_that_of_a_stable_sort(
     assert [rows_in_order[at] for at in found.firsts().tolist()] == sorted(set(rows_in_order))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1), min_size=1),
     st.sampled_from([1, 1000, 1 << 40, 1 << 59]),
@@ -415,7 +415,7 @@ def test_runs_have_the_order_of_a_stable_sort(
     assert found.second.tolist() == second[expected].tolist()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.lists(st.integers(-(2**62), 2**62 - 1), min_size=1, max_size=2), min_size=1, max_size=99

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparkbeam.columns.order import arranged
+from sparkbeam.columns.order import arranged, ranges_of
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Columns, Micros, WindowColumns
 from sparkbeam.worker.slices import Slices
@@ -31,7 +31,7 @@ class _Windows:
 
     def slices(self) -> tuple[Positions, Positions]:
         """The slices of each window one after the other, and where those of each begin."""
-        return _ranges(self.firsts, self.behind - self.firsts)
+        return ranges_of(self.firsts, self.behind - self.firsts)
 
 
 def windows_of_slices(slices: Slices, make: WindowColumns, given: Columns) -> Columns:
@@ -69,16 +69,8 @@ def _windows(slices: Slices, keys: Micros, places: Micros) -> _Windows:
     low[follows + 1] = np.maximum(low[follows + 1], places[follows] + 1)
     counts = np.maximum(high - low + 1, 0)
     firsts = np.repeat(np.arange(len(keys)), counts)
-    begins, _ = _ranges(low, counts)
+    begins, _ = ranges_of(low, counts)
     keys_of, width = keys[firsts], slices.count
     known, ranks = np.unique(places, return_inverse=True)
     ends = keys_of * len(known) + np.searchsorted(known, begins + width)
     return _Windows(keys_of, begins, firsts, np.searchsorted(keys * len(known) + ranks, ends))
-
-
-def _ranges(firsts: Micros, counts: Micros) -> tuple[Micros, Positions]:
-    """Numbers that follow each other, from each of the first ones; and where each range begins."""
-    behind = np.cumsum(counts)
-    begins = behind - counts
-    found = np.arange(int(behind[-1])) + np.repeat(firsts - begins, counts)
-    return found, begins

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.order import firsts_of
+from sparkbeam.columns.order import firsts_of, ranges_of
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.layouts.cells import KeyCells
@@ -149,7 +149,5 @@ def _joined(parts: list[KeyTotals]) -> KeyTotals:
 
 def _runs(firsts: Places, lengths: Places, places: Places) -> Places:
     """The places of the rows of some runs."""
-    some = lengths[places]
-    begins = np.cumsum(some) - some
-    found: Places = np.repeat(firsts[places] - begins, some) + np.arange(int(some.sum()))
+    found, _ = ranges_of(firsts[places], lengths[places])
     return found
