@@ -8,10 +8,8 @@ its results and adds them up; Spark joins sessions that touch, and so has fewer.
 
 import argparse
 import logging
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +20,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
+from contest import Times, draw, in_turns
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
@@ -271,40 +270,35 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default=",".join(TASKS), help="which; default: %(default)s")
     parser.add_argument("--programs", default="columns,elements,Spark", help="default: %(default)s")
+    parser.add_argument("--picture", type=Path, help="an SVG file of box plots")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
     table = Table("task", "program", "results", "s", "relative to the first")
+    every: list[Times] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(Path(scratch, "bids"))
         write_bids(spark, arguments.events, folder)
         for name in arguments.only.split(","):
             task = TASKS[name]
-            every: dict[str, Callable[[], tuple[int, int]]] = {
+            programs: dict[str, Callable[[], tuple[int, int]]] = {
                 "columns": partial(in_beam, spark, folder, task, events=arguments.events),
                 "elements": partial(
                     in_beam, spark, folder, task, "--columns=off", events=arguments.events
                 ),
                 "Spark": partial(in_spark, spark, folder, task),
             }
-            contestants = {program: every[program] for program in arguments.programs.split(",")}
-            seconds: dict[str, list[float]] = {program: [] for program in contestants}
-            results = {}
-            for number in range(arguments.rounds + 1):
-                for program, run in contestants.items():
-                    start = time.perf_counter()
-                    results[program] = run()
-                    taken = time.perf_counter() - start
-                    print(f"{name} {program}: {taken:.2f} s", file=sys.stderr, flush=True)
-                    if number:
-                        seconds[program].append(taken)
-            ours = statistics.median(next(iter(seconds.values())))
-            for program, times in seconds.items():
-                median = statistics.median(times)
-                row = f"{results[program][0]:,}", f"{median:.2f}", f"{median / ours:.2f}x"
+            contestants = {program: programs[program] for program in arguments.programs.split(",")}
+            results, times = in_turns(task.name, contestants, arguments.rounds)
+            every += times.values()
+            ours = next(iter(times.values())).median
+            for program, one in times.items():
+                row = f"{results[program][0]:,}", f"{one.median:.2f}", f"{one.median / ours:.2f}x"
                 table.add_row(task.name, program, *row)
             if len({result for program, result in results.items() if program != "Spark"}) > 1:
                 sys.exit("Columns and elements differ.")
+    if arguments.picture:
+        draw(every, arguments.picture)
     Console(width=120).print(table)
     for name, size in SHUFFLED.items():
         print(f"{name}: {size / 1e6:.1f} MB written to a shuffle")

@@ -9,19 +9,19 @@ number that is made of all their fields, and have to agree.
 
 import argparse
 import logging
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.combiners import CountCombineFn, TupleCombineFn
 from apache_beam.transforms.window import GlobalWindows, TimestampedValue
+from contest import Times, draw, in_turns
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from rich.console import Console
@@ -250,6 +250,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--query", default=",".join(map(str, CONTESTS)), help="such as 1,7")
+    parser.add_argument("--picture", type=Path, help="an SVG file of box plots")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
@@ -257,44 +258,25 @@ def main() -> None:
     table = Table(
         "query", "results", *(f"{name}, s" for name in readers), "Spark, s", "Beam to Spark"
     )
+    every: list[Times] = []
     with tempfile.TemporaryDirectory() as scratch:
         write(spark, arguments.events, scratch)
         for number in map(int, arguments.query.split(",")):
             contestants: dict[str, Callable[[], Found]] = {
-                name: partial(in_beam, spark, scratch, number, read)
-                for name, read in readers.items()
+                way: partial(in_beam, spark, scratch, number, read) for way, read in readers.items()
             }
             contestants["Spark"] = partial(in_spark, spark, scratch, number)
-            found, medians = measured(contestants, arguments.rounds)
+            name = f"q{number} {QUERIES[number].name}"
+            found, times = in_turns(name, contestants, arguments.rounds)
             if len(set(found.values())) > 1:
                 sys.exit(f"The results of query {number} differ: {found}")
-            ratios = [f"{medians[name] / medians['Spark']:.2f}" for name in readers]
-            times = [f"{medians[name]:.2f}" for name in contestants]
-            name = f"q{number} {QUERIES[number].name}"
-            table.add_row(name, f"{found['Spark'][0]:,}", *times, ", ".join(ratios))
+            every += times.values()
+            ratios = [f"{times[way].median / times['Spark'].median:.2f}" for way in readers]
+            medians = [f"{one.median:.2f}" for one in times.values()]
+            table.add_row(name, f"{found['Spark'][0]:,}", *medians, ", ".join(ratios))
+    if arguments.picture:
+        draw(every, arguments.picture)
     Console(width=100).print(table)
-
-
-def measured(
-    contestants: Mapping[str, Callable[[], Found]], rounds: int
-) -> tuple[dict[str, Found], dict[str, float]]:
-    """What each contestant finds, and the median of the seconds that it takes for it.
-
-    Args:
-        contestants: by their names; they take turns.
-        rounds: how often each runs, after once that does not count.
-    """
-    found: dict[str, Found] = {}
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for number in range(rounds + 1):
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            found[name] = run()
-            taken = time.perf_counter() - start
-            print(f"{name}: {taken:.2f} s {found[name]}", file=sys.stderr, flush=True)
-            if number:
-                seconds[name].append(taken)
-    return found, {name: statistics.median(times) for name, times in seconds.items()}
 
 
 if __name__ == "__main__":

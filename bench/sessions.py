@@ -4,8 +4,10 @@ Run with ``python bench/sessions.py``. It needs no Spark: state is in memory, an
 in each micro-batch. Beside sessions that are stored in order stand those of Beam's trigger driver.
 """
 
+import argparse
 import random
 import time
+from pathlib import Path
 from statistics import median
 
 from apache_beam.coders import coders
@@ -13,6 +15,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import IntervalWindow, Sessions
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
+from contest import Times, draw
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +33,10 @@ MEASURED = 20 * PER_MICRO_BATCH
 """The last so many elements are measured, micro-batch by micro-batch."""
 
 MOST_DRIVEN = 4000
+PROGRAMS: dict[type[StreamGrouping], str] = {
+    SessionedGrouping: "sessions in order",
+    SessionGrouping: "Beam's trigger driver",
+}
 NUMBER = coders.VarIntCoder()
 CODER = coders.WindowedValueCoder(coders.TupleCoder([NUMBER, NUMBER]), coders.IntervalWindowCoder())
 
@@ -45,8 +52,12 @@ def row(numbers: list[int]) -> Row:
     return NUMBER.encode(1), 0, PLAIN_CELL + KeyCells(stored).elements.encode(elements)
 
 
-def measured(count: int, made: type[StreamGrouping], *, in_order: bool) -> tuple[float, ...]:
-    """Microseconds of a new element while so many sessions are open, and of each that fires.
+def measured(
+    count: int, made: type[StreamGrouping], *, in_order: bool
+) -> tuple[list[float], float]:
+    """Seconds of a new element while so many sessions are open, and of each that fires.
+
+    Of a new element there is a figure for each micro-batch.
 
     Args:
         count: how many are open.
@@ -70,7 +81,7 @@ def measured(count: int, made: type[StreamGrouping], *, in_order: bool) -> tuple
     last = [numbers[low : low + PER_MICRO_BATCH] for low in range(0, measured, PER_MICRO_BATCH)]
     last = last[::-1] if in_order else last
     added(numbers[measured:])
-    each = median(map(added, last)) / PER_MICRO_BATCH
+    each = [added(numbers) / PER_MICRO_BATCH for numbers in last]
     moment.input_watermark = moment.output_watermark = (count + 1) * APART * 1_000_000
     start = time.process_time()
     state = ShardState(entries)
@@ -78,22 +89,32 @@ def measured(count: int, made: type[StreamGrouping], *, in_order: bool) -> tuple
     assert sum(1 for _ in grouping.fire()) == count
     state.save()
     state.close()
-    return each * 1e6, (time.process_time() - start) / count * 1e6
+    return each, (time.process_time() - start) / count
 
 
 def main() -> None:
-    """Measures and prints the tables."""
+    """Measures, prints the tables and draws them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--picture", type=Path, help="an SVG file of box plots")
+    picture = parser.parse_args().picture
+    every: list[Times] = []
     for in_order in (True, False):
+        place = "behind all others" if in_order else "anywhere between them"
         columns = ["new element, µs", "each that fires, µs"]
         driver = [f"by the driver: {column}" for column in columns]
-        title = "behind all others" if in_order else "anywhere between them"
-        table = Table("open sessions", *columns, *driver, title=f"New sessions {title}")
+        table = Table("open sessions", *columns, *driver, title=f"New sessions {place}")
         for count in (100, 1000, 4000, 10_000, 100_000):
-            found = measured(count, SessionedGrouping, in_order=in_order)
-            if count <= MOST_DRIVEN:
-                found += measured(count, SessionGrouping, in_order=in_order)
-            table.add_row(f"{count:,}", *(f"{micros:,.0f}" for micros in found))
+            figures: list[float] = []
+            for made, program in PROGRAMS.items():
+                if made is SessionGrouping and count > MOST_DRIVEN:
+                    continue
+                new, fired = measured(count, made, in_order=in_order)
+                figures += [median(new) * 1e6, fired * 1e6]
+                every.append(Times(f"a new session {place}, of {program}", f"{count:,}", new))
+            table.add_row(f"{count:,}", *(f"{micros:,.0f}" for micros in figures))
         Console().print(table)
+    if picture:
+        draw(every, picture, "µs")
 
 
 if __name__ == "__main__":

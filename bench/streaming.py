@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -20,6 +21,7 @@ import pandas as pd
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import FixedWindows
+from contest import Times, draw
 from pyspark.sql import Row
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
@@ -242,6 +244,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="in a micro-batch")
     parser.add_argument("--rate", type=int, default=RATE, help="of the stream, a second")
     parser.add_argument("--only", default="", help="tasks whose name has this")
+    parser.add_argument("--picture", type=Path, help="an SVG file of box plots")
     arguments = parser.parse_args()
     bench = Bench(started(), arguments.batches)
     rows, rate = arguments.rows, arguments.rate
@@ -261,17 +264,22 @@ def main() -> None:
         ],
     ]
     table = Table("task", "program", "s a micro-batch", "keys/s", "relative to sparkbeam")
+    every: list[Times] = []
     for contest in contests:
         if arguments.only not in contest[0][0]:
             continue
         ours = None
         for task, program, run in contest:
-            median = statistics.median(run().seconds)
+            name = f"{contest[0][0]}, {rows:,} elements in a micro-batch"
+            every.append(Times(name, program, run().seconds))
+            median = every[-1].median
             ours = ours or median
             row = (f"{median:.2f}", f"{KEYS / median:,.0f}", f"{median / ours:.2f}x")
             table.add_row(task, program, *row)
             print(program, *row, file=sys.stderr)
     console.print(table)
+    if arguments.picture:
+        draw(every, arguments.picture)
 
     few = bench.beam(windowed_count, reading(FEW))
     console.print(
