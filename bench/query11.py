@@ -1,0 +1,108 @@
+"""Query 11 with each aggregator of sessions, beside Spark's own ``session_window``.
+
+Run with ``python bench/query11.py``. Nexmark's bids are written to Parquet once for each number of
+events. Then, in one session on two cores, the contestants take turns: the query as it stands over
+Beam's own ``ReadFromParquet`` with ``--session_aggregator=canonical``, ``ordered`` and
+``columnar``, and Spark's aggregation. The runs are written to ``out/query11.csv``, which
+``query11.vl.json`` draws; ``--draw`` does so into the documents.
+"""
+
+import csv
+import json
+import logging
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import click
+import vl_convert
+from columns import CORES, TASKS, in_beam, in_spark, write_bids
+from contest import Times, in_turns
+from rich.console import Console
+from rich.table import Table
+
+from sparkbeam import session
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan.model import SessionAggregator
+
+ROOT = Path(__file__).parents[1]
+SPARK = "Spark session_window"
+AGGREGATORS = [SessionAggregator.CANONICAL, SessionAggregator.ORDERED, SessionAggregator.COLUMNAR]
+
+Measured = list[tuple[int, Times]]
+"""For each number of events what the contestants take."""
+
+
+def measured(events: list[int], runs: int) -> Measured:
+    """All runs of all contestants."""
+    spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]"]))
+    task = TASKS["parquet"]
+    every: Measured = []
+    for count in events:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = str(Path(scratch, "bids"))
+            write_bids(spark, count, folder)
+            contestants = {
+                kind.value.title(): partial(
+                    in_beam, spark, folder, task, f"--session_aggregator={kind.value}"
+                )
+                for kind in AGGREGATORS
+            } | {SPARK: partial(in_spark, spark, folder, task)}
+            found, times = in_turns(f"{count:,} events", contestants, runs)
+        if len({result for name, result in found.items() if name != SPARK}) > 1:
+            sys.exit(f"The aggregators differ: {found}")
+        every += [(count, one) for one in times.values()]
+    return every
+
+
+def as_csv(every: Measured) -> list[dict[str, str | float]]:
+    """A row for each run."""
+    return [
+        {
+            "Events": str(count),
+            "Aggregator": one.program,
+            "Runtime (secs)": seconds,
+            "Throughput (per sec)": count / seconds,
+        }
+        for count, one in every
+        for seconds in one.seconds
+    ]
+
+
+def draw(rows: list[dict[str, str | float]], picture: Path) -> None:
+    """Draws the picture that the specification makes of the rows, each scale about its boxes."""
+    specification = json.loads((ROOT / "bench" / "query11.vl.json").read_text())
+    specification["data"] = {"values": rows}
+    for group in specification["hconcat"]:
+        for chart in group["hconcat"]:
+            chart["encoding"]["y"]["scale"] = {"type": "log"}
+            chart["encoding"]["y"]["axis"] = {"format": "~s"}
+    picture.write_text(vl_convert.vegalite_to_svg(specification))
+
+
+@click.command()
+@click.option("--events", type=int, multiple=True, default=(1_000_000, 10_000_000))
+@click.option("--runs", default=10, help="How many there are of each contestant.")
+@click.option("--draw", "is_drawn", is_flag=True, help="Draw the picture of the documents.")
+def main(events: tuple[int, ...], runs: int, *, is_drawn: bool) -> None:
+    """Measures, writes the file and prints the table."""
+    logging.disable(logging.WARNING)
+    every = measured(list(events), runs)
+    rows = as_csv(every)
+    out = ROOT / "out" / "query11.csv"
+    out.parent.mkdir(exist_ok=True)
+    with out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    if is_drawn:
+        draw(rows, ROOT / "docs" / "query11.svg")
+    table = Table("events", "aggregator", "s", "events/s")
+    for count, one in every:
+        table.add_row(f"{count:,}", one.program, f"{one.median:.2f}", f"{count / one.median:,.0f}")
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
