@@ -76,6 +76,9 @@ class QuerySink:
         topology: what runs.
         files: those under the checkpoint of the query, where Spark calls it.
         reports: those of the run, of its failures.
+
+    Attributes:
+        number: of the tick of the last micro-batch that it has taken; 0 before the first.
     """
 
     def __init__(self, topology: Topology, files: Files, reports: Reports) -> None:
@@ -85,7 +88,7 @@ class QuerySink:
         self._feedback = FeedbackFiles(files)
         self._since = now_micros()
         self._committed = Committed()
-        self._number = 0
+        self.number = 0
         self._callbacks = Callbacks()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
@@ -119,12 +122,12 @@ class QuerySink:
             stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
         )
         due = min((stage.due for stage in stages if stage.due is not None), default=None)
-        if tick.number != self._number + 1:
+        if tick.number != self.number + 1:
             # The first micro-batch of this run: an earlier one may have gone before.
             before = self._feedback.read(tick.number - 1)
             self._committed = Committed.of(stored_reports(before.reports if before else ""))
             self._callbacks = Callbacks(before.finalizers if before else ())
-        self._number = tick.number
+        self.number = tick.number
         self._callbacks.after(said.finalizers)
         reports = [TaskReport.parse(report) for report in said.reports]
         new = Committed().plus(reports)
