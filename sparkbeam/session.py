@@ -362,7 +362,7 @@ def check_streaming(session: Any) -> None:
 
 
 @contextmanager
-def set_for_streaming(session: Any, partitions: int) -> Iterator[None]:
+def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -> Iterator[None]:
     """Gives a session the settings of a streaming query, while such a query is started in it.
 
     Spark runs each query in a copy of its session that it makes at the start. So the query has the
@@ -372,8 +372,11 @@ def set_for_streaming(session: Any, partitions: int) -> Iterator[None]:
     Args:
         session: the session that the query is started in.
         partitions: into how many partitions each layer's state is divided.
+        outlives: whether anything that the query writes is read after its run.
     """
     wanted = {**_STREAMING, "spark.sql.shuffle.partitions": str(partitions)}
+    if not outlives:
+        wanted |= upstream.WITHOUT_CHECKSUMS
     with _starting:
         before = session.conf.getAll
         wanted[_RETAINED] = before.get(_RETAINED, _MICRO_BATCHES)

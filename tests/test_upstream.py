@@ -804,3 +804,27 @@ class TestAzure:
             assert hasattr(client._amqp_transport, name)
         assert client._create_auth().get_token().token.startswith("SharedAccessSignature")
         assert client._address.hostname == "localhost:1"
+
+
+def test_spark_replaces_files_of_a_checkpoint_without_checksums(spark: Any, tmp_path: Path) -> None:
+    """Else a micro-batch that runs again could keep the state of its first run."""
+    java: Any = of_spark.jvm(spark)
+    conf = java.org.apache.hadoop.conf.Configuration()
+    for name, value in of_spark.WITHOUT_CHECKSUMS.items():
+        conf.set(name, value)
+    package = java.org.apache.spark.sql.execution.streaming.checkpointing
+    managers = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$")
+    path = java.org.apache.hadoop.fs.Path(f"file://{tmp_path}/1.changelog")
+    manager = managers.create(path.getParent(), conf)
+
+    def write(content: bytes, *, over: bool) -> None:
+        file = manager.createAtomic(path, over)
+        file.write(bytearray(content))
+        file.close()
+
+    write(b"first", over=True)
+    write(b"second", over=True)
+    with pytest.raises(Exception, match="FileAlreadyExistsException"):
+        write(b"third", over=False)
+    assert (tmp_path / "1.changelog").read_bytes() == b"second"
+    assert not any(tmp_path.glob("*.crc"))

@@ -148,7 +148,7 @@ class StreamingExecution:
             writer = writer.queryName(self._name)
         with (
             named(self._name),
-            sessions.set_for_streaming(self._session, len(self._shards)),
+            sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
         ):
             query = writer.start()
         asked = False
@@ -183,6 +183,10 @@ class StreamingExecution:
         if self._folder is not None:
             self._files.remove_all()
             self._folder.cleanup()
+
+    def _outlives(self) -> bool:
+        """Whether the checkpoint, or what Spark's sinks write with its settings, is to stay."""
+        return self._folder is None or bool(self._topology.plan.sinks)
 
     def _private_folder(self) -> str:
         """A folder for this run alone, of this process or else of the server's."""

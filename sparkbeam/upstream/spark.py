@@ -426,6 +426,13 @@ def output_of_task() -> Any:
     return None
 
 
+WITHOUT_CHECKSUMS = {"fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs"}
+"""With these settings a query keeps no checksums of the files of a checkpoint on this machine.
+
+Hadoop keeps each of them in a file of its own, and starts processes to put a file in its place.
+"""
+
+
 # The texts of errors.
 
 GAVE_UP = re.compile(

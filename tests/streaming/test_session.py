@@ -1,6 +1,7 @@
 """A streaming query in the session of its user."""
 
 import json
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.transforms.window import FixedWindows
 from in_process import Spark, StreamingRunner
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from waiting import until
@@ -119,6 +121,31 @@ def test_files_are_divided_alike_on_a_cluster_that_changes(
     spark.conf |= {"spark.master": master} | ({setting: given} if given else {})
     sessions.fix_partitions(spark, 3)
     assert spark.conf.get(setting) == then
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["of its own", "named"])
+def test_a_checkpoint_has_checksums_if_it_stays(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = spark.conf.getAll
+    arguments = ["--streaming"]
+    if lasting:
+        arguments.append(f"--checkpoint_location={tmp_path / 'sparkbeam-checkpoint-named'}")
+    p = beam.Pipeline(SparkRunner(spark), SparkBeamOptions(arguments))
+    rows = p | ReadFromSpark(registered(spark), timestamp_column="at")
+    pairs = rows | beam.Map(lambda row: (row.number, 1)) | beam.WindowInto(FixedWindows(10))
+    _ = pairs | beam.CombinePerKey(sum)
+    result = p.run()
+    try:
+        until(lambda: any(tmp_path.glob("sparkbeam-checkpoint-*/commits/1")))
+        files = [path.name for path in tmp_path.glob("sparkbeam-checkpoint-*/**/*")]
+    finally:
+        result.cancel()
+    assert "1.changelog" in files
+    assert any(name.endswith("1.changelog.crc") for name in files) == lasting
+    assert (".1.crc" in files) == lasting
+    assert spark.conf.getAll == before
 
 
 def test_what_somebody_else_sets_while_a_query_starts_stays() -> None:
