@@ -38,6 +38,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
+from sparkbeam.plan.groupedcolumns import as_pair, groups_of
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.joinedcolumns import as_side, side_of, triples
 from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
@@ -109,6 +110,17 @@ def _sides(
                 yield ColumnStep(side_of(plan, port.tag), reason)
 
 
+def pairs_to_group(plan: Plan, tag: int) -> list[Record]:
+    """What the pairs are that a port gets in columns, and that a GroupByKey takes as such."""
+    if plan.source(tag) is not None:
+        return []
+    producer = plan.producer(tag)
+    walk = Walk(producer)
+    begins = _begins(plan, producer, walk)
+    (port,) = [port for port in producer.ports if port.tag == tag]
+    return walk.pairs(port, begins) if begins else []
+
+
 def _begins(plan: Plan, stage: Stage, walk: "Walk") -> list[tuple[str, Shape]]:
     """The PCollections of a stage that are columns to begin with, and what their elements are."""
     begins = list(walk.read(rows_in_columns(plan, stage)))
@@ -124,6 +136,9 @@ def _arriving(plan: Plan, stage: Stage) -> Iterator[Shape]:
     if stage.join is not None:
         sides = (_written(plan, tags) for tags in (stage.join.left, stage.join.right))
         yield from triples(stage.join.spec, *sides)
+        return
+    if stage.layout is Layout.PACKED_GROUPS:
+        yield from groups_of(_written(plan, stage.inputs))
         return
     yield from _written(plan, stage.inputs)
 
@@ -266,6 +281,9 @@ class Walk:
             sides = self.joined(port, begins)
             yield from (side for side in sides if isinstance(side, Record))
             return
+        if port.layout is Layout.PACKED_GROUPS:
+            yield from self.pairs(port, begins)
+            return
         yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
 
     def joined(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Record | Refused]:
@@ -282,6 +300,17 @@ class Walk:
         coder_id = self._descriptor.pcollections[port.pcollection].coder_id
         coder: coders.Coder = self._context.coders.get_by_id(coder_id)
         return coder
+
+    def pairs(self, port: Port, begins: list[tuple[str, Shape]]) -> list[Record]:
+        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such.
+
+        Args:
+            port: of the stage.
+            begins: as for :meth:`steps`.
+        """
+        coder = self._coder(port)
+        found = (as_pair(coder, shape) for shape in self._into(port, begins))
+        return [pair for pair in found if pair is not None]
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
         """Whether columns leave the stage by a port as they are.
