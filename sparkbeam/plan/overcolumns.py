@@ -47,7 +47,7 @@ from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
 from sparkbeam.upstream.batches import Batching
-from sparkbeam.upstream.beam import StampedPart, part_stamped_by
+from sparkbeam.upstream.beam import StampedPart, part_stamped_by, tags_of_cogroup
 from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.forms import form_of
@@ -372,6 +372,8 @@ class Walk:
         fn = function_of(transform)
         if fn is None:
             return self._with_arguments(transform, shape)
+        if tags_of_cogroup(fn.process) is not None:
+            return None
         (output,) = transform.outputs.values()
         return over_columns(fn.process, shape, may_stamp=self._is_global(output))
 

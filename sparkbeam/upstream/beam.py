@@ -53,13 +53,26 @@ def collecting_of_cogroup(process: Any) -> Callable[[Any], Any] | None:
 
     It makes a dict and lists of its own for each. None for what is anything else.
     """
+    function = _collecting(process)
+    return None if function is None else lambda pair: function(*pair)
+
+
+def tags_of_cogroup(process: Any) -> tuple[str, ...] | None:
+    """The tags of what gives a group of a ``CoGroupByKey``; None for what is anything else."""
+    function: Any = _collecting(process)
+    return None if function is None else tuple(_captured(function, "tags"))
+
+
+def _collecting(process: Any) -> Callable[..., Any] | None:
     if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
         return None
-    cells = dict(zip(process.__code__.co_freevars, process.__closure__, strict=True))
-    function: Callable[..., Any] = cells["fn"].cell_contents
-    if getattr(function, "__code__", None) != _CODE_OF_COLLECTING:
-        return None
-    return lambda pair: function(*pair)
+    function: Callable[..., Any] = _captured(process, "fn")
+    return function if getattr(function, "__code__", None) == _CODE_OF_COLLECTING else None
+
+
+def _captured(function: Any, name: str) -> Any:
+    """A variable of what is around a function."""
+    return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
 
 
 _CODE_OF_MAP_TUPLE = core.MapTuple(lambda key, value: key).dofn.process.__code__
