@@ -1,7 +1,7 @@
 """Groups over columns: pipelines give what Beam's FnApiRunner gives, in columns or without."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -25,6 +25,7 @@ from sparkbeam.wire import keypacks
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping import packed
 from sparkbeam.worker.layouts import packedgroups
+from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -190,6 +191,76 @@ def with_elements(rows: Any) -> Any:
 @pytest.mark.parametrize("build", [joined, as_tuple, with_elements])
 def test_groups_of_several_tags(build: Callable[[Any], Any]) -> None:
     compare(lambda rows: build(rows) | beam.Map(tagged_in_no_order))
+
+
+def matched(key: str, group: dict[str, Any]) -> Iterator[Any]:
+    for value, maybe in group["other"]:
+        for number in group["one"]:
+            if number >= 0:
+                yield key, number, value, maybe, len(group[""])
+
+
+def numbers(rows: Any) -> Any:
+    pairs = rows | "pair" >> beam.Map(lambda row: (row.sensor, row.number))
+    return pairs | beam.WindowInto(SlidingWindows(10, 5)) | beam.GroupByKey()
+
+
+def in_lists(pair: tuple[Any, Iterable[Iterable[Any]]]) -> Any:
+    return pair[0], sorted(sorted(map(repr, values)) for values in pair[1])
+
+
+CONSUMERS: dict[str, Callable[[Any], Any]] = {
+    "loops": lambda rows: joined(rows) | beam.FlatMapTuple(matched),
+    "length": lambda rows: numbers(rows) | beam.Map(lambda kv: (kv[0], len(list(kv[1])))),
+    "sums": lambda rows: numbers(rows) | beam.MapTuple(lambda k, vs: (k, sum(vs), max(vs))),
+    "filter": lambda rows: (
+        numbers(rows) | beam.Filter(lambda kv: len(kv[1]) > 3) | beam.Map(in_no_order)
+    ),
+    "handed on": lambda rows: (
+        numbers(rows) | beam.Map(lambda kv: kv) | beam.Reshuffle() | beam.Map(in_no_order)
+    ),
+    "grouped again": lambda rows: (
+        numbers(rows)
+        | beam.Map(lambda kv: (len(kv[1]), kv[0]))
+        | "again" >> beam.GroupByKey()
+        | beam.Map(in_no_order)
+    ),
+    "grouped again as lists": lambda rows: (
+        numbers(rows)
+        | beam.Map(lambda kv: (1, kv[1]))
+        | "again" >> beam.GroupByKey()
+        | beam.Map(in_lists)
+    ),
+    "combined": lambda rows: (
+        numbers(rows) | beam.Map(lambda kv: (kv[0], sum(kv[1]))) | beam.CombinePerKey(max)
+    ),
+    "by a side input": lambda rows: (
+        numbers(rows)
+        | beam.Map(
+            lambda kv, most: (kv[0], len(kv[1]) < most),
+            beam.pvalue.AsSingleton(rows.pipeline | beam.Create([5])),
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("build", CONSUMERS.values(), ids=CONSUMERS)
+def test_functions_of_groups(build: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+    over = ColumnFunction.over
+
+    def watched(self: ColumnFunction, block: Block, *more: Any, **named: Any) -> Block | None:
+        found = over(self, block, *more, **named)
+        if block.column is not None and "Lists(" in repr(block.column.shape):
+            taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(ColumnFunction, "over", watched)
+    over_columns = run(build)
+    assert any(taken)
+    monkeypatch.undo()
+    assert over_columns == run(build, None, "--columns=off")
+    assert over_columns == run(build, FnApiRunner())
 
 
 def test_groups_of_which_a_tag_has_values_of_several_types() -> None:

@@ -146,10 +146,12 @@ class PackedGroupSink(Sink):
         sizes = np.bincount(places, np.diff(offsets_of(some.cells)))
         are_large = sizes > _LARGE
         if are_large.any():
-            for place in np.flatnonzero(are_large).tolist():
-                rows = np.flatnonzero(places == place)
-                runs = self._large_runs(some.cells.take(pa.array(rows)))
-                write_large(self._rows, self._tag, found.dictionary[place].as_py(), runs)
+            rows = np.flatnonzero(are_large[places])
+            rows = rows[np.argsort(places[rows], kind="stable")]
+            for part in np.split(rows, np.flatnonzero(np.diff(places[rows])) + 1):
+                runs = self._large_runs(some.cells.take(pa.array(part)))
+                key = some.keys[int(part[0])].as_py()
+                write_large(self._rows, self._tag, key, runs)
             some = some.taken(np.flatnonzero(~are_large[places]))
         if len(some):
             write(self._rows, self._tag, Kind.VALUES, some)

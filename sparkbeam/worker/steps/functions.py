@@ -83,7 +83,7 @@ class FunctionOperation(operations.DoOperation):
         self._is_global = type(self.window_fn) is GlobalWindows
         self._columns = ColumnFunction(self.over_columns, may_stamp=self._is_global)
         tagged = None if self.tags is None else TaggedLists(self.tags)
-        self._over_columns = self._columns.over if tagged is None else tagged.over
+        self._evaluate = self._columns.over if tagged is None else tagged.over
         if self.one_to_one is not None:
             label = self.name_context.step_name
             self._each = OneToOne(
@@ -101,7 +101,7 @@ class FunctionOperation(operations.DoOperation):
     def process_block(self, block: Block) -> None:
         """Applies the function to each of the values."""
         with self.scoped_process_state:
-            results = self._over_columns(block)
+            results = self._evaluate(block)
             if results is not None:
                 self._emitter.block(results)
                 return
