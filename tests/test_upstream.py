@@ -169,6 +169,9 @@ class TestUserCode:
         group = collect((1, iter([("right", 2), ("right", 3)])))
         assert group == (1, {"left": [], "right": [2, 3]})
         assert of_beam.collecting_of_cogroup(None) is None
+        tags = [of_beam.tags_of_cogroup(fn.process) for fn in unpickled(dofns_of(p))]
+        assert [one for one in tags if one is not None] == [("left", "right")]
+        assert of_beam.tags_of_cogroup(None) is None
 
     def test_what_a_call_of_inc_updates(self) -> None:
         counter: Any = Metrics.counter("some", "seen")

@@ -90,18 +90,15 @@ class ColumnStep:
 
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
-    walk = Walk(stage)
+    walk, begins = Begins().of(plan, stage)
     found: dict[str, ColumnStep] = {}
-    begins = _begins(plan, stage, walk)
     for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
         if step.reason is not None or step.label not in found:
             found[step.label] = step
     return list(found.values())
 
 
-def _sides(
-    plan: Plan, stage: Stage, walk: "Walk", begins: list[tuple[str, Shape]]
-) -> Iterator[ColumnStep]:
+def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "_Begun") -> Iterator[ColumnStep]:
     """The sides of joins that get columns."""
     for port in stage.ports:
         if port.layout in _SIDES:
@@ -110,48 +107,64 @@ def _sides(
                 yield ColumnStep(side_of(plan, port.tag), reason)
 
 
-def pairs_to_group(plan: Plan, tag: int) -> list[Record]:
-    """What the pairs are that a port gets in columns, and that a GroupByKey takes as such."""
-    if plan.source(tag) is not None:
-        return []
-    producer = plan.producer(tag)
-    walk = Walk(producer)
-    begins = _begins(plan, producer, walk)
-    (port,) = [port for port in producer.ports if port.tag == tag]
-    return walk.pairs(port, begins) if begins else []
+_Begun: TypeAlias = list[tuple[str, Shape]]
+"""PCollections that are columns to begin with, and what their elements are."""
 
 
-def _begins(plan: Plan, stage: Stage, walk: "Walk") -> list[tuple[str, Shape]]:
-    """The PCollections of a stage that are columns to begin with, and what their elements are."""
-    begins = list(walk.read(rows_in_columns(plan, stage)))
-    if stage.in_columns:
-        begins += [(output, shape) for _, output, shape in walk.tables(plan)]
-        begins += walk.batches()
-        begins += [(walk.main_input, shape) for shape in _arriving(plan, stage)]
-    return begins
+class Begins:
+    """Where stages begin with columns.
+
+    Each stage is followed once, after those that it reads; how these hand on what they write may
+    change meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Walk, _Begun]] = {}
+
+    def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, _Begun]":
+        """What follows columns through a stage, and where they begin there."""
+        if stage.id not in self._known:
+            walk = Walk(stage)
+            self._known[stage.id] = walk, self._begun(plan, stage, walk)
+        return self._known[stage.id]
+
+    def pairs(self, plan: Plan, tag: int) -> list[Record]:
+        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such."""
+        if plan.source(tag) is not None:
+            return []
+        walk, begins = self.of(plan, plan.producer(tag))
+        return walk.pairs(_port(plan, tag), begins) if begins else []
+
+    def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> _Begun:
+        begins = list(walk.read(rows_in_columns(plan, stage)))
+        if stage.in_columns:
+            begins += [(output, shape) for _, output, shape in walk.tables(plan)]
+            begins += walk.batches()
+            begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
+        return begins
+
+    def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
+        """What the columns are to Python that other stages hand on to one."""
+        if stage.join is not None:
+            sides = (self._written(plan, tags) for tags in (stage.join.left, stage.join.right))
+            yield from triples(stage.join.spec, *sides)
+        elif stage.layout is Layout.PACKED_GROUPS:
+            yield from groups_of(self._written(plan, stage.inputs))
+        else:
+            yield from self._written(plan, stage.inputs)
+
+    def _written(self, plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
+        """What the columns are to Python that ports get and hand on."""
+        for tag in dict.fromkeys(tags):
+            if plan.source(tag) is None:
+                walk, begins = self.of(plan, plan.producer(tag))
+                if begins:
+                    yield from walk.written(_port(plan, tag), begins)
 
 
-def _arriving(plan: Plan, stage: Stage) -> Iterator[Shape]:
-    """What the columns are to Python that other stages hand on to one."""
-    if stage.join is not None:
-        sides = (_written(plan, tags) for tags in (stage.join.left, stage.join.right))
-        yield from triples(stage.join.spec, *sides)
-        return
-    if stage.layout is Layout.PACKED_GROUPS:
-        yield from groups_of(_written(plan, stage.inputs))
-        return
-    yield from _written(plan, stage.inputs)
-
-
-def _written(plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
-    """What the columns are to Python that ports get and hand on."""
-    for tag in dict.fromkeys(tags):
-        if plan.source(tag) is None:
-            producer = plan.producer(tag)
-            walk = Walk(producer)
-            begins = _begins(plan, producer, walk)
-            if begins:
-                yield from walk.written(tag, begins)
+def _port(plan: Plan, tag: int) -> Port:
+    (port,) = [port for port in plan.producer(tag).ports if port.tag == tag]
+    return port
 
 
 def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
@@ -218,6 +231,7 @@ class Walk:
         self._stage = stage
         self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         self._context = pipeline_context.PipelineContext(self._descriptor)
+        self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
@@ -258,7 +272,7 @@ class Walk:
         (output,) = self._descriptor.transforms[self._stage.source_id].outputs.values()
         return output
 
-    def steps(self, begins: list[tuple[str, Shape]]) -> Iterator[ColumnStep]:
+    def steps(self, begins: _Begun) -> Iterator[ColumnStep]:
         """The steps that get columns.
 
         Args:
@@ -269,14 +283,13 @@ class Walk:
                 reason = result.reason if isinstance(result, Refused) else None
                 yield ColumnStep(transform.unique_name, reason)
 
-    def written(self, tag: int, begins: list[tuple[str, Shape]]) -> Iterator[Shape]:
+    def written(self, port: Port, begins: _Begun) -> Iterator[Shape]:
         """What the columns are to Python that a port gets and hands on.
 
         Args:
-            tag: of the port.
+            port: of the stage.
             begins: as for :meth:`steps`.
         """
-        (port,) = [port for port in self._stage.ports if port.tag == tag]
         if port.layout in _SIDES:
             sides = self.joined(port, begins)
             yield from (side for side in sides if isinstance(side, Record))
@@ -286,12 +299,12 @@ class Walk:
             return
         yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
 
-    def joined(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Record | Refused]:
+    def joined(self, port: Port, begins: _Begun) -> Iterator[Record | Refused]:
         """What the pairs that a side of a join gets are behind it, or why they are elements."""
         coder = self._coder(port)
         return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
 
-    def _into(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Shape]:
+    def _into(self, port: Port, begins: _Begun) -> Iterator[Shape]:
         """What the columns are to Python that a port gets."""
         sink = self._descriptor.transforms[port.transform_id]
         yield from (shape for transform, shape, _ in self._followed(begins) if transform is sink)
@@ -301,7 +314,7 @@ class Walk:
         coder: coders.Coder = self._context.coders.get_by_id(coder_id)
         return coder
 
-    def pairs(self, port: Port, begins: list[tuple[str, Shape]]) -> list[Record]:
+    def pairs(self, port: Port, begins: _Begun) -> list[Record]:
         """What the pairs are that a port gets in columns, and that a GroupByKey takes as such.
 
         Args:
@@ -335,8 +348,14 @@ class Walk:
         (port,) = [port for port in self._stage.ports if transforms[port.transform_id] is sink]
         return port
 
-    def _followed(self, begins: list[tuple[str, Shape]]) -> Iterator[_Taken]:
+    def _followed(self, begins: _Begun) -> list[_Taken]:
         """The transforms that get columns, what these are, and what becomes of them there."""
+        known = self._known.get(tuple(begins))
+        if known is None:
+            known = self._known[tuple(begins)] = list(self._follow(begins))
+        return known
+
+    def _follow(self, begins: _Begun) -> Iterator[_Taken]:
         waiting = list(begins)
         while waiting:
             pcollection, shape = waiting.pop(0)

@@ -8,15 +8,16 @@ from apache_beam.runners import pipeline_context
 
 from sparkbeam.plan.grouping import makes_totals
 from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Port, Stage
-from sparkbeam.plan.overcolumns import pairs_to_group
+from sparkbeam.plan.overcolumns import Begins
 
 _TOGETHER = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED])
 
 
 def in_packs(plan: Plan) -> Plan:
     """The plan with such GroupByKeys of a batch pipeline; the others are as they were."""
+    begins = Begins()
     for stage in () if plan.streaming else plan.stages:
-        if _may_group(plan, stage) and any(pairs_to_group(plan, tag) for tag in stage.inputs):
+        if _may_group(plan, stage) and any(begins.pairs(plan, tag) for tag in stage.inputs):
             plan = _packed(plan, frozenset(stage.inputs))
     return plan
 
