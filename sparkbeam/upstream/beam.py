@@ -63,6 +63,20 @@ def tags_of_cogroup(process: Any) -> tuple[str, ...] | None:
     return None if function is None else tuple(_captured(function, "tags"))
 
 
+def tuples_of_cogroup(process: Any) -> tuple[str, ...] | None:
+    """The keys whose values make the tuple of a group, of what ends a ``CoGroupByKey`` of a tuple.
+
+    It replaces the dict of a pair of a key and a dict. None for what is anything else.
+    """
+    if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
+        return None
+    function = _captured(process, "fn")
+    if getattr(function, "__code__", None) != _CODE_OF_RESTORING:
+        return None
+    restore = _captured(function, "restore_tags")
+    return tuple(_captured(restore, "tags")) if restore.__code__ == _CODE_OF_TUPLES else None
+
+
 def _collecting(process: Any) -> Callable[..., Any] | None:
     if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
         return None
@@ -80,6 +94,19 @@ _CODE_OF_MAP_TUPLE = core.MapTuple(lambda key, value: key).dofn.process.__code__
     code
     for code in util._CoGBKImpl.expand.__code__.co_consts
     if getattr(code, "co_name", "") == "collect_values"
+)
+
+
+_LAMBDAS = [
+    code
+    for code in util.CoGroupByKey.expand.__code__.co_consts
+    if getattr(code, "co_name", "") == "<lambda>"
+]
+(_CODE_OF_RESTORING,) = (code for code in _LAMBDAS if code.co_freevars == ("restore_tags",))
+(_CODE_OF_TUPLES,) = (
+    code
+    for code in _LAMBDAS
+    if any(getattr(part, "co_name", "") == "<genexpr>" for part in code.co_consts)
 )
 
 

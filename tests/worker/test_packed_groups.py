@@ -200,6 +200,20 @@ def matched(key: str, group: dict[str, Any]) -> Iterator[Any]:
                 yield key, number, value, maybe, len(group[""])
 
 
+def in_tuples(key: str, groups: tuple[list[int], list[float]]) -> Iterator[Any]:
+    numbers, values = groups[0], groups[1]
+    for number in numbers:
+        for value in values:
+            yield key, number, value
+
+
+def two(rows: Any) -> Any:
+    rows = rows | beam.WindowInto(FixedWindows(2))
+    one = rows | "one" >> beam.Map(lambda row: (row.sensor, row.number))
+    other = rows | "other" >> beam.Map(lambda row: (row.sensor, row.maybe))
+    return (one, other) | beam.CoGroupByKey() | beam.FlatMapTuple(in_tuples)
+
+
 def numbers(rows: Any) -> Any:
     pairs = rows | "pair" >> beam.Map(lambda row: (row.sensor, row.number))
     return pairs | beam.WindowInto(SlidingWindows(10, 5)) | beam.GroupByKey()
@@ -211,6 +225,7 @@ def in_lists(pair: tuple[Any, Iterable[Iterable[Any]]]) -> Any:
 
 CONSUMERS: dict[str, Callable[[Any], Any]] = {
     "loops": lambda rows: joined(rows) | beam.FlatMapTuple(matched),
+    "loops through tuples": two,
     "length": lambda rows: numbers(rows) | beam.Map(lambda kv: (kv[0], len(list(kv[1])))),
     "sums": lambda rows: numbers(rows) | beam.MapTuple(lambda k, vs: (k, sum(vs), max(vs))),
     "filter": lambda rows: (
