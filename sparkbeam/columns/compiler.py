@@ -151,6 +151,17 @@ class Compiled:
             return shape.members[self.members[0]]
         return shape if self.is_filter else self.result
 
+    def constant(self, *path: int) -> Any:
+        """What a part of each result always is, a constant; None where it is anything else.
+
+        Args:
+            path: the position of a field, of the field in that, and so on.
+        """
+        item = self._slots[0] if len(self._slots) == 1 else None
+        for at in path:
+            item = item.fields[at] if isinstance(item, Made) else None
+        return item.value if isinstance(item, Const) else None
+
     def needed(self, wanted: Paths) -> Paths:
         """The parts of its one argument that it looks at or hands on, evaluated or called.
 

@@ -1,6 +1,6 @@
 """What becomes of pairs in columns on the way through a GroupByKey."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from apache_beam.coders import coders
 
@@ -43,6 +43,20 @@ def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
         item = joined_shape(list(values))
         if item is not None:
             yield Record(tuple, ("0", "1"), (key, Lists(item)))
+
+
+def by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> Record | None:
+    """What a group of a CoGroupByKey is with its values by tag; None where nobody can tell.
+
+    Args:
+        group: what it was before.
+        tags: those that there may be.
+        tagged: what the values with each of them are.
+    """
+    if not isinstance(group, Record) or not tagged.keys() >= set(tags):
+        return None
+    lists = tuple(Lists(tagged[tag]) for tag in tags)
+    return Record(tuple, group.names, (group.fields[0], Record(dict, tags, lists)))
 
 
 def joined_shape(shapes: list[Shape]) -> Shape | None:

@@ -38,7 +38,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
-from sparkbeam.plan.groupedcolumns import as_pair, groups_of
+from sparkbeam.plan.groupedcolumns import as_pair, by_tag, groups_of
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.joinedcolumns import as_side, side_of, triples
 from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
@@ -141,7 +141,18 @@ class Begins:
             begins += [(output, shape) for _, output, shape in walk.tables(plan)]
             begins += walk.batches()
             begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
+            if stage.layout is Layout.PACKED_GROUPS:
+                walk.tagged = self._tagged(plan, stage)
         return begins
+
+    def _tagged(self, plan: Plan, stage: Stage) -> dict[str, Shape]:
+        """What the values with each tag are; those that are of several types are not there."""
+        found: dict[str, set[Shape]] = {}
+        for tag in dict.fromkeys(stage.inputs):
+            walk, begins = self.of(plan, plan.producer(tag))
+            for name, shape in walk.tags(_port(plan, tag), begins):
+                found.setdefault(name, set()).add(shape)
+        return {name: shapes.pop() for name, shapes in found.items() if len(shapes) == 1}
 
     def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
         """What the columns are to Python that other stages hand on to one."""
@@ -198,7 +209,8 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
     return _OTHER
 
 
-_Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, Compiled | Refused | Record | None]
+_Result: TypeAlias = Compiled | Refused | Record | None
+_Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, _Result, Compiled | None]
 
 
 def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
@@ -225,13 +237,18 @@ def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | No
 
 
 class Walk:
-    """Follows columns through a stage."""
+    """Follows columns through a stage.
+
+    Attributes:
+        tagged: of a CoGroupByKey that it reads, what the values with each tag are.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         self._context = pipeline_context.PipelineContext(self._descriptor)
         self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
+        self.tagged: dict[str, Shape] = {}
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
@@ -278,7 +295,7 @@ class Walk:
         Args:
             begins: the PCollections that are columns to begin with, and what their elements are.
         """
-        for transform, _, result in self._followed(begins):
+        for transform, _, result, _ in self._followed(begins):
             if transform.spec.urn != SINK_URN:
                 reason = result.reason if isinstance(result, Refused) else None
                 yield ColumnStep(transform.unique_name, reason)
@@ -307,7 +324,8 @@ class Walk:
     def _into(self, port: Port, begins: _Begun) -> Iterator[Shape]:
         """What the columns are to Python that a port gets."""
         sink = self._descriptor.transforms[port.transform_id]
-        yield from (shape for transform, shape, _ in self._followed(begins) if transform is sink)
+        followed = self._followed(begins)
+        yield from (shape for transform, shape, *_ in followed if transform is sink)
 
     def _coder(self, port: Port) -> coders.Coder:
         coder_id = self._descriptor.pcollections[port.pcollection].coder_id
@@ -324,6 +342,16 @@ class Walk:
         coder = self._coder(port)
         found = (as_pair(coder, shape) for shape in self._into(port, begins))
         return [pair for pair in found if pair is not None]
+
+    def tags(self, port: Port, begins: _Begun) -> Iterator[tuple[str, Shape]]:
+        """Constant tags of the values of pairs that a port gets in columns, and what these are."""
+        sink, coder = self._descriptor.transforms[port.transform_id], self._coder(port)
+        for transform, shape, _, maker in self._followed(begins):
+            if transform is not sink or maker is None:
+                continue
+            tag, pair = maker.constant(1, 0), as_pair(coder, shape)
+            if type(tag) is str and pair is not None and isinstance(pair.fields[1], Record):
+                yield tag, pair.fields[1].fields[1]
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
         """Whether columns leave the stage by a port as they are.
@@ -349,27 +377,31 @@ class Walk:
         return port
 
     def _followed(self, begins: _Begun) -> list[_Taken]:
-        """The transforms that get columns, what these are, and what becomes of them there."""
+        """The transforms that get columns, what these are, what becomes of them there.
+
+        And the function of which they are results; None where they are not.
+        """
         known = self._known.get(tuple(begins))
         if known is None:
             known = self._known[tuple(begins)] = list(self._follow(begins))
         return known
 
     def _follow(self, begins: _Begun) -> Iterator[_Taken]:
-        waiting = list(begins)
+        waiting: list[tuple[str, Shape, Compiled | None]] = [(*some, None) for some in begins]
         while waiting:
-            pcollection, shape = waiting.pop(0)
+            pcollection, shape, maker = waiting.pop(0)
             for transform in self.readers(pcollection):
+                outputs = transform.outputs.values()
                 if transform.spec.urn in HAND_ON:
-                    waiting += [(output, shape) for output in transform.outputs.values()]
+                    waiting += [(output, shape, maker) for output in outputs]
                     continue
                 is_sink = transform.spec.urn == SINK_URN
                 result = None if is_sink else self.taken(transform, shape)
-                yield transform, shape, result
+                yield transform, shape, result, maker
                 if isinstance(result, Compiled) and not result.is_empty:
-                    waiting += [(output, result.outcome) for output in transform.outputs.values()]
+                    waiting += [(output, result.outcome, result) for output in outputs]
                 elif isinstance(result, Record):
-                    waiting += [(output, result) for output in transform.outputs.values()]
+                    waiting += [(output, result, None) for output in outputs]
 
     def taken(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
@@ -391,8 +423,9 @@ class Walk:
         fn = function_of(transform)
         if fn is None:
             return self._with_arguments(transform, shape)
-        if tags_of_cogroup(fn.process) is not None:
-            return None
+        tags = tags_of_cogroup(fn.process)
+        if tags is not None:
+            return by_tag(shape, tags, self.tagged)
         (output,) = transform.outputs.values()
         return over_columns(fn.process, shape, may_stamp=self._is_global(output))
 
