@@ -150,7 +150,7 @@ class Begins:
         found: dict[str, set[Shape]] = {}
         for tag in dict.fromkeys(stage.inputs):
             walk, begins = self.of(plan, plan.producer(tag))
-            for name, shape in walk.tags(_port(plan, tag), begins):
+            for name, shape in walk.tags(_port(plan, tag), begins) if begins else ():
                 found.setdefault(name, set()).add(shape)
         return {name: shapes.pop() for name, shapes in found.items() if len(shapes) == 1}
 
