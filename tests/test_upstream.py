@@ -169,6 +169,18 @@ class TestUserCode:
         group = collect((1, iter([("right", 2), ("right", 3)])))
         assert group == (1, {"left": [], "right": [2, 3]})
         assert of_beam.collecting_of_cogroup(None) is None
+        tags = [of_beam.tags_of_cogroup(fn.process) for fn in unpickled(dofns_of(p))]
+        assert [one for one in tags if one is not None] == [("left", "right")]
+        assert of_beam.tags_of_cogroup(None) is None
+
+    def test_what_makes_the_tuples_of_a_cogroupbykey_is_known(self) -> None:
+        p = beam.Pipeline()
+        sides = [p | name >> beam.Create([(1, name)]) for name in ("left", "right")]
+        _ = tuple(sides) | "tuple" >> beam.CoGroupByKey()
+        _ = dict(enumerate(sides)) | "dict" >> beam.CoGroupByKey()
+        found = [of_beam.tuples_of_cogroup(fn.process) for fn in unpickled(dofns_of(p))]
+        assert [one for one in found if one is not None] == [("0", "1")]
+        assert of_beam.tuples_of_cogroup(None) is None
 
     def test_what_a_call_of_inc_updates(self) -> None:
         counter: Any = Metrics.counter("some", "seen")

@@ -24,7 +24,7 @@ of the element::
 ``machine``      follows the instructions; ``instructions``, ``objects``, ``calls``, ``methods``,
                  ``operators`` and ``comparisons`` say what they do
 ``graph``        makes expressions and statements, which are in ``nodes``
-``evaluate``     evaluates them over a block, by the kernels in ``numbers`` and ``text``
+``evaluate``     evaluates them over a block, by the kernels in ``numbers``, ``text``, ``lists``
 ``compiler``     the whole way
 ===============  ==========================================================================
 """

@@ -5,16 +5,26 @@ of which version become which of them, and are all that depends on the version.
 """
 
 import dis
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from sparkbeam.columns.reasons import NotCompiled
-
 EXIT = -1
 """The end of a function, as a position."""
+
+_FIRST_END = -2
+
+
+def end_of_round(head: int) -> int:
+    """The end of a round of a loop, as a position: it is no other one, nor in another loop.
+
+    Args:
+        head: the position of the ``for``.
+    """
+    return _FIRST_END - head
 
 
 @dataclass(frozen=True)
@@ -34,12 +44,13 @@ class Op:
 
 @dataclass(frozen=True)
 class Program:
-    """The instructions of a function without loops.
+    """The instructions of a function.
 
     Attributes:
         ops: the instructions.
         meets: for each of them where all ways from it come together again; EXIT where they
-            only meet as all return.
+            only meet as all return. Ways do not go through a loop, but past it; those within it
+            go to the end of a round.
         is_generator: whether the function is a generator function.
     """
 
@@ -101,6 +112,13 @@ _PLAIN = {
     "POP_JUMP_FORWARD_IF_NOT_NONE": "jump_if_not_none",
     "JUMP_IF_TRUE_OR_POP": "true_or_pop",
     "JUMP_IF_FALSE_OR_POP": "false_or_pop",
+    "GET_ITER": "iterate",
+    "FOR_ITER": "for",
+    "JUMP_BACKWARD": "jump",
+    "POP_JUMP_BACKWARD_IF_TRUE": "jump_if_true",  # Until 3.11, as the three that follow.
+    "POP_JUMP_BACKWARD_IF_FALSE": "jump_if_false",
+    "POP_JUMP_BACKWARD_IF_NONE": "jump_if_none",
+    "POP_JUMP_BACKWARD_IF_NOT_NONE": "jump_if_not_none",
     "RETURN_VALUE": "return",
     "RAISE_VARARGS": "raise",
     "RERAISE": "raise",
@@ -117,14 +135,13 @@ _NOTHING = frozenset(
         "COPY_FREE_VARS",
         "MAKE_CELL",
         "EXTENDED_ARG",
-    ]  # PRECALL until 3.11.
+        "END_FOR",
+    ]  # PRECALL until 3.11, END_FOR from 3.12.
 )
 _UNARY = {"UNARY_NOT": "not", "UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
 _IS_BACKWARD = "it has a loop"
+_TAKE_TARGETS = JUMPS | JUMPS_OR_POPS | {"for"}
 _REFUSED = {
-    "FOR_ITER": _IS_BACKWARD,
-    "GET_ITER": _IS_BACKWARD,
-    "JUMP_BACKWARD": _IS_BACKWARD,
     "SEND": "it has a loop or waits for something",
     "GET_YIELD_FROM_ITER": "it has a yield from",
     "LOAD_CLOSURE": "it defines a function",
@@ -194,6 +211,8 @@ _SPECIAL: dict[str, Callable[[dis.Instruction], list[Op]]] = {
     "LOAD_ASSERTION_ERROR": lambda one: [Op("const", AssertionError)],
     "KW_NAMES": lambda one: [Op("kw_names", one.arg)],  # Until 3.12.
 }
+LEAVES_ITERATOR = sys.version_info >= (3, 13)
+"""Whether what a loop goes over is there behind it, and taken away then."""
 _HAS_METHOD_BIT = "LOAD_METHOD" not in dis.opmap or dis.opmap["LOAD_METHOD"] > 255
 
 
@@ -205,8 +224,7 @@ def program_of(code: CodeType) -> Program:
     has to refuse. So do those that handle exceptions: a block in which one is raised does not
     run over columns.
 
-    Raises:
-        NotCompiled: it has a loop.
+    So does a loop that goes over nothing.
     """
     ops: list[Op] = []
     starts: dict[int, int] = {}
@@ -214,7 +232,23 @@ def program_of(code: CodeType) -> Program:
         starts[instruction.offset] = len(ops)
         ops += _translated(instruction, code)
     placed = [op if op.target is None else Op(op.name, op.arg, starts[op.target]) for op in ops]
+    for at, op in enumerate(placed):
+        if op.target is not None and op.target <= at and placed[op.target].name != "for":
+            placed[at] = Op("unknown", _IS_BACKWARD)
     return Program(tuple(placed), _meets(placed), any(op.name == "generator" for op in placed))
+
+
+def names_set(ops: tuple[Op, ...]) -> frozenset[str]:
+    """The variables that instructions set."""
+    found: set[str] = set()
+    for op in ops:
+        if op.name == "store":
+            found.add(op.arg)
+        elif op.name == "store_local":
+            found.add(op.arg[0])
+        elif op.name == "stores":
+            found.update(op.arg)
+    return frozenset(found)
 
 
 def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
@@ -230,7 +264,7 @@ def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
         why = _REFUSED.get(name, f"it does what has no columns ({name.lower()})")
         return [Op("unknown", _IS_BACKWARD if "BACKWARD" in name else why)]
     neutral = _PLAIN[name]
-    if neutral in JUMPS or neutral in JUMPS_OR_POPS:
+    if neutral in _TAKE_TARGETS:
         return [Op(neutral, target=instruction.argval)]
     # The number is what is wanted where dis would show what it stands for.
     shown = name in ("IS_OP", "CONTAINS_OP", "RAISE_VARARGS", "YIELD_VALUE")
@@ -240,8 +274,8 @@ def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
 def _meets(ops: list[Op]) -> tuple[int, ...]:
     """The nearest position that all ways from each instruction come through.
 
-    They are the immediate postdominators of a graph without circles: those of the later
-    instructions are known when an earlier one is looked at.
+    They are the immediate postdominators of a graph without circles, as loops end with a round:
+    those of the later instructions are known when an earlier one is looked at.
     """
     meets = [EXIT] * len(ops)
     for at in range(len(ops) - 1, -1, -1):
@@ -254,9 +288,9 @@ def _meets(ops: list[Op]) -> tuple[int, ...]:
 
 def _common(meets: list[int], one: int, other: int) -> int:
     while one != other:
-        if EXIT in (one, other):
+        if one < 0 and other < 0:
             return EXIT
-        if one < other:
+        if other < 0 or 0 <= one < other:
             one = meets[one]
         else:
             other = meets[other]
@@ -264,16 +298,11 @@ def _common(meets: list[int], one: int, other: int) -> int:
 
 
 def followers(ops: "list[Op] | tuple[Op, ...]", at: int) -> list[int]:
-    """Where it may go on after an instruction; the way of a jump comes first.
-
-    Raises:
-        NotCompiled: it goes back.
-    """
+    """Where it may go on after an instruction; the way of a jump comes first."""
     op = ops[at]
     if op.name in _ENDS or at + 1 == len(ops):
         return [EXIT]
     if op.target is None:
         return [at + 1]
-    if op.target <= at:
-        raise NotCompiled(_IS_BACKWARD)
-    return [op.target] if op.name == "jump" else [op.target, at + 1]
+    target = op.target if op.target > at else end_of_round(op.target)
+    return [target] if op.name in ("jump", "for") else [target, at + 1]

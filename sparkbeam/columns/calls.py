@@ -11,7 +11,7 @@ from apache_beam.pvalue import Row
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns import numbers, text
+from sparkbeam.columns import lists, numbers, text
 from sparkbeam.columns.comparisons import compared, is_none
 from sparkbeam.columns.counting import METRICS
 from sparkbeam.columns.graph import Graph, named
@@ -46,6 +46,7 @@ from sparkbeam.columns.shapes import (
     NONE,
     NUMBERS,
     STR,
+    Lists,
     Record,
     Scalar,
     Shape,
@@ -97,6 +98,8 @@ def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
         return graph.apply(kernels[node.shape], INT, node)
     if isinstance(node.shape, Texts):
         return graph.apply(text.length_of_list, INT, node)
+    if isinstance(node.shape, Lists):
+        return graph.apply(lists.lengths, INT, node)
     if isinstance(node.shape, Record) and node.shape.type is not Row:
         return graph.const(len(fields_of(graph, node)))
     raise NotCompiled(f"it calls len with {node.shape}")
@@ -118,6 +121,8 @@ def _extreme(symbol: str, name: str) -> Handler:
     """``min`` or ``max`` of several: the first one that no other is less, or greater, than."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        if len(items) == 1 and _is_list_of_ints(items[0]):
+            return _over_ints(graph, items[0], lists.least if symbol == "<" else lists.greatest)
         if len(items) < 2:
             raise NotCompiled(f"it calls {name} with one argument")
         best = items[0]
@@ -126,6 +131,30 @@ def _extreme(symbol: str, name: str) -> Handler:
         return best
 
     return handled
+
+
+def _is_list_of_ints(item: Item) -> bool:
+    return isinstance(item, Node) and item.shape == Lists(INT)
+
+
+def _over_ints(graph: Graph, item: Item, kernel: Callable[[Value], Vector]) -> Node:
+    assert isinstance(item, Node)
+    found: Node = graph.apply(kernel, INT, item)
+    return found
+
+
+def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 1 or not _is_list_of_ints(items[0]):
+        raise NotCompiled(f"it calls sum with {', '.join(map(named, items)) or 'nothing'}")
+    return _over_ints(graph, items[0], lists.sums)
+
+
+def _to_list(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "list")
+    if not isinstance(node.shape, Lists):
+        raise NotCompiled(f"it calls list with {node.shape}")
+    graph.require(node)
+    return node
 
 
 def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -378,6 +407,8 @@ _KNOWN: dict[Any, Handler] = {
     str: _to_text,
     bool: _to_bool,
     tuple: _to_tuple,
+    list: _to_list,
+    sum: _sum,
     round: _folding(round, _rounding(numbers.rounded, "round")),
     isinstance: _is_instance,
     math.floor: _folding(math.floor, _rounding(numbers.floored, "math.floor")),

@@ -3,7 +3,7 @@
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from itertools import islice
@@ -23,8 +23,11 @@ from sparkbeam.columns.nodes import (
     NOTHING,
     Const,
     Either,
+    Generated,
     Item,
     Listed,
+    Loop,
+    Looped,
     Made,
     Moment,
     Node,
@@ -93,6 +96,23 @@ class Output:
 
 
 @dataclass(frozen=True)
+class _Leaf:
+    """A value that is put out.
+
+    Attributes:
+        selection: for which elements.
+        item: the value.
+        number: as which of their results.
+        rounds: of the loop in which that is; None where it is in none. It is the same of all.
+    """
+
+    selection: Selection
+    item: Item
+    number: int
+    rounds: Selection | None = None
+
+
+@dataclass(frozen=True)
 class Compiled:
     """A function over columns.
 
@@ -116,6 +136,7 @@ class Compiled:
     _statements: tuple[Statement, ...]
     _guards: tuple[Guard, ...]
     _opened: "Callable[[], Compiled | Refused] | None"
+    _has_loops: bool
 
     @property
     def is_empty(self) -> bool:
@@ -130,16 +151,27 @@ class Compiled:
             return shape.members[self.members[0]]
         return shape if self.is_filter else self.result
 
+    def constant(self, *path: int) -> Any:
+        """What a part of each result always is, a constant; None where it is anything else.
+
+        Args:
+            path: the position of a field, of the field in that, and so on.
+        """
+        item = self._slots[0] if len(self._slots) == 1 else None
+        for at in path:
+            item = item.fields[at] if isinstance(item, Made) else None
+        return item.value if isinstance(item, Const) else None
+
     def needed(self, wanted: Paths) -> Paths:
         """The parts of its one argument that it looks at or hands on, evaluated or called.
 
-        Of several it is all: they may be others than it was compiled for. What another process
-        may find otherwise in its modules makes no difference.
+        Of several it is all: they may be others than it was compiled for. So it is with a loop.
+        What another process may find otherwise in its modules makes no difference.
 
         Args:
             wanted: the parts of its results that somebody looks at.
         """
-        if len(self.arguments) > 1:
+        if len(self.arguments) > 1 or self._has_loops:
             return ALL
         if self._opened is not None:
             other = self._opened()
@@ -166,7 +198,7 @@ class Compiled:
         leaves = self._leaves(evaluation)
         with _exactly():
             if self._is_one_to_one and len(leaves) == 1:
-                values, times = self._columns(evaluation, *leaves[0][:2])
+                values, times = self._columns(evaluation, leaves[0])
                 output = Output(values, None, times)
             else:
                 output = self._gathered(evaluation, leaves)
@@ -180,7 +212,7 @@ class Compiled:
         """
         assert self.is_filter
         evaluation = self._run(columns, rows)
-        found = by_rows([rows_of(leaf[0]) for leaf in self._leaves(evaluation)])[0]
+        found = by_rows([rows_of(leaf.selection) for leaf in self._leaves(evaluation)])[0]
         evaluation.update_metrics()
         return found
 
@@ -193,26 +225,32 @@ class Compiled:
             evaluation.run(self._statements, evaluation.top)
         return evaluation
 
-    def _leaves(self, evaluation: Evaluation) -> list[tuple[Selection, Item, int]]:
-        """The values that are put out, for which elements, and as which of their results."""
-        leaves: list[tuple[Selection, Item, int]] = []
+    def _leaves(self, evaluation: Evaluation) -> list[_Leaf]:
+        """The values that are put out."""
+        leaves: list[_Leaf] = []
         with _exactly():
             for number, slot in enumerate(self._slots):
-                pending = [(evaluation.top, slot)]
+                pending = [_Leaf(evaluation.top, slot, number)]
                 while pending:
-                    selection, item = pending.pop()
+                    leaf = pending.pop()
+                    selection, item = leaf.selection, leaf.item
                     if not selection.count or isinstance(item, Nothing):
                         continue
                     if isinstance(item, Either):
                         yes, no = evaluation.split(item.condition, selection)
-                        pending += [(yes, item.yes), (no, item.no)]
+                        pending += [
+                            replace(leaf, selection=yes, item=item.yes),
+                            replace(leaf, selection=no, item=item.no),
+                        ]
+                    elif isinstance(item, Looped):
+                        rounds = evaluation.rounds(item.loop, selection)
+                        pending.append(_Leaf(rounds, item.item, number, rounds))
                     else:
-                        leaves.append((selection, item, number))
+                        leaves.append(leaf)
         return leaves
 
-    def _columns(
-        self, evaluation: Evaluation, selection: Selection, item: Item
-    ) -> tuple[pa.Array, Positions | None]:
+    def _columns(self, evaluation: Evaluation, leaf: _Leaf) -> tuple[pa.Array, Positions | None]:
+        selection, item = leaf.selection, leaf.item
         if not isinstance(item, Stamped):
             assert isinstance(item, Node)
             return evaluation.column(item, selection, self.result), None
@@ -222,16 +260,19 @@ class Compiled:
         times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
         return evaluation.column(item.value, selection, self.result), times
 
-    def _gathered(
-        self, evaluation: Evaluation, leaves: list[tuple[Selection, Item, int]]
-    ) -> Output:
-        """The results of all leaves in the order of their elements."""
+    def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> Output:
+        """The results of all leaves in the order of their elements, and of rounds of a loop."""
         if not leaves:
             times = np.empty(0, np.int64) if self.is_timestamped else None
             nothing = None if self._is_one_to_one else np.empty(0, np.int64)
             return Output(empty_column(self.result), nothing, times)
-        parts = [self._columns(evaluation, *leaf[:2]) for leaf in leaves]
-        rows, order = by_rows([rows_of(leaf[0]) for leaf in leaves], [leaf[2] for leaf in leaves])
+        parts = [self._columns(evaluation, leaf) for leaf in leaves]
+        rounds = leaves[0].rounds
+        rows, order = by_rows(
+            [rows_of(leaf.selection, rounds) for leaf in leaves], [leaf.number for leaf in leaves]
+        )
+        if rounds is not None:
+            rows = rows_of(rounds)[rows]
         values = parts[0][0]
         if len(parts) > 1:
             same = values.type if len({part[0].type for part in parts}) == 1 else None
@@ -304,7 +345,8 @@ def _compiled(
     for shape in shapes[1:]:
         result = unified(result, shape)
     _require_one_column(result, len(stamped))
-    is_filter = len(slots) == 1 and all(leaf is columns[0] for leaf in leaves)
+    loops = _loops_around(slots)
+    is_filter = len(slots) == 1 and not loops and all(leaf is columns[0] for leaf in leaves)
     return Compiled(
         arguments,
         result,
@@ -319,6 +361,7 @@ def _compiled(
         partial(_tried, function, arguments, form, constants, is_open=True)
         if surroundings.is_told_apart and not is_open
         else None,
+        graph.has_loops,
     )
 
 
@@ -356,10 +399,17 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
     """The results of a function that gives them in a list or tuple, or None."""
     if isinstance(result, Listed):
         return result.items
+    if isinstance(result, Generated):
+        graph.take(result.statements)
+        return result.items
     if isinstance(result, Nothing) or (isinstance(result, Const) and result.value is None):
         return ()
     if isinstance(result, Either):
-        yes, no = _spread(graph, result.yes), _spread(graph, result.no)
+        with graph.collected() as if_yes:
+            yes = _spread(graph, result.yes)
+        with graph.collected() as if_no:
+            no = _spread(graph, result.no)
+        graph.branch(result.condition, if_yes, if_no)
         count = max(len(yes), len(no))
         pairs = zip(_padded(yes, count), _padded(no, count), strict=True)
         return tuple(graph.select(result.condition, *pair) for pair in pairs)
@@ -380,8 +430,32 @@ def _flattened(item: Item) -> Iterator[Item]:
     if isinstance(item, Either):
         yield from _flattened(item.yes)
         yield from _flattened(item.no)
+    elif isinstance(item, Looped):
+        yield from _flattened(item.item)
     elif not isinstance(item, Nothing):
         yield item
+
+
+def _loops_around(slots: tuple[Item, ...]) -> tuple[Loop, ...]:
+    """The loops in which results are put out, from the outer one to the inner one.
+
+    Raises:
+        NotCompiled: some are put out in other loops: their order would not follow from it.
+    """
+    found = {around for slot in slots for around in _loops_in(slot, ())}
+    if len(found) > 1:
+        raise NotCompiled("it puts out results in several loops, or in one and outside of it")
+    return found.pop() if found else ()
+
+
+def _loops_in(item: Item, around: tuple[Loop, ...]) -> Iterator[tuple[Loop, ...]]:
+    if isinstance(item, Either):
+        yield from _loops_in(item.yes, around)
+        yield from _loops_in(item.no, around)
+    elif isinstance(item, Looped):
+        yield from _loops_in(item.item, (*around, item.loop))
+    elif not isinstance(item, Nothing):
+        yield around
 
 
 def _members(column: Node, slot: Item) -> tuple[int, ...]:
@@ -397,7 +471,7 @@ def _members(column: Node, slot: Item) -> tuple[int, ...]:
 def _may_be_nothing(item: Item) -> bool:
     if isinstance(item, Either):
         return _may_be_nothing(item.yes) or _may_be_nothing(item.no)
-    return isinstance(item, Nothing)
+    return isinstance(item, Nothing | Looped)
 
 
 def _result_shape(leaf: Item) -> Shape:

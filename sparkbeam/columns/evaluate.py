@@ -14,15 +14,18 @@ from apache_beam.metrics.execution import MetricUpdater
 
 from sparkbeam.columns.counting import amounts_of, sum_of
 from sparkbeam.columns.graph import is_present
+from sparkbeam.columns.lists import taken_apart
 from sparkbeam.columns.nodes import (
     Apply,
     Branch,
     Column,
     Const,
     Fail,
+    Loop,
     Made,
     Node,
     OfUnion,
+    Repeat,
     Select,
     Statement,
     Update,
@@ -54,6 +57,7 @@ class Selection:
     Attributes:
         count: how many.
         values: the expressions that have been evaluated for them.
+        loops: the rounds of loops over lists of theirs.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Selection:
         self._parent = parent
         self._locate = locate
         self._positions: Positions | None = None
+        self.loops: dict[Loop, Selection] = {}
         self._parts: dict[Node, tuple[Selection, Selection]] = {}
 
     def positions(self) -> Positions:
@@ -76,12 +81,22 @@ class Selection:
             self._positions = self._locate()
         return self._positions
 
-    def rows(self) -> Positions | None:
-        """Their positions in the block; None for all of it."""
-        if self._parent is None:
+    def rows(self, base: "Selection | None" = None) -> Positions | None:
+        """Their positions in what they are part of; None for all of it.
+
+        Args:
+            base: that; the block if it is None.
+        """
+        if self._parent is None or self is base:
             return None
-        above = self._parent.rows()
+        above = self._parent.rows(base)
         return self.positions() if above is None else above[self.positions()]
+
+    def repeated(self, loop: Loop, counts: Positions) -> "Selection":
+        """The rounds of a loop, so many for each of them."""
+        total = int(counts.sum())
+        found = Selection(total, self, lambda: np.repeat(np.arange(self.count), counts))
+        return self.loops.setdefault(loop, found)
 
     def known(self, node: Node) -> Value:
         """What has been evaluated for them or for what they are part of.
@@ -130,6 +145,7 @@ class Evaluation:
         self._arguments = arguments
         self._updates: list[tuple[MetricUpdater, list[int]]] = []
         self._all = Selection(len(arguments[0]))
+        self._loops: dict[int, tuple[pa.Array, Selection]] = {}
         self.top = self._all
         if rows is not None:
             self.top = Selection(len(rows), self._all, lambda: rows)
@@ -147,6 +163,8 @@ class Evaluation:
                 yes, no = self.split(statement.condition, selection)
                 self.run(statement.yes, yes)
                 self.run(statement.no, no)
+            elif isinstance(statement, Repeat):
+                self.run(statement.statements, self.rounds(statement.loop, selection))
             elif isinstance(statement, Fail):
                 raise NotExact(statement.reason)
             elif isinstance(statement, Update):
@@ -169,6 +187,21 @@ class Evaluation:
             return selection.split(condition, held.data)
         return (selection, _NONE) if held else (_NONE, selection)
 
+    def rounds(self, loop: Loop, selection: Selection) -> Selection:
+        """The rounds of a loop for some elements, of which there is at least one."""
+        found = selection.loops.get(loop)
+        if found is None:
+            if loop.argument in self._loops:  # pragma: no cover
+                raise NotExact("it comes to a loop in two ways")
+            items, counts = taken_apart(self.value(loop.lists, selection))
+            found = selection.repeated(loop, counts)
+            self._loops[loop.argument] = items, found
+        return found
+
+    def _base(self, column: Column) -> Selection:
+        """The elements of which a column has the values: all, or the rounds of a loop."""
+        return self._loops[column.argument][1] if column.argument < 0 else self._all
+
     def value(self, node: Node, selection: Selection) -> Value:
         """An expression for some elements, of which there is at least one."""
         if isinstance(node, Const):
@@ -178,7 +211,7 @@ class Evaluation:
         except KeyError:
             pass
         if isinstance(node, Column):
-            self._all.values[node] = loaded(self.array(node), node.shape)
+            self._base(node).values[node] = loaded(self.array(node), node.shape)
             return selection.known(node)
         value = self._evaluated(node, selection)
         selection.values[node] = value
@@ -206,7 +239,7 @@ class Evaluation:
         if not array.null_count:
             return True
         present = Vector(np.asarray(pc.is_valid(array)))
-        rows = selection.rows()
+        rows = selection.rows(self._base(column))
         return present if rows is None else present.take(rows)
 
     def _select(self, node: Select, selection: Selection) -> Value:
@@ -233,7 +266,7 @@ class Evaluation:
         return found is not None, found
 
     def _of_union(self, node: OfUnion, selection: Selection) -> Value:
-        array, rows = self.array(node.column), selection.rows()
+        array, rows = self.array(node.column), selection.rows(self._base(node.column))
         codes, offsets = union_places(array)
         if rows is not None:
             codes, offsets = codes[rows], offsets[rows]
@@ -251,7 +284,8 @@ class Evaluation:
 
     def array(self, column: Column) -> pa.Array:
         """The Arrow array of an argument or of a field."""
-        array = self._arguments[column.argument]
+        of_loop = self._loops.get(column.argument)
+        array = self._arguments[column.argument] if of_loop is None else of_loop[0]
         for position in column.path:
             array = array.field(position)
         if isinstance(column.shape, Union) and any(
@@ -269,7 +303,7 @@ class Evaluation:
             shape: that of the result, which may be None elsewhere.
         """
         if isinstance(node, Column) and isinstance(node.shape, Record | Union):
-            rows = selection.rows()
+            rows = selection.rows(self._base(node))
             array = self.array(node)
             return array if rows is None else array.take(pa.array(rows))
         if isinstance(node, Const) and isinstance(node.shape, Record):
@@ -311,9 +345,9 @@ def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector
     return merged(places, (part, into.take(places[1])), shape)
 
 
-def rows_of(selection: Selection) -> Positions:
-    """The positions of some elements."""
-    rows = selection.rows()
+def rows_of(selection: Selection, base: Selection | None = None) -> Positions:
+    """The positions of some elements in what they are part of; see :meth:`Selection.rows`."""
+    rows = selection.rows(base)
     return np.arange(selection.count) if rows is None else rows
 
 

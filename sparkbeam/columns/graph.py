@@ -6,7 +6,7 @@ from typing import Any
 
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns import numbers, text
+from sparkbeam.columns import lists, numbers, text
 from sparkbeam.columns.nodes import (
     UNKNOWN,
     Apply,
@@ -16,13 +16,16 @@ from sparkbeam.columns.nodes import (
     Either,
     Evaluate,
     Fail,
+    Generated,
     Item,
     Listed,
+    Loop,
     Made,
     Moment,
     Node,
     Nothing,
     OfUnion,
+    Repeat,
     Select,
     Stamped,
     Statement,
@@ -37,6 +40,7 @@ from sparkbeam.columns.shapes import (
     NUMBERS,
     STR,
     Constants,
+    Lists,
     Mixed,
     Record,
     Shape,
@@ -57,6 +61,7 @@ class Graph:
         self._known: dict[Any, Node] = {}
         self._statements: list[Statement] = []
         self._ways = 0
+        self._loops = 0
 
     def goes_both_ways(self) -> None:
         """Counts the values that depend on a condition: with each `if` there may be twice as many.
@@ -93,6 +98,26 @@ class Graph:
         if shape == NONE:
             return self.const(None)
         return self._once((Column, argument, path), lambda: Column(shape, argument, path))
+
+    def loop(self, of: Node) -> tuple[Loop, Node]:
+        """A loop over lists, and its items."""
+        assert isinstance(of.shape, Lists)
+        loop = Loop(self._loops, of)
+        self._loops += 1
+        return loop, self.column(of.shape.item, loop.argument)
+
+    def repeat(self, loop: Loop, statements: list[Statement]) -> None:
+        """Takes what is done in each round of a loop."""
+        self._statements.append(Repeat(loop, tuple(statements)))
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether the function goes through lists."""
+        return bool(self._loops)
+
+    def take(self, statements: tuple[Statement, ...]) -> None:
+        """Takes what is done here."""
+        self._statements += statements
 
     def unknown(self, value: Any, name: str) -> Node:
         """A value of which only the type is known.
@@ -195,6 +220,8 @@ class Graph:
             return self.apply(text.truth, BOOL, item)
         if shape in NUMBERS:
             return self.apply(numbers.truth, BOOL, item)
+        if isinstance(shape, Lists):
+            return self.apply(lists.are_filled, BOOL, item)
         if isinstance(shape, Union):
             return self.presence(item)
         raise NotCompiled(f"it asks whether {shape} is true")
@@ -331,6 +358,7 @@ def named(item: Item) -> str:
 
 _NAMES: dict[type, str] = {
     Listed: "a list",
+    Generated: "a generator",
     Nothing: "nothing",
     Stamped: "a TimestampedValue",
     Moment: "a Timestamp",

@@ -11,6 +11,7 @@ from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.nodes import NULL, Const, Held, Item, Listed, Method, Named, Node, Slice
 from sparkbeam.columns.objects import Objects
 from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.shapes import Lists
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Frame:
         yielded: what a generator has put out so far; NOTHING where it may not have.
         keywords: the names of the next call's last arguments.
         result: what it returns, once it has.
+        within: the positions of the loop that it is in.
     """
 
     function: types.FunctionType
@@ -32,10 +34,13 @@ class Frame:
     yielded: tuple[Item, ...] = ()
     keywords: tuple[str, ...] = ()
     result: Item | None = None
+    within: range | None = None
 
     def copy(self) -> "Frame":
         """The same on another way."""
-        return Frame(self.function, dict(self.locals), list(self.stack), self.yielded)
+        return Frame(
+            self.function, dict(self.locals), list(self.stack), self.yielded, within=self.within
+        )
 
     def pop(self, count: int) -> list[Item]:
         """The last items of the stack, in their order."""
@@ -70,6 +75,11 @@ class Instructions:
 
     def _op_jump(self, frame: Frame, arg: Any) -> None:
         pass
+
+    def _op_iterate(self, frame: Frame, arg: Any) -> None:
+        item = frame.stack[-1]
+        if not isinstance(item, Node) or not isinstance(item.shape, Lists):
+            raise NotCompiled("it has a loop")
 
     def _op_const(self, frame: Frame, arg: Any) -> None:
         frame.stack.append(Held(arg) if isinstance(arg, type) else self._objects.held(arg))

@@ -9,13 +9,32 @@ import sys
 import types
 
 from sparkbeam.columns import comparisons
-from sparkbeam.columns.bytecode import EXIT, JUMPS_OR_POPS, Op, Program, followers, program_of
+from sparkbeam.columns.bytecode import (
+    EXIT,
+    JUMPS_OR_POPS,
+    LEAVES_ITERATOR,
+    Op,
+    Program,
+    end_of_round,
+    followers,
+    names_set,
+    program_of,
+)
 from sparkbeam.columns.calls import full_name
 from sparkbeam.columns.captured import Surroundings
 from sparkbeam.columns.graph import Graph
 from sparkbeam.columns.instructions import Frame, Instructions
-from sparkbeam.columns.nodes import NOTHING, Const, Item, Node, Statement
-from sparkbeam.columns.objects import Objects
+from sparkbeam.columns.nodes import (
+    NOTHING,
+    Const,
+    Generated,
+    Item,
+    Loop,
+    Looped,
+    Node,
+    Statement,
+)
+from sparkbeam.columns.objects import Objects, is_generator_function
 from sparkbeam.columns.reasons import NotCompiled
 
 _DEEPEST = 10
@@ -48,10 +67,20 @@ class Machine:
         """What a generator function puts out; NOTHING where it may put out nothing."""
         return self._run_function(function, args, {}).yielded
 
+    def _generator(
+        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
+    ) -> Generated:
+        """A generator, which does nothing by itself."""
+        with self._graph.collected() as statements:
+            items = self._run_function(function, args, by_name).yielded
+        return Generated(items, tuple(statements))
+
     def _returned(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Item | None:
         try:
+            if is_generator_function(function):
+                return self._generator(function, args, by_name)
             return self._run_function(function, args, by_name).result
         except NotCompiled as refusal:
             raise NotCompiled(self._blamed(function, str(refusal))) from None
@@ -88,12 +117,43 @@ class Machine:
             self._steps += 1
             if self._steps > _MOST_STEPS:
                 raise NotCompiled("it has too many ways through it")
+            if at < 0 or (frame.within is not None and at not in frame.within):
+                raise NotCompiled("it leaves a loop before its end")
             op = program.ops[at]
-            if op.target is None or op.name == "jump":
+            if op.name == "for":
+                at = self._loop(program, at, frame)
+            elif op.target is None or op.name == "jump":
                 self._instructions.do(op, frame)
                 at = followers(program.ops, at)[0]
             else:
                 at = self._jump(program, at, frame)
+
+    def _loop(self, program: Program, head: int, frame: Frame) -> int:
+        """Goes through a round of a loop; gives the position at which it goes on behind it.
+
+        No round knows of another one: what it sets has no value when it begins, nor afterwards.
+        """
+        target = program.ops[head].target
+        assert target is not None
+        lists = frame.stack[-1]
+        assert isinstance(lists, Node)
+        self._graph.require(lists)
+        within = range(head + 1, target)
+        for name in names_set(program.ops[within.start : within.stop]):
+            frame.locals.pop(name, None)
+        loop, item = self._graph.loop(lists)
+        one = frame.copy()
+        one.stack.append(item)
+        one.yielded, one.within = (), within
+        with self._graph.collected() as statements:
+            self._run(program, within.start, end_of_round(head), one)
+        if one.result is not None:
+            raise NotCompiled("it returns within a loop")
+        self._graph.repeat(loop, statements)
+        frame.yielded += _looped(loop, one)
+        if not LEAVES_ITERATOR:
+            frame.stack.pop()
+        return target
 
     def _jump(self, program: Program, at: int, frame: Frame) -> int:
         """Takes the one way or both; gives the position at which it goes on."""
@@ -164,6 +224,11 @@ class Machine:
 
 def _package(function: types.FunctionType) -> str:
     return (function.__module__ or "").partition(".")[0]
+
+
+def _looped(loop: Loop, round_: Frame) -> tuple[Item, ...]:
+    """What a loop puts out that puts this out in a round."""
+    return tuple(Looped(loop, item) for item in round_.yielded)
 
 
 def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:

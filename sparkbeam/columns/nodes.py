@@ -1,7 +1,7 @@
 """Expressions over columns, and what a function does with them.
 
-A function without loops becomes statements that follow its branches, and the expressions that
-these evaluate. Expressions are compared by identity: :class:`~sparkbeam.columns.graph.Graph`
+A function becomes statements that follow its branches and loops, and the expressions that these
+evaluate. Expressions are compared by identity: :class:`~sparkbeam.columns.graph.Graph`
 makes each of them once.
 """
 
@@ -37,7 +37,7 @@ class Column(Node):
     """An argument of the function, or a field in it.
 
     Attributes:
-        argument: the number of the argument, or :data:`UNKNOWN`.
+        argument: the number of the argument, that of a loop, or :data:`UNKNOWN`.
         path: the position of the field, of the field in that, and so on.
     """
 
@@ -47,6 +47,26 @@ class Column(Node):
 
 UNKNOWN = -1
 """In the place of the number of an argument: what every process finds for itself."""
+
+_FIRST_LOOP = -2
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop over lists, with a round for each of their items.
+
+    Attributes:
+        number: of the loop in its function.
+        lists: one for each element, or for each round of the loop around it.
+    """
+
+    number: int
+    lists: Node
+
+    @property
+    def argument(self) -> int:
+        """In the place of the number of an argument: the items."""
+        return _FIRST_LOOP - self.number
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +158,19 @@ class Listed:
 
 
 @dataclass(frozen=True, eq=False)
+class Generated:
+    """A generator that nobody has asked yet.
+
+    Attributes:
+        items: what it puts out.
+        statements: what it does.
+    """
+
+    items: "tuple[Item, ...]"
+    statements: "tuple[Statement, ...]"
+
+
+@dataclass(frozen=True, eq=False)
 class Named:
     """Arguments by name, on their way to a call."""
 
@@ -161,12 +194,31 @@ class Either:
 
 
 @dataclass(frozen=True, eq=False)
+class Looped:
+    """What is put out in each round of a loop."""
+
+    loop: Loop
+    item: "Item"
+
+
+@dataclass(frozen=True, eq=False)
 class Nothing:
     """No value at all: what a call does not put out."""
 
 
 Item: TypeAlias = (
-    Node | Moment | Stamped | Held | Method | Listed | Named | Slice | Either | Nothing
+    Node
+    | Moment
+    | Stamped
+    | Held
+    | Method
+    | Listed
+    | Generated
+    | Named
+    | Slice
+    | Either
+    | Looped
+    | Nothing
 )
 """Whatever a function can have on its stack."""
 
@@ -214,7 +266,15 @@ class Update:
     adds_up: bool
 
 
-Statement: TypeAlias = Evaluate | Branch | Fail | Update
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """Does something in each round of a loop."""
+
+    loop: Loop
+    statements: "tuple[Statement, ...]"
+
+
+Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat
 
 
 def is_type_of(column: Column, kinds: tuple[type, ...]) -> tuple[int, ...]:

@@ -54,7 +54,10 @@ class Inliner(Protocol):
     def __call__(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Item | None:
-        """What a function returns; None if it always raises an exception."""
+        """What a function returns; None if it always raises an exception.
+
+        A generator function returns a generator.
+        """
 
 
 class Objects:
@@ -93,8 +96,6 @@ class Objects:
                 known = {name: self.held(value) for name, value in callee.keywords.items()}
                 return self.call(callee.func, [*bound, *args], known | given)
             case types.FunctionType():
-                if is_generator_function(callee):
-                    raise NotCompiled("it makes a generator")
                 result = self._inline(callee, args, given)
                 return NOTHING if result is None else result
             case types.MethodType() if isinstance(callee.__func__, types.FunctionType):

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from sparkbeam.columns import numbers, text
+from sparkbeam.columns import lists, numbers, text
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.nodes import (
     Const,
@@ -26,7 +26,10 @@ from sparkbeam.columns.shapes import (
     NONE,
     NUMBERS,
     STR,
+    Lists,
+    Opaque,
     Record,
+    Scalar,
     Texts,
     is_dict,
     is_tuple,
@@ -246,6 +249,10 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         return graph.apply(text.item(at), STR, item)
     if isinstance(item.shape, Texts):
         return graph.apply(text.part(at, None), STR, item)
+    if isinstance(item.shape, Lists):
+        one = item.shape.item
+        if isinstance(one, Scalar | Opaque) and one != NONE:
+            return graph.apply(lists.item(at), one, item)
     raise NotCompiled(f"it takes an item of {item.shape}")
 
 
@@ -281,6 +288,8 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
         return tuple_of(graph, items_of(graph, item)[part])
     if part.step not in (None, 1):
         raise NotCompiled("it takes a slice with a step")
+    if isinstance(item.shape, Lists):
+        return graph.apply(lists.sliced(part.start, part.stop), item.shape, item)
     if item.shape != STR:  # Arrow's slices of bytes fail where nothing is left.
         raise NotCompiled(f"it takes a slice of {item.shape}")
     return graph.apply(text.sliced(part.start or 0, part.stop), STR, item)

@@ -109,6 +109,20 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class Lists:
+    """Lists of any length, as the values of a group are one.
+
+    Attributes:
+        item: what each of their items is.
+    """
+
+    item: "Shape"
+
+    def __str__(self) -> str:
+        return f"list of {self.item}"
+
+
+@dataclass(frozen=True)
 class Constants:
     """A constant set, which can be asked whether it contains something."""
 
@@ -118,7 +132,7 @@ class Constants:
         return "frozenset"
 
 
-Shape: TypeAlias = Scalar | Opaque | Record | Union | Mixed | Texts | Constants
+Shape: TypeAlias = Scalar | Opaque | Record | Union | Lists | Mixed | Texts | Constants
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))
@@ -184,6 +198,8 @@ def arrow_type_of(shape: Shape) -> pa.DataType:
             types = map(arrow_type_of, shape.members)
             fields = [pa.field(str(at), kind) for at, kind in enumerate(types)]
             return pa.dense_union(fields)
+        case Lists():
+            return pa.list_(arrow_type_of(shape.item))
     raise UnknownShape(f"it gives {shape}")
 
 
@@ -265,6 +281,8 @@ def tells_all(shape: Shape) -> bool:
             return all(map(tells_all, shape.fields))
         case Union():
             return all(map(tells_all, shape.members))
+        case Lists():
+            return tells_all(shape.item)
     return True
 
 

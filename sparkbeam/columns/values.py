@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns.shapes import Opaque, Record, Shape, Union, is_tuple
+from sparkbeam.columns.shapes import Lists, Opaque, Record, Shape, Union, is_tuple
 from sparkbeam.columns.vectors import taken, union_places
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,6 +28,8 @@ def values_of(array: pa.Array, shape: Shape) -> list[Any]:
             return _records(array, shape)
         case Union():
             return _members(array, shape)
+        case Lists():
+            return _lists(array, shape)
         case Opaque(is_as_in_arrow=False):
             return converted(array)
     values: list[Any] = array.to_pylist()
@@ -56,6 +58,17 @@ def _records(array: pa.Array, shape: Record) -> list[Any]:
         values = [dict(zip(shape.names, row, strict=True)) for row in rows]
     else:
         values = list(rows)
+    if array.null_count:
+        for at in np.flatnonzero(np.asarray(array.is_null())).tolist():
+            values[at] = None
+    return values
+
+
+def _lists(array: pa.ListArray, shape: Lists) -> list[Any]:
+    bounds = array.offsets.to_numpy()
+    items = values_of(array.values.slice(bounds[0], bounds[-1] - bounds[0]), shape.item)
+    ends = (bounds - bounds[0]).tolist()
+    values: list[Any] = [items[start:end] for start, end in pairwise(ends)]
     if array.null_count:
         for at in np.flatnonzero(np.asarray(array.is_null())).tolist():
             values[at] = None

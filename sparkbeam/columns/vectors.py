@@ -15,6 +15,7 @@ from sparkbeam.columns.shapes import (
     INT,
     NUMBERS,
     STR,
+    Lists,
     Opaque,
     Record,
     Shape,
@@ -266,6 +267,8 @@ def empty_column(shape: Shape) -> pa.Array:
     if isinstance(shape, Union):
         nothing = pa.array([], pa.int8()), pa.array([], pa.int32())
         return pa.UnionArray.from_dense(*nothing, list(map(empty_column, shape.members)))
+    if isinstance(shape, Lists):
+        return pa.ListArray.from_arrays(pa.array([0], pa.int32()), empty_column(shape.item))
     return pa.array([], arrow_type_of(shape))
 
 

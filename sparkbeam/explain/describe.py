@@ -44,6 +44,7 @@ _TRAVEL = {
 _ARRIVAL = {
     Layout.CHUNKS: "",
     Layout.GROUPS: ", sorted",
+    Layout.PACKED_GROUPS: ", many keys in a row",
     Layout.TOTALS: ", many keys in a row",
     Layout.SESSIONS: ", sorted by session start",
     Layout.SESSION_TOTALS: ", many keys in a row",
@@ -78,6 +79,7 @@ _DRIVER = "by Beam's trigger driver"
 _GROUPERS = {
     Evaluator.GLOBAL: "by key, in one pass over the rows",
     Evaluator.WINDOWED: "by key and window, in one pass over the rows",
+    Evaluator.PACKED: "by key and window, many at once",
     Evaluator.STAMPED: "by key and window, in one pass over the rows",
     Evaluator.TOTALS: "by key and window, many at once",
     Evaluator.SESSIONS: "by key and session, in one pass over the rows",

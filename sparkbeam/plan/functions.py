@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import apache_beam as beam
@@ -21,6 +22,7 @@ from sparkbeam.upstream.beam import (
     function_of_map,
     handles_batches,
     is_of_create,
+    tuples_of_cogroup,
 )
 
 
@@ -93,7 +95,7 @@ def over_columns(
         further: of the arguments that it gets beside the element.
         may_stamp: its results may bring their timestamps.
     """
-    of_one = one_to_one(process)
+    of_one = _of_tuples(process) or one_to_one(process)
     aggregation = aggregation_of(of_one)
     if of_one is None:
         compiled = compile_function(process, shape, *further, form=Form.FLAT)
@@ -108,6 +110,15 @@ def over_columns(
     if not compiled.is_filter and not tells_all(compiled.result):
         return Refused("its results hold structs in lists or maps")
     return compiled
+
+
+def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
+    """The same as what ends a ``CoGroupByKey`` of several PCollections in a tuple; else None."""
+    tags = tuples_of_cogroup(process)
+    if tags is None or len(tags) < 2:
+        return None
+    values = itemgetter(*tags)
+    return lambda pair: (pair[0], values(pair[1]))
 
 
 def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:

@@ -42,6 +42,9 @@ class Layout(Enum):
     GROUPS = "groups"
     """A key (and window) with a run of its encoded values, on the way to a GroupByKey."""
 
+    PACKED_GROUPS = "packed_groups"
+    """As GROUPS, many keys in a row: of columns each value is in a cell of its own."""
+
     TOTALS = "totals"
     """A key and window, or slice of windows, with an accumulator, ordered by its start."""
 
@@ -81,7 +84,7 @@ PACKED = frozenset([Layout.TOTALS, Layout.SESSION_TOTALS])
 
 
 class Evaluator(Enum):
-    """What makes the groups of a GroupByKey: the first eight in batch, the others in streaming.
+    """What makes the groups of a GroupByKey: the first nine in batch, the others in streaming.
 
     :mod:`sparkbeam.plan.grouping` decides which it is.
     """
@@ -91,6 +94,9 @@ class Evaluator(Enum):
 
     WINDOWED = "windowed"
     """All values of a key and a window are a group, at the end of the window."""
+
+    PACKED = "packed"
+    """As GLOBAL and WINDOWED, of many keys at once: where pairs came as columns groups are such."""
 
     STAMPED = "stamped"
     """As WINDOWED, where the timestamps of the values combine into that of the group."""
@@ -142,6 +148,7 @@ class SessionAggregator(Enum):
 _GROUPED = {
     Evaluator.GLOBAL: Layout.GROUPS,
     Evaluator.WINDOWED: Layout.GROUPS,
+    Evaluator.PACKED: Layout.PACKED_GROUPS,
     Evaluator.STAMPED: Layout.GROUPS,
     Evaluator.TOTALS: Layout.TOTALS,
     Evaluator.SESSIONS: Layout.SESSIONS,

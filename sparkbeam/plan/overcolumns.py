@@ -38,6 +38,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
+from sparkbeam.plan.groupedcolumns import as_pair, by_tag, groups_of
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.joinedcolumns import as_side, side_of, triples
 from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
@@ -46,7 +47,7 @@ from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
 from sparkbeam.upstream.batches import Batching
-from sparkbeam.upstream.beam import StampedPart, part_stamped_by
+from sparkbeam.upstream.beam import StampedPart, part_stamped_by, tags_of_cogroup
 from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.forms import form_of
@@ -89,18 +90,15 @@ class ColumnStep:
 
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
-    walk = Walk(stage)
+    walk, begins = Begins().of(plan, stage)
     found: dict[str, ColumnStep] = {}
-    begins = _begins(plan, stage, walk)
     for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
         if step.reason is not None or step.label not in found:
             found[step.label] = step
     return list(found.values())
 
 
-def _sides(
-    plan: Plan, stage: Stage, walk: "Walk", begins: list[tuple[str, Shape]]
-) -> Iterator[ColumnStep]:
+def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "_Begun") -> Iterator[ColumnStep]:
     """The sides of joins that get columns."""
     for port in stage.ports:
         if port.layout in _SIDES:
@@ -109,34 +107,75 @@ def _sides(
                 yield ColumnStep(side_of(plan, port.tag), reason)
 
 
-def _begins(plan: Plan, stage: Stage, walk: "Walk") -> list[tuple[str, Shape]]:
-    """The PCollections of a stage that are columns to begin with, and what their elements are."""
-    begins = list(walk.read(rows_in_columns(plan, stage)))
-    if stage.in_columns:
-        begins += [(output, shape) for _, output, shape in walk.tables(plan)]
-        begins += walk.batches()
-        begins += [(walk.main_input, shape) for shape in _arriving(plan, stage)]
-    return begins
+_Begun: TypeAlias = list[tuple[str, Shape]]
+"""PCollections that are columns to begin with, and what their elements are."""
 
 
-def _arriving(plan: Plan, stage: Stage) -> Iterator[Shape]:
-    """What the columns are to Python that other stages hand on to one."""
-    if stage.join is not None:
-        sides = (_written(plan, tags) for tags in (stage.join.left, stage.join.right))
-        yield from triples(stage.join.spec, *sides)
-        return
-    yield from _written(plan, stage.inputs)
+class Begins:
+    """Where stages begin with columns.
+
+    Each stage is followed once, after those that it reads; how these hand on what they write may
+    change meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Walk, _Begun]] = {}
+
+    def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, _Begun]":
+        """What follows columns through a stage, and where they begin there."""
+        if stage.id not in self._known:
+            walk = Walk(stage)
+            self._known[stage.id] = walk, self._begun(plan, stage, walk)
+        return self._known[stage.id]
+
+    def pairs(self, plan: Plan, tag: int) -> list[Record]:
+        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such."""
+        if plan.source(tag) is not None:
+            return []
+        walk, begins = self.of(plan, plan.producer(tag))
+        return walk.pairs(_port(plan, tag), begins) if begins else []
+
+    def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> _Begun:
+        begins = list(walk.read(rows_in_columns(plan, stage)))
+        if stage.in_columns:
+            begins += [(output, shape) for _, output, shape in walk.tables(plan)]
+            begins += walk.batches()
+            begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
+            if stage.layout is Layout.PACKED_GROUPS:
+                walk.tagged = self._tagged(plan, stage)
+        return begins
+
+    def _tagged(self, plan: Plan, stage: Stage) -> dict[str, Shape]:
+        """What the values with each tag are; those that are of several types are not there."""
+        found: dict[str, set[Shape]] = {}
+        for tag in dict.fromkeys(stage.inputs):
+            walk, begins = self.of(plan, plan.producer(tag))
+            for name, shape in walk.tags(_port(plan, tag), begins) if begins else ():
+                found.setdefault(name, set()).add(shape)
+        return {name: shapes.pop() for name, shapes in found.items() if len(shapes) == 1}
+
+    def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
+        """What the columns are to Python that other stages hand on to one."""
+        if stage.join is not None:
+            sides = (self._written(plan, tags) for tags in (stage.join.left, stage.join.right))
+            yield from triples(stage.join.spec, *sides)
+        elif stage.layout is Layout.PACKED_GROUPS:
+            yield from groups_of(self._written(plan, stage.inputs))
+        else:
+            yield from self._written(plan, stage.inputs)
+
+    def _written(self, plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
+        """What the columns are to Python that ports get and hand on."""
+        for tag in dict.fromkeys(tags):
+            if plan.source(tag) is None:
+                walk, begins = self.of(plan, plan.producer(tag))
+                if begins:
+                    yield from walk.written(_port(plan, tag), begins)
 
 
-def _written(plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
-    """What the columns are to Python that ports get and hand on."""
-    for tag in dict.fromkeys(tags):
-        if plan.source(tag) is None:
-            producer = plan.producer(tag)
-            walk = Walk(producer)
-            begins = _begins(plan, producer, walk)
-            if begins:
-                yield from walk.written(tag, begins)
+def _port(plan: Plan, tag: int) -> Port:
+    (port,) = [port for port in plan.producer(tag).ports if port.tag == tag]
+    return port
 
 
 def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
@@ -170,7 +209,8 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
     return _OTHER
 
 
-_Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, Compiled | Refused | Record | None]
+_Result: TypeAlias = Compiled | Refused | Record | None
+_Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, _Result, Compiled | None]
 
 
 def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
@@ -197,12 +237,18 @@ def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | No
 
 
 class Walk:
-    """Follows columns through a stage."""
+    """Follows columns through a stage.
+
+    Attributes:
+        tagged: of a CoGroupByKey that it reads, what the values with each tag are.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         self._context = pipeline_context.PipelineContext(self._descriptor)
+        self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
+        self.tagged: dict[str, Shape] = {}
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
@@ -243,45 +289,69 @@ class Walk:
         (output,) = self._descriptor.transforms[self._stage.source_id].outputs.values()
         return output
 
-    def steps(self, begins: list[tuple[str, Shape]]) -> Iterator[ColumnStep]:
+    def steps(self, begins: _Begun) -> Iterator[ColumnStep]:
         """The steps that get columns.
 
         Args:
             begins: the PCollections that are columns to begin with, and what their elements are.
         """
-        for transform, _, result in self._followed(begins):
+        for transform, _, result, _ in self._followed(begins):
             if transform.spec.urn != SINK_URN:
                 reason = result.reason if isinstance(result, Refused) else None
                 yield ColumnStep(transform.unique_name, reason)
 
-    def written(self, tag: int, begins: list[tuple[str, Shape]]) -> Iterator[Shape]:
+    def written(self, port: Port, begins: _Begun) -> Iterator[Shape]:
         """What the columns are to Python that a port gets and hands on.
 
         Args:
-            tag: of the port.
+            port: of the stage.
             begins: as for :meth:`steps`.
         """
-        (port,) = [port for port in self._stage.ports if port.tag == tag]
         if port.layout in _SIDES:
             sides = self.joined(port, begins)
             yield from (side for side in sides if isinstance(side, Record))
             return
+        if port.layout is Layout.PACKED_GROUPS:
+            yield from self.pairs(port, begins)
+            return
         yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
 
-    def joined(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Record | Refused]:
+    def joined(self, port: Port, begins: _Begun) -> Iterator[Record | Refused]:
         """What the pairs that a side of a join gets are behind it, or why they are elements."""
         coder = self._coder(port)
         return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
 
-    def _into(self, port: Port, begins: list[tuple[str, Shape]]) -> Iterator[Shape]:
+    def _into(self, port: Port, begins: _Begun) -> Iterator[Shape]:
         """What the columns are to Python that a port gets."""
         sink = self._descriptor.transforms[port.transform_id]
-        yield from (shape for transform, shape, _ in self._followed(begins) if transform is sink)
+        followed = self._followed(begins)
+        yield from (shape for transform, shape, *_ in followed if transform is sink)
 
     def _coder(self, port: Port) -> coders.Coder:
         coder_id = self._descriptor.pcollections[port.pcollection].coder_id
         coder: coders.Coder = self._context.coders.get_by_id(coder_id)
         return coder
+
+    def pairs(self, port: Port, begins: _Begun) -> list[Record]:
+        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such.
+
+        Args:
+            port: of the stage.
+            begins: as for :meth:`steps`.
+        """
+        coder = self._coder(port)
+        found = (as_pair(coder, shape) for shape in self._into(port, begins))
+        return [pair for pair in found if pair is not None]
+
+    def tags(self, port: Port, begins: _Begun) -> Iterator[tuple[str, Shape]]:
+        """Constant tags of the values of pairs that a port gets in columns, and what these are."""
+        sink, coder = self._descriptor.transforms[port.transform_id], self._coder(port)
+        for transform, shape, _, maker in self._followed(begins):
+            if transform is not sink or maker is None:
+                continue
+            tag, pair = maker.constant(1, 0), as_pair(coder, shape)
+            if type(tag) is str and pair is not None and isinstance(pair.fields[1], Record):
+                yield tag, pair.fields[1].fields[1]
 
     def hands_on(self, port: Port, shape: Shape) -> bool:
         """Whether columns leave the stage by a port as they are.
@@ -306,22 +376,32 @@ class Walk:
         (port,) = [port for port in self._stage.ports if transforms[port.transform_id] is sink]
         return port
 
-    def _followed(self, begins: list[tuple[str, Shape]]) -> Iterator[_Taken]:
-        """The transforms that get columns, what these are, and what becomes of them there."""
-        waiting = list(begins)
+    def _followed(self, begins: _Begun) -> list[_Taken]:
+        """The transforms that get columns, what these are, what becomes of them there.
+
+        And the function of which they are results; None where they are not.
+        """
+        known = self._known.get(tuple(begins))
+        if known is None:
+            known = self._known[tuple(begins)] = list(self._follow(begins))
+        return known
+
+    def _follow(self, begins: _Begun) -> Iterator[_Taken]:
+        waiting: list[tuple[str, Shape, Compiled | None]] = [(*some, None) for some in begins]
         while waiting:
-            pcollection, shape = waiting.pop(0)
+            pcollection, shape, maker = waiting.pop(0)
             for transform in self.readers(pcollection):
+                outputs = transform.outputs.values()
                 if transform.spec.urn in HAND_ON:
-                    waiting += [(output, shape) for output in transform.outputs.values()]
+                    waiting += [(output, shape, maker) for output in outputs]
                     continue
                 is_sink = transform.spec.urn == SINK_URN
                 result = None if is_sink else self.taken(transform, shape)
-                yield transform, shape, result
+                yield transform, shape, result, maker
                 if isinstance(result, Compiled) and not result.is_empty:
-                    waiting += [(output, result.outcome) for output in transform.outputs.values()]
+                    waiting += [(output, result.outcome, result) for output in outputs]
                 elif isinstance(result, Record):
-                    waiting += [(output, result) for output in transform.outputs.values()]
+                    waiting += [(output, result, None) for output in outputs]
 
     def taken(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
@@ -343,6 +423,9 @@ class Walk:
         fn = function_of(transform)
         if fn is None:
             return self._with_arguments(transform, shape)
+        tags = tags_of_cogroup(fn.process)
+        if tags is not None:
+            return by_tag(shape, tags, self.tagged)
         (output,) = transform.outputs.values()
         return over_columns(fn.process, shape, may_stamp=self._is_global(output))
 

@@ -49,6 +49,7 @@ from sparkbeam.plan.model import (
     Stage,
     in_order,
 )
+from sparkbeam.plan.packing import in_packs
 from sparkbeam.plan.projection import projected
 from sparkbeam.plan.rowtypes import pickled_row_types
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
@@ -90,7 +91,7 @@ def translate(
             context.components, stages, applied, streaming, sessions, in_columns
         )
         plan = translation.plan()
-        return projected(plan) if in_columns else plan
+        return projected(in_packs(plan)) if in_columns else plan
     except SparkBeamError:
         raise
     except Exception as error:

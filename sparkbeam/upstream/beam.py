@@ -53,13 +53,40 @@ def collecting_of_cogroup(process: Any) -> Callable[[Any], Any] | None:
 
     It makes a dict and lists of its own for each. None for what is anything else.
     """
+    function = _collecting(process)
+    return None if function is None else lambda pair: function(*pair)
+
+
+def tags_of_cogroup(process: Any) -> tuple[str, ...] | None:
+    """The tags of what gives a group of a ``CoGroupByKey``; None for what is anything else."""
+    function: Any = _collecting(process)
+    return None if function is None else tuple(_captured(function, "tags"))
+
+
+def tuples_of_cogroup(process: Any) -> tuple[str, ...] | None:
+    """The keys whose values make the tuple of a group, of what ends a ``CoGroupByKey`` of a tuple.
+
+    It replaces the dict of a pair of a key and a dict. None for what is anything else.
+    """
     if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
         return None
-    cells = dict(zip(process.__code__.co_freevars, process.__closure__, strict=True))
-    function: Callable[..., Any] = cells["fn"].cell_contents
-    if getattr(function, "__code__", None) != _CODE_OF_COLLECTING:
+    function = _captured(process, "fn")
+    if getattr(function, "__code__", None) != _CODE_OF_RESTORING:
         return None
-    return lambda pair: function(*pair)
+    restore = _captured(function, "restore_tags")
+    return tuple(_captured(restore, "tags")) if restore.__code__ == _CODE_OF_TUPLES else None
+
+
+def _collecting(process: Any) -> Callable[..., Any] | None:
+    if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
+        return None
+    function: Callable[..., Any] = _captured(process, "fn")
+    return function if getattr(function, "__code__", None) == _CODE_OF_COLLECTING else None
+
+
+def _captured(function: Any, name: str) -> Any:
+    """A variable of what is around a function."""
+    return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
 
 
 _CODE_OF_MAP_TUPLE = core.MapTuple(lambda key, value: key).dofn.process.__code__
@@ -67,6 +94,19 @@ _CODE_OF_MAP_TUPLE = core.MapTuple(lambda key, value: key).dofn.process.__code__
     code
     for code in util._CoGBKImpl.expand.__code__.co_consts
     if getattr(code, "co_name", "") == "collect_values"
+)
+
+
+_LAMBDAS = [
+    code
+    for code in util.CoGroupByKey.expand.__code__.co_consts
+    if getattr(code, "co_name", "") == "<lambda>"
+]
+(_CODE_OF_RESTORING,) = (code for code in _LAMBDAS if code.co_freevars == ("restore_tags",))
+(_CODE_OF_TUPLES,) = (
+    code
+    for code in _LAMBDAS
+    if any(getattr(part, "co_name", "") == "<genexpr>" for part in code.co_consts)
 )
 
 

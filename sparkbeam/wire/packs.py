@@ -18,7 +18,6 @@ then it goes on as far as no earlier row can follow.
 """
 
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,12 +27,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.keywords import MOST_WORDS, WORD, Hashes, KeyWords, mixed
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, Row
 
 _OF_KEYS = 256
 _OF_SPANS = 16
-_WORD = 8
-_MOST_WORDS = 8
 _MOST_VALUE = 1024
 _WHOLE_BYTES = 4 << 20
 """As many bytes of whole buckets are read at once."""
@@ -43,9 +41,6 @@ _MOST_BYTES = 32 << 20
 _FORM, _SINGLE = 255, 254
 _HEAD = struct.Struct("<Bq")
 _OF_SINGLE = struct.Struct("<BIqq")
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
-_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(_WORD + 1)], np.uint64)
-
 _Places = npt.NDArray[np.int64]
 
 
@@ -105,13 +100,13 @@ class PackedRows:
         if not len(keys):
             return
         given = np.zeros(len(keys), np.int64) if spans is None else spans
-        found = _Keys(keys)
+        found = KeyWords(keys)
         lengths = np.diff(offsets_of(values)).astype(np.int64)
         forms = found.words << 32 | lengths
-        forms[(found.words > _MOST_WORDS) | (lengths > _MOST_VALUE) | (lengths == 0)] = 0
+        forms[(found.words > MOST_WORDS) | (lengths > _MOST_VALUE) | (lengths == 0)] = 0
         for form in np.unique(forms).tolist():
             rows = np.flatnonzero(forms == form)
-            buckets = found.buckets(rows, given[rows])
+            buckets = _buckets(found.hashes(rows), given[rows])
             times = given[rows], orders[rows]
             cells = values if len(rows) == len(keys) else values.take(pa.array(rows))
             if form:
@@ -123,48 +118,11 @@ class PackedRows:
             self._rows.extend_columns(tag, fixed_cells(packs[0].astype(">u2")), *packs[1:])
 
 
-class _Keys:
-    """Keys as words.
-
-    Attributes:
-        words: how many each takes.
-    """
-
-    def __init__(self, keys: pa.Array) -> None:
-        offsets = offsets_of(keys).astype(np.int64)
-        self._starts = offsets[:-1]
-        self.lengths = np.diff(offsets)
-        self.words = np.maximum(1, -(-self.lengths // _WORD))
-        self._data = np.concatenate([bytes_of(keys), np.zeros(_WORD, np.uint8)])
-        size = len(self._data) - _WORD + 1
-        # The words that begin at each byte.
-        self._at = np.ndarray((size,), "<u8", self._data, strides=(1,))
-
-    def word(self, rows: _Places, number: int) -> npt.NDArray[np.uint64]:
-        """A word of some keys; 0 where a key is shorter."""
-        left = np.clip(self.lengths[rows] - _WORD * number, 0, _WORD)
-        starts = np.where(left > 0, self._starts[rows] + _WORD * number, 0)
-        return self._at[starts] & _MASKS[left]
-
-    def buckets(self, rows: _Places, spans: Orders) -> npt.NDArray[np.uint16]:
-        """In which bucket each row is."""
-        words = self.words[rows]
-        mixed = self.lengths[rows].astype(np.uint64)
-        for number in range(min(_MOST_WORDS, int(words.max()))):
-            more = _mixed(mixed ^ self.word(rows, number))
-            mixed = np.where(words > number, more, mixed)
-        for place in np.flatnonzero(words > _MOST_WORDS).tolist():
-            start = int(self._starts[rows[place]])
-            end = start + int(self.lengths[rows[place]])
-            mixed[place] = zlib.crc32(self._data[start:end].tobytes())
-        of_span = _mixed(mixed ^ spans.view(np.uint64)) % np.uint64(_OF_SPANS)
-        found = mixed % np.uint64(_OF_KEYS) * np.uint64(_OF_SPANS) + of_span
-        return found.astype(np.uint16)
-
-
-def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    words = words * _PRIME
-    return words ^ words >> np.uint64(32)
+def _buckets(hashes: Hashes, spans: Orders) -> npt.NDArray[np.uint16]:
+    """In which bucket each row is."""
+    of_span = mixed(hashes ^ spans.view(np.uint64)) % np.uint64(_OF_SPANS)
+    found = hashes % np.uint64(_OF_KEYS) * np.uint64(_OF_SPANS) + of_span
+    return found.astype(np.uint16)
 
 
 def _kind(form: int) -> np.dtype[Any]:
@@ -175,7 +133,7 @@ def _kind(form: int) -> np.dtype[Any]:
 
 
 def _records(
-    form: int, keys: _Keys, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
+    form: int, keys: KeyWords, rows: _Places, spans: Orders, orders: Orders, values: pa.Array
 ) -> npt.NDArray[Any]:
     """The records of rows, and behind them the one that tells the form."""
     kind = _kind(form)
@@ -319,7 +277,7 @@ def _of_form(form: int, packs: pa.Array) -> _Found:
     kind = _kind(form)
     records = bytes_of(packs).view(kind)
     records = records[records["length"] != _FORM]
-    size = 1 + _WORD * (form >> 32)
+    size = 1 + WORD * (form >> 32)
     raw = records.view(np.uint8).reshape(len(records), kind.itemsize)
     padded = pa.py_buffer(np.ascontiguousarray(raw[:, :size]))
     encoded = pa.Array.from_buffers(pa.binary(size), len(records), [None, padded])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.shapes import (
@@ -74,6 +75,19 @@ def column_of_values(values: list[Any]) -> Column | None:
     """A column of plain values: of one type, or tuples of such. None where they make none."""
     made = _arranged(values)
     return None if made is None else column_of(*made)
+
+
+def column_of_keys(keys: list[Any]) -> Column | None:
+    """As :func:`column_of_values`, where some may be None."""
+    there = [key for key in keys if key is not None]
+    if len(there) == len(keys) or not there:
+        return column_of_values(keys)
+    found = column_of_values(there)
+    if found is None:
+        return None
+    is_there = np.array([key is not None for key in keys])
+    among = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+    return column_of(found.array.take(among), found.shape)
 
 
 def _arranged(values: list[Any]) -> tuple[pa.Array, Shape] | None:

@@ -16,6 +16,7 @@ from sparkbeam.worker.layouts.chunks import ChunkSink, chunks
 from sparkbeam.worker.layouts.groups import GroupSink
 from sparkbeam.worker.layouts.joined import JoinKeySink, JoinSideSink
 from sparkbeam.worker.layouts.keyed import KeyedSink, KeyedSource, StoredSink, TimeSortedSink
+from sparkbeam.worker.layouts.packedgroups import PackedGroupSink
 from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sides import SideSink
 from sparkbeam.worker.layouts.sink import Sink
@@ -69,6 +70,9 @@ ENDS = {
         chunks,
     ),
     Layout.GROUPS: Ends(lambda port: GroupSink(port.tag, port.rows, port.coder, port.windowing)),
+    Layout.PACKED_GROUPS: Ends(
+        lambda port: PackedGroupSink(port.tag, port.rows, port.coder, port.windowing)
+    ),
     Layout.TOTALS: Ends(lambda port: TotalsSink(port.tag, port.rows, port.coder, port.windowing)),
     Layout.SESSIONS: Ends(
         lambda port: SessionSink(port.tag, port.rows, port.coder, port.windowing)

@@ -1,6 +1,7 @@
 """Blocks of columns made of Python values, and back: what compiled functions are compared with."""
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ from apache_beam.pvalue import Row
 from apache_beam.transforms.window import TimestampedValue
 
 from sparkbeam.columns import Compiled, Form, NotExact, Output, Record, Scalar, Shape, Union
-from sparkbeam.columns.shapes import arrow_type_of
+from sparkbeam.columns.shapes import Lists, arrow_type_of
 from sparkbeam.columns.vectors import union_places
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
@@ -49,6 +50,11 @@ ELEMENT = Record(
 
 def column(values: list[Any], shape: Shape) -> pa.Array:
     """Python values as a column."""
+    if isinstance(shape, Lists):
+        ends = list(accumulate((len(value or ()) for value in values), initial=0))
+        items = column([item for value in values for item in value or ()], shape.item)
+        mask = pa.array([value is None for value in values], pa.bool_())
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items, mask=mask)
     if not isinstance(shape, Record):
         return pa.array(values, arrow_type_of(shape))
     nothing = [None] * len(shape.names)
@@ -69,6 +75,9 @@ def python_values(array: pa.Array, shape: Shape) -> list[Any]:
         members = [python_values(array.field(code), one) for code, one in enumerate(shape.members)]
         places = zip(*union_places(array), strict=True)
         return [members[code][offset] for code, offset in places]
+    if isinstance(shape, Lists):
+        each = (None if one is None else one.values for one in array)
+        return [None if one is None else python_values(one, shape.item) for one in each]
     if not isinstance(shape, Record):
         return array.to_pylist()
     present = array.is_valid().to_pylist()
@@ -126,6 +135,8 @@ def written(found: list[tuple[int, Any]]) -> list[str]:
 
 
 def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
     if isinstance(value, tuple):
         return f"{type(value).__name__}({', '.join(map(_written, value))})"
     if isinstance(value, Row):

@@ -25,7 +25,7 @@ from plans import translated
 from sparkbeam.plan import grouping
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
 from sparkbeam.windows.forms import form_of
-from sparkbeam.worker.grouping.evaluators import BATCH, STREAMING
+from sparkbeam.worker.grouping.evaluators import BATCH, IN_PACKS, STREAMING
 
 COUNTING: dict[str, Any] = {
     "triggerfn": Repeatedly(AfterCount(3)),
@@ -65,7 +65,8 @@ def test_the_windowing_decides(
 
 def test_each_evaluator_is_known_in_batch_or_in_streaming() -> None:
     assert not BATCH.keys() & STREAMING.keys()
-    assert BATCH.keys() | STREAMING.keys() == set(Evaluator)
+    assert not IN_PACKS.keys() & (BATCH.keys() | STREAMING.keys())
+    assert BATCH.keys() | IN_PACKS.keys() | STREAMING.keys() == set(Evaluator)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -23,7 +23,7 @@ from sparkbeam import Join, SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options import SparkBeamOptions
-from sparkbeam.plan.model import Plan
+from sparkbeam.plan.model import Evaluator, Plan
 from sparkbeam.plan.overcolumns import column_steps
 
 LATEST = TimestampCombiner.OUTPUT_AT_LATEST
@@ -56,6 +56,35 @@ def test_what_spark_writes_stays_columns() -> None:
         _ = few | "Store" >> WriteToSpark("parquet", {}, "id long, name string")
 
     assert told(build) == {"few": None, "Store/Pack": None}
+
+
+def matched(key: int, group: Any) -> Any:
+    for name in group["names"]:
+        for number in group["ids"]:
+            yield key, name, number
+
+
+def test_groups_stay_columns() -> None:
+    def build(rows: Any) -> None:
+        names = rows | "names" >> beam.Map(lambda row: (row.id, row.name))
+        ids = rows | "ids" >> beam.Map(lambda row: (row.id, row.id))
+        both = {"names": names, "ids": ids} | "both" >> beam.CoGroupByKey()
+        found = both | "match" >> beam.FlatMapTuple(matched)
+        counts = found | "key" >> beam.Map(lambda one: (one[1], one)) | beam.GroupByKey()
+        _ = counts | "count" >> beam.Map(lambda pair: (pair[0], len(pair[1])))
+        _ = both | "keys" >> beam.Map(lambda pair: repr(pair))
+
+    plan = planned(build)
+    evaluators = [stage.grouping.evaluator for stage in plan.stages if stage.grouping is not None]
+    assert evaluators == [Evaluator.PACKED] * 2
+    found = told(build)
+    assert found.pop("keys") == "it calls repr"
+    assert {"match", "key", "count"} <= found.keys()
+    assert set(found.values()) == {None}
+    off = planned(build, "--columns=off")
+    assert {stage.grouping.evaluator for stage in off.stages if stage.grouping is not None} == {
+        Evaluator.GLOBAL
+    }
 
 
 class Twice(beam.DoFn):

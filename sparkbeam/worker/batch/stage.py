@@ -25,6 +25,7 @@ from sparkbeam import depth
 from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.keypacks import read
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.packs import rows_of, unpacked
 from sparkbeam.wire.reports import Reporter
@@ -37,7 +38,7 @@ from sparkbeam.worker.batch.witness import Witness
 from sparkbeam.worker.blocks import Block, joined
 from sparkbeam.worker.connection import Connection
 from sparkbeam.worker.connectors.sparkrows import RowSource
-from sparkbeam.worker.grouping.evaluators import BATCH, COMBINED, Combines
+from sparkbeam.worker.grouping.evaluators import BATCH, COMBINED, IN_PACKS, Combines
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import MemoryRecords
 from sparkbeam.worker.layouts.keyed import KeyedSource
@@ -191,10 +192,10 @@ class _Run:
         bundles.close()
 
     def _process(self, bundles: Bundles) -> None:
-        processor = bundles.processor
+        stage, processor = self._task.stage, bundles.processor
         source = processor.source
         processor.state.side_inputs = CollectedSideInputs(self._task.side_inputs)
-        if self._task.stage.exchange is Exchange.IMPULSE:
+        if stage.exchange is Exchange.IMPULSE:
             # Spark reuses a worker only if it has read its input to the end.
             (number,) = [
                 number for batch in self._batches for number in batch.column(0).to_pylist()
@@ -211,6 +212,11 @@ class _Run:
             return
         elif source.combine is not None and self._combined is not None:
             groups = self._combined(unpacked(self._data()), *self._grouped(source), source.combine)
+            self._finish(bundles, bundles.process(groups))
+            return
+        elif stage.grouping is not None and stage.grouping.evaluator in IN_PACKS:
+            packed = IN_PACKS[stage.grouping.evaluator]
+            groups = packed(read(self._data()), *self._grouped(source))
             self._finish(bundles, bundles.process(groups))
             return
         else:

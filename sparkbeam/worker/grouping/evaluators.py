@@ -9,11 +9,13 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Evaluator
+from sparkbeam.wire.keypacks import Read
 from sparkbeam.wire.packs import Unpacked
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.combined import combined_sessions, combined_totals
 from sparkbeam.worker.grouping.merging import MergingGroups
+from sparkbeam.worker.grouping.packed import packed_groups
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import (
@@ -80,6 +82,12 @@ COMBINED: dict[Evaluator, Combines] = {
     Evaluator.SESSION_TOTALS: combined_sessions,
 }
 """Over columns, where the combine has a vectorised form."""
+
+IN_PACKS: dict[
+    Evaluator,
+    Callable[[Iterator[Read], coders.WindowedValueCoder, Windowing], Iterator[Block]],
+] = {Evaluator.PACKED: packed_groups}
+"""Over keys of which many come in a row."""
 
 STREAMING: dict[Evaluator, type[StreamGrouping]] = {
     Evaluator.STORED_WINDOWS: WindowGrouping,

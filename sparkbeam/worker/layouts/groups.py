@@ -1,6 +1,6 @@
 """``Layout.GROUPS``: runs of values by key and window."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
@@ -123,17 +123,35 @@ def windowed_groups(
     decode_key = pair.key_coder().get_impl().decode_from_stream
     decode_window = windowing.windowfn.get_window_coder().decode
     runs = RunCoder(pair.value_coder().get_impl())
+
+    def groups() -> Iterator[tuple[bytes, Any, ValuesBuilder]]:
+        for composite, values in _by_key(rows, runs):
+            stream = coder_impl.create_InputStream(composite)
+            key = decode_key(stream, True)
+            yield stream.read_all(False), key, values
+
+    def template(suffix: bytes) -> WindowedValue:
+        window = decode_window(suffix)
+        return WindowedValue(None, coded_end(window), (window,), ON_TIME)
+
+    return by_window(groups(), template)
+
+
+def by_window(
+    groups: Iterable[tuple[bytes, Any, ValuesBuilder]], template: Callable[[bytes], WindowedValue]
+) -> Iterator[Block]:
+    """Groups in blocks, with small ones of a window in one.
+
+    Args:
+        groups: the encoded window of each, the key and the values.
+        template: makes what the elements of a window have in common.
+    """
     held: dict[bytes, Block] = {}
     size = 0
-    for composite, values in _by_key(rows, runs):
-        stream = coder_impl.create_InputStream(composite)
-        key = decode_key(stream, True)
-        suffix = stream.read_all(False)
+    for suffix, key, values in groups:
         block = held.get(suffix)
         if block is None:
-            window = decode_window(suffix)
-            template = WindowedValue(None, coded_end(window), (window,), ON_TIME)
-            block = held[suffix] = Block(template, [])
+            block = held[suffix] = Block(template(suffix), [])
         block.values.append((key, values.values()))
         size += _GROUP_BYTES + values.bytes
         if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:

@@ -23,7 +23,7 @@ from sparkbeam.plan.joinedcolumns import triple
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END
 from sparkbeam.worker.blocks import BLOCK_BYTES, BLOCK_SIZE, GLOBAL, Block, column_rows
-from sparkbeam.worker.columns import Column, column_of, column_of_values
+from sparkbeam.worker.columns import Column, column_of, column_of_keys
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.rowcells import RowCells
 from sparkbeam.worker.layouts.tables import all_immutable
@@ -64,15 +64,8 @@ class _Keys:
 
     def column(self) -> Column | None:
         """The same as a column; None where they make none."""
-        there = [key for key in self.keys if key is not None]
-        found = column_of_values(there) if there else column_of_values(self.keys)
-        if found is None:
-            return None
-        if len(there) in (0, len(self.keys)):
-            return found.taken(self.places)
-        is_there = np.array([key is not None for key in self.keys])
-        among = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
-        return column_of(found.array.take(among.take(pa.array(self.places))), found.shape)
+        found = column_of_keys(self.keys)
+        return None if found is None else found.taken(self.places)
 
 
 class JoinReader:

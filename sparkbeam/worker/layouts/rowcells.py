@@ -96,6 +96,16 @@ class RowCells:
             rest = rest[~is_here]
             some = cells.take(pa.array(rest))
 
+    def values(self, cells: pa.Array) -> list[Any]:
+        """The same as objects, in the order of the cells."""
+        values: list[Any] = [None] * len(cells)
+        for column, rows in self.decode(cells):
+            if rows is None:
+                return column.values()
+            for row, value in zip(rows.tolist(), column.values(), strict=True):
+                values[row] = value
+        return values
+
     def _form(self, shape: Shape) -> "_Form | None":
         if shape not in self._forms:
             head = None if why_no_cells(shape) else self._heads.encode(shape)

@@ -21,7 +21,7 @@ SPILL_BYTES = 32 << 20
 _VALUE_BYTES = 50
 """What a value takes in memory beyond its encoding."""
 
-_LIST_BYTES = 64 << 10
+LIST_BYTES = 64 << 10
 """A group with up to this many encoded bytes is a list."""
 
 _COUNT = struct.Struct(">i")
@@ -191,7 +191,7 @@ class ValuesBuilder:
         """The group's values; the builder is not used after this."""
         if self._spilled is not None:
             return self._spilled
-        if self._encoded > _LIST_BYTES:
+        if self._encoded > LIST_BYTES:
             return EncodedValues(self._coder, self._runs)
         if len(self._runs) == 1:
             return self._coder.decode(self._runs[0])

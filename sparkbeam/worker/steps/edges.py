@@ -146,7 +146,7 @@ class SinkOperation(operations.Operation):
     @property
     def takes_assigned(self) -> bool:
         """Whether it writes blocks with the windows that they are assigned."""
-        return self.layout is Layout.CHUNKS
+        return self.layout in (Layout.CHUNKS, Layout.PACKED_GROUPS)
 
     def open(self, rows: RowWriter, partition: int = 0) -> None:
         """Tells who takes the rows, before the first bundle.

@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.functions import one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
-from sparkbeam.upstream.beam import collecting_of_cogroup
+from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import (
     BLOCK_BYTES,
@@ -40,6 +40,7 @@ from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 from sparkbeam.worker.steps.onetoone import OneToOne
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
 from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.taggedlists import TaggedLists
 
 _COLLECTIONS = frozenset([list, tuple, set, frozenset])
 _UNCHANGING = frozenset([range, str, bytes])
@@ -55,6 +56,7 @@ class FunctionOperation(operations.DoOperation):
     Attributes:
         function: from an element to any number of results.
         over_columns: the same as the user has written it, where it may be evaluated over columns.
+        tags: where it collects the values of a ``CoGroupByKey`` by tag, all of these.
         one_to_one: from an element to its one result, where it is a ``Map``.
         makes_new: see :class:`OneToOne`.
         window_fn: gives windows to results with a timestamp of their own.
@@ -66,6 +68,7 @@ class FunctionOperation(operations.DoOperation):
 
     function: Callable[[Any], Iterable[Any] | None]
     over_columns: Callable[[Any], Iterable[Any] | None] | None = None
+    tags: tuple[str, ...] | None = None
     one_to_one: Callable[[Any], Any] | None
     makes_new = False
     window_fn: WindowFn
@@ -79,6 +82,8 @@ class FunctionOperation(operations.DoOperation):
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
         self._columns = ColumnFunction(self.over_columns, may_stamp=self._is_global)
+        tagged = None if self.tags is None else TaggedLists(self.tags)
+        self._evaluate = self._columns.over if tagged is None else tagged.over
         if self.one_to_one is not None:
             label = self.name_context.step_name
             self._each = OneToOne(
@@ -96,7 +101,7 @@ class FunctionOperation(operations.DoOperation):
     def process_block(self, block: Block) -> None:
         """Applies the function to each of the values."""
         with self.scoped_process_state:
-            results = self._columns.over(block)
+            results = self._evaluate(block)
             if results is not None:
                 self._emitter.block(results)
                 return
@@ -371,6 +376,7 @@ def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operation
     operation.function = operation.over_columns = fn.process
     collecting = collecting_of_cogroup(fn.process)
     operation.makes_new = collecting is not None
+    operation.tags = tags_of_cogroup(fn.process)
     operation.one_to_one = collecting or one_to_one(fn.process)
     return operation
 

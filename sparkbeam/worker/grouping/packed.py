@@ -1,0 +1,257 @@
+"""Groups of many keys and windows at once, of rows of ``Layout.PACKED_GROUPS``.
+
+Where all values of a group came as columns and are few it is one of a column of groups: pairs of a
+key and a list. Values of several classes are a union there. All other groups are objects, one by
+one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.columns.shapes import Lists, Record, Shape, Union
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.plan.groupedcolumns import joined_shape
+from sparkbeam.wire.binary import binary, bytes_of, offsets_of
+from sparkbeam.wire.keypacks import Keyed, Kind, Read, bucket_and_order
+from sparkbeam.wire.rounding import coded_column, coded_end
+from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
+from sparkbeam.worker.columns import Column, column_of, column_of_keys
+from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.groups import by_window
+from sparkbeam.worker.layouts.packedgroups import SPAN, spans_of
+from sparkbeam.worker.layouts.rowcells import RowCells
+from sparkbeam.worker.layouts.totals import pane_of
+from sparkbeam.worker.layouts.values import LIST_BYTES, RunCoder, ValuesBuilder
+
+_NAMES = ("0", "1")
+
+
+def packed_groups(
+    read: Iterator[Read], coder: coders.WindowedValueCoder, windowing: Windowing
+) -> Iterator[Block]:
+    """Groups at the end of their windows.
+
+    Args:
+        read: rows.
+        coder: of the elements.
+        windowing: theirs.
+    """
+    return _Groups(coder, windowing).blocks(read)
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Cells by their keys.
+
+    Attributes:
+        keys: each once.
+        cells: those of a key follow one another.
+        bounds: where those of each key begin, and the last end.
+    """
+
+    keys: pa.Array
+    cells: pa.Array
+    bounds: Positions
+
+    @classmethod
+    def of(cls, some: Keyed) -> "_Sorted":
+        """The cells of keys that may be there several times."""
+        found = some.keys.dictionary_encode()
+        places = found.indices.to_numpy()
+        counts = np.bincount(places, minlength=len(found.dictionary))
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        order = np.argsort(places, kind="stable")
+        return cls(found.dictionary, some.cells.take(pa.array(order)), bounds)
+
+    def sizes(self) -> Positions:
+        """The bytes of the cells of each key."""
+        ends = offsets_of(self.cells).astype(np.int64)[self.bounds]
+        return np.diff(ends)
+
+    def taken(self, places: Positions) -> "_Sorted":
+        """Those of some keys."""
+        counts = np.diff(self.bounds)[places]
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.arange(bounds[-1]) + np.repeat(self.bounds[places] - bounds[:-1], counts)
+        return _Sorted(self.keys.take(pa.array(places)), self.cells.take(pa.array(rows)), bounds)
+
+    def part(self, start: int, stop: int) -> "_Sorted":
+        """Those of some neighbours."""
+        first, last = self.bounds[start], self.bounds[stop]
+        cells = self.cells.slice(first, last - first)
+        return _Sorted(
+            self.keys.slice(start, stop - start), cells, self.bounds[start : stop + 1] - first
+        )
+
+
+class _Groups:
+    def __init__(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
+        pair = coder.wrapped_value_coder
+        self._decode_key = pair.key_coder().get_impl().decode_nested
+        self._runs = RunCoder(pair.value_coder().get_impl())
+        self._cells = RowCells(pair.value_coder())
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        self._pane = pane_of(windowing)
+        self._open: dict[Kind, Keyed] = {}
+        self._large: dict[bytes, ValuesBuilder] = {}
+
+    def blocks(self, read: Iterator[Read]) -> Iterator[Block]:
+        """The groups of rows."""
+        for some in read:
+            complete, large = self._complete(some)
+            yield from self._of_columns(complete, large)
+            yield from by_window(self._elements(large), self._template)
+
+    def _complete(self, read: Read) -> tuple[dict[Kind, Keyed], dict[bytes, ValuesBuilder]]:
+        """What no row that follows belongs to: few values, and those of large groups."""
+        for key, run in read.large:
+            self._builder(self._large, key).append(run)
+        found = {
+            kind: Keyed.joined([some[kind] for some in (self._open, read.some) if kind in some])
+            for kind in Kind
+            if kind in self._open or kind in read.some
+        }
+        large = self._large
+        if read.until is None:
+            self._open, self._large = {}, {}
+            return found, large
+        closed = {}
+        for kind, some in found.items():
+            is_open = _is_open(some.keys, *read.until)
+            self._open[kind] = some.taken(np.flatnonzero(is_open))
+            closed[kind] = some.taken(np.flatnonzero(~is_open))
+        if not large:
+            return closed, {}
+        keys = list(large)
+        are_open = _is_open(pa.array(keys, pa.binary()), *read.until).tolist()
+        self._large = {key: large[key] for key, still in zip(keys, are_open, strict=True) if still}
+        done = {key: large[key] for key, still in zip(keys, are_open, strict=True) if not still}
+        return closed, done
+
+    def _builder(self, builders: dict[bytes, ValuesBuilder], key: bytes) -> ValuesBuilder:
+        if key not in builders:
+            builders[key] = ValuesBuilder(self._runs)
+        return builders[key]
+
+    def _of_columns(
+        self, complete: dict[Kind, Keyed], large: dict[bytes, ValuesBuilder]
+    ) -> Iterator[Block]:
+        """The groups that are columns; what else there is goes to builders of values."""
+        values, runs = complete.get(Kind.VALUES), complete.get(Kind.RUNS)
+        if runs is not None:
+            for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
+                self._builder(large, key).append(run)
+        if values is None or not len(values):
+            return
+        groups = _Sorted.of(values)
+        are_large = groups.sizes() > LIST_BYTES
+        if large:
+            there = pa.array(list(large), pa.binary())
+            are_large |= pc.is_in(groups.keys, there).to_numpy(zero_copy_only=False)
+        if are_large.any():
+            self._build(groups.taken(np.flatnonzero(are_large)), large)
+            groups = groups.taken(np.flatnonzero(~are_large))
+        step = column_rows(len(groups.keys), groups.cells.nbytes)
+        for start in range(0, len(groups.keys), step):
+            part = groups.part(start, min(start + step, len(groups.keys)))
+            column = self._column(part)
+            if column is None:
+                self._build(part, large)
+            else:
+                yield self._block(column, part.keys)
+
+    def _build(self, groups: _Sorted, large: dict[bytes, ValuesBuilder]) -> None:
+        """Hands groups of cells to builders."""
+        values = self._cells.values(groups.cells)
+        for key, (start, end) in zip(
+            groups.keys.to_pylist(), pairwise(groups.bounds.tolist()), strict=True
+        ):
+            self._builder(large, key).append(self._runs.encode(values[start:end]))
+
+    def _column(self, groups: _Sorted) -> Column | None:
+        """Groups as a column; None where keys or values make none."""
+        encoded = groups.keys if self._is_global else _without_spans(groups.keys)
+        keys = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
+        items = None if keys is None else _joined(list(self._cells.decode(groups.cells)))
+        if keys is None or items is None:
+            return None
+        lists = pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), items[0])
+        array = pa.StructArray.from_arrays([keys.array, lists], _NAMES)
+        return column_of(array, Record(tuple, _NAMES, (keys.shape, Lists(items[1]))))
+
+    def _block(self, column: Column, keys: pa.Array) -> Block:
+        if self._is_global:
+            return Block(_at_end(GlobalWindow(), self._pane), column)
+        starts, ends = spans_of(keys)
+        template = WindowedValue(None, MIN_TIMESTAMP, GLOBAL.windows, self._pane)
+        return Block(template, column, coded_column(ends - 1), Intervals(starts, ends))
+
+    def _elements(
+        self, large: dict[bytes, ValuesBuilder]
+    ) -> Iterator[tuple[bytes, Any, ValuesBuilder]]:
+        """Windows, keys and values."""
+        for encoded, values in large.items():
+            end = len(encoded) - (0 if self._is_global else SPAN.size)
+            yield encoded[end:], self._decode_key(encoded[:end]), values
+
+    def _template(self, span: bytes) -> WindowedValue:
+        if self._is_global:
+            return _at_end(GlobalWindow(), self._pane)
+        start, end = (Timestamp(micros=micros) for micros in SPAN.unpack(span))
+        return _at_end(IntervalWindow(start, end), self._pane)
+
+
+def _at_end(window: Any, pane: Any) -> WindowedValue:
+    return WindowedValue(None, coded_end(window), (window,), pane)
+
+
+def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
+    """Of which keys rows may follow the one of a bucket and an order."""
+    if not len(keys):
+        return np.zeros(0, np.bool_)
+    buckets, orders = bucket_and_order(keys)
+    return (buckets == bucket) & (orders >= order)
+
+
+def _without_spans(keys: pa.Array) -> pa.Array:
+    """Keys without the windows behind them."""
+    offsets = offsets_of(keys).astype(np.int64)
+    bounds = np.empty(2 * len(keys), np.int32)
+    bounds[::2], bounds[1::2] = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - SPAN.size
+    pieces = binary(np.append(bounds, bounds[-1]), bytes_of(keys))
+    return pieces.take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:
+    """Values of several shapes as one column; None where no column holds them.
+
+    Args:
+        parts: columns, and at which positions their values are.
+    """
+    if len(parts) == 1:
+        return parts[0][0].array, parts[0][0].shape
+    shape = joined_shape([column.shape for column, _ in parts])
+    if not isinstance(shape, Union):
+        return None
+    parts = sorted(parts, key=lambda part: shape.members.index(part[0].shape))
+    count = sum(len(column) for column, _ in parts)
+    codes, offsets = np.empty(count, np.int8), np.empty(count, np.int32)
+    for code, (column, rows) in enumerate(parts):
+        assert rows is not None
+        codes[rows] = code
+        offsets[rows] = np.arange(len(column))
+    arrays = [column.array for column, _ in parts]
+    names = [str(code) for code in range(len(arrays))]
+    array = pa.UnionArray.from_dense(pa.array(codes), pa.array(offsets), arrays, names)
+    return array, shape

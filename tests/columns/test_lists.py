@@ -1,0 +1,354 @@
+"""Functions over lists, and loops through them: over columns they give what Python gives."""
+
+# ruff: noqa: B007, UP028 - Loops are what is tested.
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_python import INNER, INT, STR, Inner, assert_same
+
+from sparkbeam.columns import Compiled, Form, Record, Refused, compile_function
+from sparkbeam.columns.shapes import Lists
+
+
+class Group(NamedTuple):
+    key: int
+    numbers: list[int]
+    names: list[str]
+    inners: list[Inner]
+    lists: dict[str, list[int]]
+
+
+GROUP = Record(
+    Group,
+    Group._fields,
+    (
+        INT,
+        Lists(INT),
+        Lists(STR),
+        Lists(INNER),
+        Record(dict, ("a", "b"), (Lists(INT), Lists(INT))),
+    ),
+)
+INTS = st.one_of(st.integers(-5, 5), st.sampled_from([2**63 - 1, -(2**63), 2**40]))
+LISTS = st.lists(st.integers(-5, 5), max_size=4) | st.lists(INTS, max_size=4)
+NAMES = st.lists(st.sampled_from(["", "a", "zo\u00eb"]), max_size=3)
+INNERS = st.lists(st.builds(Inner, st.integers(-5, 5), st.sampled_from("ab")), max_size=3)
+MAY_BE_NONE = st.lists(st.builds(Inner, st.none() | st.integers(-5, 5), st.none()) | st.none())
+
+
+def two(a: list[int], b: list[int]) -> dict[str, list[int]]:
+    return {"a": a, "b": b}
+
+
+GROUPS = st.builds(Group, st.integers(-3, 3), LISTS, NAMES, INNERS, st.builds(two, LISTS, LISTS))
+ODD_GROUPS = st.builds(
+    Group,
+    st.integers(-3, 3),
+    st.none() | LISTS,
+    NAMES | st.lists(st.none() | st.text("ab")),
+    INNERS | MAY_BE_NONE,
+    st.builds(two, LISTS, st.none() | LISTS),
+)
+BLOCKS = st.lists(GROUPS, min_size=1, max_size=8) | st.lists(ODD_GROUPS, min_size=1, max_size=4)
+
+
+def pairs(x: Group) -> Iterator[Any]:
+    for name in list(x.names)[:1]:
+        for number in x.lists["a"]:
+            yield x.key, name, number
+
+
+def chosen(x: Group) -> Iterator[Any]:
+    for one in x.inners:
+        if one.i < 0:
+            continue
+        if one.s == "a":
+            yield one.i
+        else:
+            yield -one.i
+            yield one.i + x.key
+
+
+def of_a_way(x: Group) -> Iterator[Any]:
+    if x.key > 0:
+        for number in x.numbers:
+            doubled = number * 2
+            if doubled != 2:
+                yield doubled
+
+
+def nested(x: Group) -> Iterator[Any]:
+    for one in x.inners:
+        if one.i > 0:
+            for number in x.numbers[1:]:
+                for name in x.names:
+                    if number >= one.i:
+                        yield one, number, name
+
+
+def whole(x: Group) -> Iterator[Any]:
+    for one in x.inners:
+        yield one
+
+
+def itself(x: Group) -> Iterator[Any]:
+    for _ in x.numbers:
+        yield x
+
+
+def counted(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        yield number, len(x.names), sum(x.lists["b"])
+    for _ in x.names:
+        pass
+
+
+def of_a_loop_inside(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        for name in x.names:
+            if len(name) == number:
+                continue
+        yield number
+
+
+GENERATORS = [pairs, chosen, of_a_way, nested, whole, itself, counted, of_a_loop_inside]
+FUNCTIONS: list[Callable[[Group], Any]] = [
+    lambda x: len(x.numbers),
+    lambda x: (x.key, len(list(x.inners))),
+    lambda x: sum(x.numbers),
+    lambda x: max(x.numbers),
+    lambda x: min(x.numbers) if x.numbers else None,
+    lambda x: x.numbers[0] if len(x.numbers) > 0 else -1,
+    lambda x: x.numbers[-2] if len(x.numbers) > 1 else x.key,
+    lambda x: x.names[1],
+    lambda x: bool(x.inners),
+    lambda x: "some" if x.names and not x.numbers else "none",
+    lambda x: x.numbers,
+    lambda x: (x.lists["a"][1:], x.lists["b"][-2:], x.names[:-1], x.inners[1:2], x.names[-9:9]),
+    lambda x: x.lists["a"] if x.key > 0 else x.lists["b"],
+    lambda x: len((x.lists["a"] if x.key > 0 else x.numbers)[1:]),
+    lambda x: sum(x.numbers[:2]) + max(x.lists["a"] or x.lists["b"]),
+    lambda x: x.numbers is None,
+]
+
+
+@pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
+@settings(max_examples=30)
+@given(BLOCKS)
+def test_loops(function: Callable[[Group], Any], block: list[Group]) -> None:
+    compiled = compile_function(function, GROUP, form=Form.FLAT)
+    assert isinstance(compiled, Compiled), compiled
+    assert_same(compiled, function, block, Form.FLAT)
+    called = compile_function(lambda x: function(x), GROUP, form=Form.FLAT)
+    assert isinstance(called, Compiled), called
+    assert_same(called, function, block, Form.FLAT)
+
+
+@pytest.mark.parametrize("number", range(len(FUNCTIONS)))
+@settings(max_examples=30)
+@given(BLOCKS)
+def test_functions_of_lists(number: int, block: list[Group]) -> None:
+    compiled = compile_function(FUNCTIONS[number], GROUP)
+    assert isinstance(compiled, Compiled), compiled
+    assert_same(compiled, FUNCTIONS[number], block, Form.MAP)
+
+
+@given(BLOCKS)
+def test_filters_of_lists(block: list[Group]) -> None:
+    def is_long(x: Group) -> bool:
+        return len(x.names) > 1
+
+    compiled = compile_function(is_long, GROUP, form=Form.FILTER)
+    assert isinstance(compiled, Compiled), compiled
+    assert_same(compiled, is_long, block, Form.FILTER)
+
+
+CALM = [Group(1, [1, 2], ["a"], [Inner(1, "a"), Inner(-2, "b")], {"a": [3], "b": []})] * 3
+CALM += [Group(0, [], [], [], {"a": [], "b": [7]})]
+
+
+@pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
+def test_loops_take_columns(function: Callable[[Group], Any]) -> None:
+    compiled = compile_function(function, GROUP, form=Form.FLAT)
+    assert isinstance(compiled, Compiled)
+    assert assert_same(compiled, function, CALM, Form.FLAT)
+
+
+def carries(x: Group) -> Iterator[Any]:
+    last = 0
+    for number in x.numbers:
+        yield last
+        last = number
+
+
+def after(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        pass
+    yield number
+
+
+def before(x: Group) -> Iterator[Any]:
+    yield x.key
+    yield from ()
+    for number in x.numbers:
+        yield number
+
+
+def outside(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        yield number
+    yield x.key
+
+
+def in_two(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        yield number
+    for number in x.lists["a"]:
+        yield number
+
+
+def on_two_levels(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        yield number
+        for other in x.lists["a"]:
+            yield other
+
+
+def breaks(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        if number == 1:
+            break
+        yield number
+
+
+def breaks_at_once(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        yield number
+        break
+
+
+def returns(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        if number == 1:
+            return
+        yield number
+
+
+def first(x: Group) -> Any:
+    for number in x.numbers:
+        return [number]
+    return []
+
+
+def waits(x: Group) -> Iterator[Any]:
+    number = x.key
+    while number:
+        yield number
+        number -= 1
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (carries, "its variable last may have no value"),
+        (after, "its variable number may have no value"),
+        (outside, "it puts out results in several loops, or in one and outside of it"),
+        (in_two, "it puts out results in several loops, or in one and outside of it"),
+        (on_two_levels, "it puts out results in several loops, or in one and outside of it"),
+        (breaks, "it leaves a loop before its end"),
+        (breaks_at_once, "it leaves a loop before its end"),
+        (returns, "it leaves a loop before its end"),
+        (first, "it leaves a loop before its end"),
+        (waits, "it has a loop"),
+        (lambda x: [pairs(x)], "it gives a generator"),
+        (lambda x: list(pairs(x)), "it calls list with a generator"),
+        (lambda x: x.numbers == x.lists["a"], None),
+        (lambda x: 1 in x.numbers, None),
+        (lambda x: [*x.numbers], None),
+        (lambda x: sum(x.names), None),
+        (lambda x: max(x.names), None),
+        (lambda x: f"{x.numbers}", None),
+        (lambda x: x.numbers + x.numbers, None),
+        (lambda x: x.numbers.count(1), None),
+        (lambda x: x.inners[0], None),
+        (lambda x: isinstance(x.numbers, list), None),
+        (lambda x: x.numbers[::2], None),
+        (lambda x: tuple(x.numbers), None),
+        (lambda x: (lambda a, b: a)(*x.numbers), None),
+    ],
+)
+def test_what_stays_with_elements(function: Callable[[Group], Any], reason: str | None) -> None:
+    refused = compile_function(function, GROUP, form=Form.FLAT)
+    assert isinstance(refused, Refused), refused
+    if reason is not None:
+        assert refused.reason == reason
+
+
+@st.composite
+def generators(draw: Any) -> str:
+    """A generator function with loops, conditions and one or two results."""
+    names = iter(f"v{number}" for number in range(30))
+
+    def number(known: list[str]) -> str:
+        made = [*known, "x.key", "len(x.names)", "sum(x.numbers)", "1"]
+        one = draw(st.sampled_from(made))
+        return f"({one} - {draw(st.sampled_from(made))})" if draw(st.booleans()) else one
+
+    def condition(known: list[str]) -> str:
+        return f"{number(known)} {draw(st.sampled_from(['<', '>=', '==']))} {number(known)}"
+
+    def lists() -> str:
+        one = draw(
+            st.sampled_from(["x.numbers", "x.lists['a']", "x.lists['b']", "list(x.numbers)"])
+        )
+        part = draw(st.sampled_from(["", "", "[:1]", "[1:]", "[-2:]"]))
+        return one + part
+
+    lines: list[str] = []
+
+    def body(depth: int, known: list[str], levels: int) -> None:
+        indent = "    " * depth
+        for _ in range(draw(st.integers(0, 2))):
+            kind = draw(st.sampled_from(["assign", "continue", "if", "count"]))
+            if kind == "assign":
+                name = next(names)
+                lines.append(f"{indent}{name} = {number(known)}")
+                known = [*known, name]
+            elif kind == "continue" and depth > 1:
+                lines.append(f"{indent}if {condition(known)}: continue")
+            elif kind == "if":
+                name = next(names)
+                lines.append(f"{indent}if {condition(known)}: {name} = {number(known)}")
+                lines.append(f"{indent}else: {name} = {number(known)}")
+                known = [*known, name]
+            elif kind == "count":
+                lines.append(f"{indent}for {next(names)} in {lists()}: pass")
+        if levels:
+            if depth > 1 and draw(st.booleans()):
+                lines.append(f"{indent}if {condition(known)}:")
+                depth += 1
+                indent += "    "
+            name = next(names)
+            lines.append(f"{indent}for {name} in {lists()}:")
+            body(depth + 1, [*known, name], levels - 1)
+            return
+        lines.append(f"{indent}yield {number(known)}")
+        if draw(st.booleans()):
+            lines.append(f"{indent}if {condition(known)}:")
+            lines.append(f"{indent}    yield {number(known)}")
+
+    body(1, [], draw(st.integers(1, 3)))
+    return "\n".join(["def made(x):", *lines])
+
+
+@given(generators(), BLOCKS)
+def test_loops_that_nobody_has_thought_of(text: str, block: list[Group]) -> None:
+    space: dict[str, Any] = {}
+    exec(text, space)
+    compiled = compile_function(space["made"], GROUP, form=Form.FLAT)
+    assert isinstance(compiled, Compiled), (compiled, text)
+    assert_same(compiled, space["made"], block, Form.FLAT)
