@@ -23,6 +23,7 @@ from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.spelling import misspelt
+from sparkbeam.upstream.views import known_values
 from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.loglevels import QUIET, LogLevels
 
@@ -369,9 +370,12 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
         options: of the pipeline.
         shares_files: the workers see the driver's files.
     """
-    found = options.get_all_options(retain_unknown_options=True)
+    for kind in _of_programs():
+        options.view_as(kind)
     values = {
-        name: value.get() for name, value in found.items() if isinstance(value, StaticValueProvider)
+        name: value.get()
+        for name, value in known_values(options).items()
+        if isinstance(value, StaticValueProvider)
     }
     experiments = options.view_as(DebugOptions).experiments
     if experiments:
@@ -382,6 +386,13 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
     return Environment(values, folder, tuple(path), classes_of_program())
+
+
+def _of_programs() -> Iterator[type[PipelineOptions]]:
+    """The classes of options that are not Beam's, which declare no values for workers."""
+    # Beam takes the first of each name.
+    first = {str(kind): kind for kind in reversed(PipelineOptions.__subclasses__())}
+    return (kind for kind in first.values() if kind.__module__ != PipelineOptions.__module__)
 
 
 def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:

@@ -1,5 +1,6 @@
 """What the runner assumes of the inside of Beam and of Spark: each has a test that names it."""
 
+import argparse
 import ast
 import functools
 import inspect
@@ -23,7 +24,14 @@ from apache_beam.internal import pickler
 from apache_beam.metrics import Metrics
 from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.metricbase import MetricName
-from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, StandardOptions
+from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+    WorkerOptions,
+)
 from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
@@ -419,24 +427,38 @@ class TestBundles:
             _ = p | beam.Create([1]) | beam.Map(lambda x: x + 1) | beam.Reshuffle() | beam.Map(str)
         assert not pickled
 
-    def test_the_arguments_of_beams_own_methods_are_looked_up_once(self) -> None:
+    def test_the_arguments_of_methods_are_looked_up_once(self) -> None:
         looked_up = []
+        look = inspect.unwrap(core.get_function_args_defaults)
 
-        def find(function: Any) -> tuple[list[str], list[Any]]:
+        def find(function: Any) -> Any:
             looked_up.append(function)
-            return ["x"], [1]
+            return look(function)
 
         class Own(beam.DoFn):
             def process(self, element: Any) -> None: ...
 
+            def start_bundle(self: Any = 1, x: Any = 2, *, y: Any = 3) -> None: ...
+
+            def alone(self: Any = 1, *more: Any) -> None: ...
+
+            @functools.wraps(process)
+            def wrapping(self, *more: Any) -> None: ...
+
+        own: Any = Own()
+        methods = [own.setup, own.process, own.start_bundle, own.alone, own.wrapping]
         found = remembering(find)
-        for _ in range(2):
-            names, defaults = found(Own().setup)
+        for method in methods * 2:
+            names, defaults = found(method)
+            assert (names, defaults) == look(method)
             names.append("changed")
-            assert (found(Own().process), defaults) == ((["x"], [1]), [1])
-        assert [function.__name__ for function in looked_up] == ["setup", "process", "process"]
+            defaults.append("changed")
+        assert looked_up == [*methods, own.wrapping]
+        assert found(Own.process) == (["self", "element"], [])
+        Own.process.__defaults__ = (5,)
+        assert found(own.process) == (["element"], [5])
         assert core.get_function_arguments(Own(), "setup") == ([], [])
-        assert core.get_function_arguments(Own(), "process") == (["element"], [])
+        assert core.get_function_arguments(Own(), "process") == (["element"], [5])
 
     def test_plain_functions_are_looked_at_once_until_they_change(self) -> None:
         looked_up = []
@@ -535,6 +557,34 @@ class TestBundles:
             view = PipelineOptions(["--experiments=one"]).view_as(DebugOptions)
             view.add_experiment("two")
             assert view.experiments == ["one", "two"]
+
+    def test_lists_and_dictionaries_of_options_are_each_views_own(self) -> None:
+        views = [PipelineOptions([]).view_as(GoogleCloudOptions) for _ in range(3)]
+        views[1].gcp_oauth_scopes.append("mine")
+        assert "mine" in PipelineOptions.view_as(views[1], GoogleCloudOptions).gcp_oauth_scopes
+        assert "mine" not in views[0].gcp_oauth_scopes
+        assert "mine" not in views[2].gcp_oauth_scopes
+        levels = "--sdk_harness_log_level_overrides", '{"mine": "INFO"}'
+        for _ in range(2):
+            view = PipelineOptions([*levels]).view_as(WorkerOptions)
+            view.sdk_harness_log_level_overrides["yours"] = "INFO"
+            assert [*view.sdk_harness_log_level_overrides] == ["mine", "yours"]
+            assert not PipelineOptions([]).view_as(WorkerOptions).sdk_harness_log_level_overrides
+
+    def test_parsers_check_how_an_argument_is_shown(self) -> None:
+        class Narrow(argparse.HelpFormatter):
+            def _format_args(self, action: Any, default_metavar: Any) -> str:
+                raise TypeError
+
+        with pytest.raises(ValueError, match="metavar"):
+            pipeline_options._BeamArgumentParser(formatter_class=Narrow)
+        parser = pipeline_options._BeamArgumentParser(prog="p")
+        with pytest.raises(ValueError, match="metavar"):
+            parser.add_argument("--two", nargs=2, metavar=("a", "b", "c"))
+        parser.add_argument("--three", nargs=2, metavar=("a", "b"), help="of %(prog)s")
+        assert "--three a b" in parser.format_help()
+        assert "of p" in parser.format_help()
+        assert parser._get_formatter() is not parser._get_formatter()
 
     def test_views_see_the_arguments_of_the_program(self, monkeypatch: Any) -> None:
         for argument in ("--streaming", "--no_streaming", "--streaming"):

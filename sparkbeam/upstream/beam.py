@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from apache_beam.coders import coder_impl, coders
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.metrics.metricbase import MetricName
+from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
@@ -30,7 +31,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.handing import Handed, HandingPickler
 from sparkbeam.upstream.signatures import overlooking, remembering
-from sparkbeam.upstream.views import remembering_views
+from sparkbeam.upstream.views import checking_with_one_formatter, remembering_views
 
 # Of user code: which function it is that Beam has wrapped.
 
@@ -313,6 +314,10 @@ userstate.get_dofn_specs = overlooking(userstate.get_dofn_specs)  # type: ignore
 
 PipelineOptions.view_as = remembering_views(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]
 """Beam looks at an option whenever it applies a transform, and whenever it compares two types."""
+
+_Parser = pipeline_options._BeamArgumentParser
+_Parser.add_argument = checking_with_one_formatter(_Parser.add_argument)  # type: ignore[method-assign]
+"""Beam makes parsers of all its options, some hundreds, for each pipeline."""
 
 # Of a bundle.
 

@@ -6,10 +6,10 @@ translated and when it is set up. For a small pipeline that is a fifth of the wo
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable
 from types import (
     ClassMethodDescriptorType,
+    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MethodDescriptorType,
@@ -23,37 +23,58 @@ from apache_beam.transforms import core
 
 _THEIRS = ("apache_beam.", "sparkbeam.")
 
+_BEAMS = {"_argspec_fn", "_type_hints"}
+"""Attributes that Beam gives to functions, of which arguments do not depend."""
+
 _Arguments = tuple[list[str], list[Any]]
+
+_Names = WeakKeyDictionary[FunctionType, tuple[CodeType, list[str]]]
+"""The names of the arguments of functions, with the code that has them."""
 
 
 def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments]:
     """A function that tells the arguments of another one, and remembers them.
 
-    It does so for methods of Beam's and ours, and for plain functions as long as they are there.
+    It does so for methods of Beam's and ours, and for plain functions, by themselves or as methods,
+    as long as they are there.
 
     Args:
         find: gives the names of arguments and the values of defaults.
     """
     known: dict[Any, _Arguments] = {}
-    plain: WeakKeyDictionary[FunctionType, tuple[tuple[Any, ...], list[str]]] = WeakKeyDictionary()
+    alone: _Names = WeakKeyDictionary()
+    bound: _Names = WeakKeyDictionary()
+
+    def names(plain: _Names, function: FunctionType, asked: Any) -> list[str]:
+        # Not the defaults: one of a timer's method knows the method, which would stay for ever.
+        code = function.__code__
+        before = plain.get(function)
+        if before is None or before[0] is not code:
+            before = plain[function] = code, find(asked)[0]
+        return list(before[1])
 
     @functools.wraps(find)
     def found(function: Any) -> _Arguments:
-        if type(function) is FunctionType and not vars(function):
-            made_of = function.__code__, function.__defaults__, function.__kwdefaults__
-            before = plain.get(function)
-            if before is None or any(map(operator.is_not, before[0], made_of)):
-                before = plain[function] = made_of, find(function)[0]
-            return list(before[1]), list(function.__defaults__ or ())
-        of_class = getattr(function, "__func__", None)
-        if not _is_theirs(of_class):
-            return find(function)
-        if of_class not in known:
-            known[of_class] = find(function)
-        names, defaults = known[of_class]
-        return list(names), list(defaults)
+        if _is_plain(function):
+            return names(alone, function, function), list(function.__defaults__ or ())
+        of_class: Any = getattr(function, "__func__", None)
+        if _is_theirs(of_class):
+            if of_class not in known:
+                known[of_class] = find(function)
+            there, defaults = known[of_class]
+            return list(there), list(defaults)
+        if type(function) is MethodType and _is_plain(of_class):
+            there = names(bound, of_class, function)
+            # One of the object itself, too, is none of the method's.
+            return there, list((of_class.__defaults__ or ())[-len(there) :] if there else ())
+        return find(function)
 
     return found
+
+
+def _is_plain(function: Any) -> bool:
+    """Whether it is a function that has not been told what its arguments are."""
+    return type(function) is FunctionType and vars(function).keys() <= _BEAMS
 
 
 def _is_theirs(function: Any) -> bool:

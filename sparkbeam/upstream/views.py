@@ -1,10 +1,11 @@
-"""Views of pipeline options that Beam need not parse again.
+"""Views of pipeline options that Beam need not parse again, and parsers that are made with less.
 
 Beam asks for a view of the options a hundred times while it builds a small pipeline, and each time
 makes a parser of arguments and parses the command line. That is a fifth of the pipeline's time.
 """
 
 import argparse
+import functools
 import logging
 import sys
 from collections.abc import Callable
@@ -21,8 +22,9 @@ _View = Callable[[PipelineOptions, Any], Any]
 def remembering_views(view_as: _View) -> _View:
     """A ``view_as`` that parses once what is seen in the same arguments by the same class.
 
-    Where an option's value can be changed in place, or the class makes itself in its own way, it
-    calls the given one each time.
+    Lists and dictionaries of plain values are each view's own. Where an option's value can be
+    changed in place in another way, or the class makes itself in its own way, it calls the given
+    one each time.
 
     Args:
         view_as: Beam's.
@@ -39,20 +41,60 @@ def remembering_views(view_as: _View) -> _View:
             made = view_as(options, cls)
             values = vars(made._visible_options)
             names = {*made._visible_option_list()}
-            if names == values.keys() and all(
-                type(value) in _NEVER_SHARED for value in values.values()
-            ):
+            if names == values.keys() and all(map(_can_be_copied, values.values())):
                 if len(known) >= _MOST:
                     known.clear()
-                known[seen] = {name: values[name] for name in sorted(names)}
+                known[seen] = {name: _copied(values[name]) for name in sorted(names)}
             return made
         logging.basicConfig()  # As Beam does whenever it makes options.
         made = cls.__new__(cls)
         made._flags = flags
-        made._visible_options = argparse.Namespace(**parsed)
-        for name in parsed:
-            options._all_options.setdefault(name, parsed[name])
+        values = {name: _copied(value) for name, value in parsed.items()}
+        made._visible_options = argparse.Namespace(**values)
+        for name, value in values.items():
+            options._all_options.setdefault(name, value)
         made._all_options = options._all_options
         return made
 
     return view
+
+
+def _can_be_copied(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(part) in _NEVER_SHARED for pair in value.items() for part in pair)
+    if type(value) is list:
+        return all(type(part) in _NEVER_SHARED for part in value)
+    return type(value) in _NEVER_SHARED
+
+
+def _copied(value: Any) -> Any:
+    return value if type(value) in _NEVER_SHARED else value.copy()
+
+
+def known_values(options: PipelineOptions) -> dict[str, Any]:
+    """All values of options that have been viewed as any class, or given in a program."""
+    return dict(options._all_options)
+
+
+def checking_with_one_formatter(add_argument: Callable[..., Any]) -> Callable[..., Any]:
+    """An ``add_argument`` of a parser that makes no formatter of help for each argument.
+
+    Python sees with one, which asks for the size of the terminal, whether the argument could be
+    shown. Where a parser has a formatter of another class, that is made as it was.
+
+    Args:
+        add_argument: Python's.
+    """
+    formatter = argparse.HelpFormatter("")
+
+    @functools.wraps(add_argument)
+    def add(parser: Any, *arguments: Any, **keywords: Any) -> Any:
+        if parser.formatter_class is not argparse.HelpFormatter:
+            return add_argument(parser, *arguments, **keywords)
+        parser._get_formatter = lambda: formatter
+        try:
+            return add_argument(parser, *arguments, **keywords)
+        finally:
+            del parser._get_formatter
+
+    return add
