@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from sparkbeam.result import SparkPipelineResult
     from sparkbeam.runner import SparkRunner
+    from sparkbeam.windows.vectorized import VectorizedCombineFn
 
 _HOMES = {
     "AsOfJoin": "sparkbeam.asof",
@@ -73,6 +74,7 @@ _HOMES = {
     "StreamingStageProgress": "sparkbeam.progress.model",
     "WatermarkHolder": "sparkbeam.progress.model",
     "UnsupportedTransform": "sparkbeam.errors",
+    "VectorizedCombineFn": "sparkbeam.windows.vectorized",
     "as_dataframe": "sparkbeam.dataframes",
 }
 
@@ -104,6 +106,7 @@ __all__ = [
     "StreamingProgress",
     "StreamingStageProgress",
     "UnsupportedTransform",
+    "VectorizedCombineFn",
     "WatermarkHolder",
     "__version__",
     "as_dataframe",

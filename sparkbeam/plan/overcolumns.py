@@ -491,7 +491,7 @@ class Walk:
         values = shape.fields[1]
         if choice is not None and choice.is_for(values):
             return None
-        if form is None or form.numbers_of(empty_column(values), values) is None:
+        if form is None or not form.takes(empty_column(values), values):
             known = form or choice
             assert known is not None
             return Refused(f"its values are not for {known.name} over columns")

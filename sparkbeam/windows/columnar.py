@@ -95,6 +95,14 @@ class _Cut:
         """How many elements make up each session."""
         return np.diff(self.firsts, append=len(self.order))
 
+    def of_value(self) -> _Places:
+        """The place of the session of each element, in the order in which these are there."""
+        session = np.zeros(len(self.order), np.int64)
+        session[self.firsts[1:]] = 1
+        found = np.empty_like(session)
+        found[self.order] = np.cumsum(session)
+        return found
+
     def parts(self) -> tuple[list[int], list[int]]:
         """Begin and end of each session among the elements in order."""
         firsts = self.firsts.tolist()
@@ -140,7 +148,7 @@ class SessionColumns:
             if totals is None:
                 numbers = values if is_array else self.form.numbers(values)
                 if numbers is not None:
-                    totals = self.form.add_up(numbers[cut.order], cut.firsts)
+                    totals = self._reduced(cut, numbers)
         if totals is None:
             if is_array:
                 assert self.form is not None
@@ -226,13 +234,17 @@ class SessionColumns:
             combined = self._stamps.reduceat(stamps[cut.order], cut.firsts)
         return Columns(cut.keys, cut.starts, cut.ends, combined, totals)
 
+    def _reduced(self, cut: _Cut, numbers: Numbers) -> Numbers | None:
+        """What numbers of values come to."""
+        assert self.form is not None
+        if self.form.is_ordered:
+            return self.form.add_apart(numbers, cut.of_value(), cut.counts())
+        return self.form.add_up(numbers[cut.order], cut.firsts)
+
     def _added(self, cut: _Cut, values: list[Any]) -> Numbers:
         """Accumulators of values, in the order in which they are there."""
-        session = np.zeros(len(cut.order), np.int64)
-        session[cut.firsts[1:]] = 1
-        of_value = np.empty_like(session)
-        of_value[cut.order] = np.cumsum(session)
-        arranged = [values[place] for place in np.argsort(of_value, kind="stable").tolist()]
+        order = np.argsort(cut.of_value(), kind="stable")
+        arranged = [values[place] for place in order.tolist()]
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
         return objects(
             [

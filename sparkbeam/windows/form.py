@@ -36,12 +36,14 @@ class Form(ABC):
         name: for people.
         takes_values: the values count, not only how many there are.
         tells_values: its numbers tell the values.
+        is_ordered: values are added up in the order in which they come.
         kind: of its numbers; where an int is here, they may have a float.
     """
 
     name: str
     takes_values = True
     tells_values = True
+    is_ordered = False
     kind: Kind = INTS
 
     @abstractmethod
@@ -54,6 +56,13 @@ class Form(ABC):
 
         They are copies: a part of a column would keep the whole batch of rows in memory.
         """
+
+    def takes(self, column: pa.Array, shape: Shape) -> bool:
+        """Whether there may be numbers of values of a shape, of which there are none in a column.
+
+        That is asked before the pipeline runs.
+        """
+        return self.numbers_of(column, shape) is not None
 
     def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers | None:
         """What so many values each come to; None where that depends on the values."""

@@ -28,6 +28,8 @@ from sparkbeam.windows.form import (
     parts_of,
     record_of,
 )
+from sparkbeam.windows.own import Own
+from sparkbeam.windows.vectorized import VectorizedCombineFn
 
 _Places = npt.NDArray[np.intp]
 _Counts = npt.NDArray[np.int64]
@@ -471,7 +473,13 @@ _OF_CLASSES: dict[type, Form] = {
 
 
 def form_of(combine_fn: beam.CombineFn) -> Form | None:
-    """The vectorised form of a CombineFn; None if it has none."""
+    """The vectorised form of a CombineFn; None if it has none.
+
+    Raises:
+        TypeError: it brings its own, with accumulators of a type that there may not be.
+    """
+    if isinstance(combine_fn, VectorizedCombineFn):
+        return Own(combine_fn)
     function = function_of_combine(combine_fn)
     if function is not None:
         # Not every function can be looked up.

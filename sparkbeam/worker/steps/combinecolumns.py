@@ -46,6 +46,9 @@ class ColumnCombine:
         self._is_default = windowing.is_default()
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._slices = slices_of(windowing.windowfn)
+        # What comes together in a slice is added to windows in another order than that of values.
+        is_shared = self._slices is not None and self._slices.count > 1
+        self._is_for = not (form.is_ordered and is_shared)
         self.is_stamped = combine_stamps(windowing) is not None
         self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
         self._tables: dict[_Kind, ColumnTotals] = {}
@@ -62,7 +65,7 @@ class ColumnCombine:
 
     def take(self, block: Block) -> bool:
         """Takes in pairs; False where they are not for this."""
-        slices = self._slices_of(block)
+        slices = self._slices_of(block) if self._is_for else None
         pairs = None if slices is None else plain_pairs(block.column, self._form)
         if slices is None or pairs is None or not self._is_exact(pairs.numbers[:1]):
             return False

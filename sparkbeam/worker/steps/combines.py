@@ -38,6 +38,8 @@ from sparkbeam.worker.steps.combinetables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step, Way
 
+_Made = TypeVar("_Made")
+
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
@@ -108,14 +110,23 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._take_block(block)
 
     def _take_block(self, block: Block) -> None:
-        if self._columns is not None and self._columns.take(block):
-            if self._columns.are_many:
-                self._settle_columns()
+        if self._take_gathered(block):
             return
         for part in parts_of(block):
             if not (self._take_chosen(part) or self._take_columns(part)):
                 stamps = part.times() if self._combine_stamps is not None else None
                 self._take(part.windowing.windows, part.values, stamps)
+
+    def _take_gathered(self, block: Block) -> bool:
+        """Takes in pairs that are gathered in columns; False where they are not for that."""
+        columns = self._columns
+        if columns is None:
+            return False
+        with self._users_code():
+            is_taken = columns.take(block)
+        if is_taken and columns.are_many:
+            self._settle_columns()
+        return is_taken
 
     def _take_chosen(self, block: Block) -> bool:
         """Takes in the pairs of a column that may be chosen; False where all have to be."""
@@ -159,13 +170,13 @@ class PrecombineOperation(operations.PGBKCVOperation):
             if self._window_takers:
                 self._put_out_windows(columns, found)
                 continue
-            for block, count in columns.groups(found):
+            for block, count in self._made_of(columns.groups(found)):
                 self._put_out_block(block, count)
 
     def _put_out_windows(self, columns: ColumnCombine, found: Partials) -> None:
         """Puts out the numbers of keys, window by window."""
         example = columns.example(found)
-        for template, some in columns.by_window(found):
+        for template, some in self._made_of(columns.by_window(found)):
             self._emitter.hand_on(self._window_takers, (template, some), example, len(some))
             self._tell_of(template, int(some.counts.sum()), len(some))
 
@@ -205,7 +216,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
         if form is None or block.column is None:
             return None
         pairs = pairs_of(block.column)
-        numbers = None if pairs is None else form.numbers_of(pairs.values, pairs.shape)
+        numbers = None
+        if pairs is not None:
+            with self._users_code():
+                numbers = form.numbers_of(pairs.values, pairs.shape)
         if pairs is None or numbers is None:
             what = "keys are not told apart" if pairs is None else f"values are not for {form.name}"
             count_refused(f"{what} over columns")
@@ -283,6 +297,15 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _size(self) -> int:
         """About how many bytes the accumulators take."""
         return size_of([table.accumulators for table in self._tables.values()])
+
+    def _made_of(self, found: Iterator[_Made]) -> Iterator[_Made]:
+        """The same, which the user's code makes."""
+        while True:
+            with self._users_code():
+                made = next(found, None)
+            if made is None:
+                return
+            yield made
 
     @contextmanager
     def _users_code(self) -> Iterator[None]:

@@ -115,7 +115,11 @@ class ExtractOperation(_PhaseOperation):
         return extract
 
     def of_totals(self, block: Block, totals: Totals) -> Block:
-        return block.with_column(totals.outputs(), None)
+        try:
+            outputs = totals.outputs()
+        except Exception as error:
+            raise UserCodeFailed(self.combine.label) from error
+        return block.with_column(outputs, None)
 
 
 def _combine_fn(urn: str, step: Step) -> beam.CombineFn | None:

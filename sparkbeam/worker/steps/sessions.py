@@ -116,7 +116,10 @@ class SessionCombineOperation(PrecombineOperation):
 
     def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Lets pairs in columns wait for others, whose keys are found together with theirs."""
-        pairs = None if self._form is None else plain_pairs(block.column, self._form)
+        if self._form is None:
+            return False
+        with self._users_code():
+            pairs = plain_pairs(block.column, self._form)
         if pairs is None:
             return False
         # Copies, as times may be a part of a whole batch of rows.
@@ -175,13 +178,13 @@ class SessionCombineOperation(PrecombineOperation):
 
     def _put_out_columns(self, table: ColumnarTable) -> None:
         """Hands on sessions as columns, but for those that have to go one by one."""
-        of_numbers = table.of_numbers.take_columns()
+        with self._users_code():
+            of_numbers, named = table.of_numbers.take_columns(), table.take_named()
         if of_numbers is not None:
             firsts = of_numbers.firsts()
             keys = pa.array(of_numbers.keys[firsts])
             places = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(of_numbers)))
             self._hand_on_columns(column_of(keys, INT), of_numbers.with_keys(places))
-        named = table.take_named()
         if named is not None:
             self._hand_on_columns(list(map(self._names.key, named[0])), named[1])
 

@@ -1,0 +1,82 @@
+"""Values as a CombineFn over columns gets them: of each kind one type of Arrow.
+
+Columns have those of their source, such as int32 or a dictionary. What is made of them here has
+the same type as what is made of the same values in Python.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, STR, Opaque, Record, Scalar, Shape
+from sparkbeam.columns.shapes import arrow_type_of as type_of
+
+_CAST = frozenset([INT, FLOAT, BOOL, STR, BYTES])
+
+
+def input_of(column: pa.Array, shape: Shape) -> pa.Array | None:
+    """Values of a shape; None where they are of several types, or beyond 64 bits."""
+    match shape:
+        case Scalar() | Opaque():
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            try:
+                return column.cast(type_of(shape)) if shape in _CAST else column
+            except pa.ArrowInvalid:
+                return None
+        case Record() if shape.type is not list:
+            each = zip(range(len(shape.fields)), shape.fields, strict=True)
+            return _structs([input_of(column.field(at), part) for at, part in each], column, shape)
+    return None
+
+
+def _structs(parts: list[pa.Array | None], column: pa.Array, shape: Record) -> pa.Array | None:
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts) or not parts:
+        return None
+    is_none = column.is_null() if column.null_count else None
+    return pa.StructArray.from_arrays(found, list(shape.names), mask=is_none)
+
+
+def input_of_values(values: Sequence[Any]) -> pa.Array | None:
+    """Python's values likewise."""
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) > 1:
+        return None
+    kind = kinds.pop() if kinds else type(None)
+    names = _names(kind, values)
+    try:
+        if names is None:
+            shape = Scalar(kind)
+            return pa.array(values, type_of(shape) if shape in _CAST else None)
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
+        return None
+    if not names or any(_names(kind, [value]) != names for value in values if value is not None):
+        return None
+    rows = [[None] * len(names) if value is None else _fields(value) for value in values]
+    found = [input_of_values(part) for part in zip(*rows, strict=True)]
+    arrays = [part for part in found if part is not None]
+    if len(arrays) < len(names):
+        return None
+    is_none = pa.array([value is None for value in values])
+    return pa.StructArray.from_arrays(arrays, names, mask=is_none)
+
+
+def _names(kind: type, values: Sequence[Any]) -> list[str] | None:
+    """The names of the fields of the first record; None of what is none."""
+    if not issubclass(kind, tuple | dict | beam.Row):
+        return None
+    first = next(value for value in values if value is not None)
+    if isinstance(first, dict):
+        return [*first] if all(type(name) is str for name in first) else []
+    if isinstance(first, beam.Row):
+        return [*first.as_dict()]
+    return list(getattr(first, "_fields", map(str, range(len(first)))))
+
+
+def _fields(value: Any) -> Sequence[Any]:
+    if isinstance(value, beam.Row):
+        value = value.as_dict()
+    return list(value.values()) if isinstance(value, dict) else value

@@ -1,0 +1,291 @@
+"""CombineFns over columns of one's own give what they give to elements."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
+from noting import found, note
+
+from sparkbeam import PipelineFailed, SparkRunner, VectorizedCombineFn
+from sparkbeam import options as spark_options
+from sparkbeam.columns.shapes import INT
+from sparkbeam.explain.aggregations import aggregations
+from sparkbeam.io import ReadFromArrow
+from sparkbeam.windows.forms import form_of
+from sparkbeam.worker.columns import column_of_values
+
+ROWS = 60
+LARGE = 1 << 20
+
+
+class Moments(VectorizedCombineFn):
+    """How many ints there are, their sum, and that of their squares."""
+
+    accumulator_type = pa.struct(
+        {"count": pa.int64(), "sums": pa.struct({"x": pa.int64(), "xx": pa.int64()})}
+    )
+
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array | None:
+        if values.type != pa.int64() or values.null_count:
+            return None
+        numbers = values.to_numpy()
+        if len(numbers) and np.abs(numbers).max() > LARGE:
+            return None
+        return self._added(groups, [np.ones_like(numbers), numbers, numbers**2], count)
+
+    def merge_batch(self, groups: Any, accumulators: pa.Array, count: int) -> pa.Array:
+        counts, sums = accumulators.flatten()
+        parts = [part.to_numpy() for part in (counts, *sums.flatten())]
+        return self._added(groups, parts, count)
+
+    def extract_batch(self, accumulators: pa.Array) -> pa.Array:
+        counts, sums = accumulators.flatten()
+        parts = [part.to_numpy() for part in (counts, *sums.flatten())]
+        return pa.array(parts[2] * 1000 + parts[1] * 10 + parts[0])
+
+    def _added(self, groups: Any, parts: list[Any], count: int) -> pa.Array:
+        totals = [np.zeros(count, np.int64) for _ in parts]
+        for total, part in zip(totals, parts, strict=True):
+            np.add.at(total, groups, part)
+        sums = pa.StructArray.from_arrays(
+            list(map(pa.array, totals[1:])), fields=list(self.accumulator_type.field("sums").type)
+        )
+        return self.accumulators(totals[0], sums)
+
+
+class Ordered(Moments):
+    is_ordered = True
+
+
+class Lenient(Moments):
+    """Counts what the columns refuse as 1."""
+
+    def add_inputs(self, mutable_accumulator: Any, elements: Any, *_: Any, **__: Any) -> Any:
+        known = [x if type(x) is int and abs(x) <= LARGE else 1 for x in elements]
+        return super().add_inputs(mutable_accumulator, known)
+
+
+class Greatest(VectorizedCombineFn):
+    accumulator_type = pa.float64()
+
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array | None:
+        return self.merge_batch(groups, values.cast(pa.float64()), count)
+
+    def merge_batch(self, groups: Any, accumulators: pa.Array, count: int) -> pa.Array:
+        most = np.full(count, -np.inf)
+        np.maximum.at(most, groups, accumulators.to_numpy())
+        return self.accumulators(most)
+
+    def extract_batch(self, accumulators: pa.Array) -> pa.Array:
+        return accumulators
+
+
+class Event(NamedTuple):
+    key: int
+    value: int
+
+
+def events(part: int) -> Iterator[pa.RecordBatch]:
+    for batch in range(2):
+        numbers = np.arange(ROWS) * 7 + part * 13 + batch
+        yield pa.record_batch(
+            {
+                "key": pa.array(numbers % 4),
+                "value": pa.array(numbers % 11 - 5),
+                "at": pa.array(numbers * 900_000, pa.timestamp("us")),
+            }
+        )
+
+
+WINDOWS: dict[str, Callable[[], beam.PTransform]] = {
+    "global": lambda: beam.Map(lambda event: event),
+    "fixed": lambda: beam.WindowInto(FixedWindows(30)),
+    "sliding": lambda: beam.WindowInto(SlidingWindows(60, 20)),
+    "sessions": lambda: beam.WindowInto(Sessions(2)),
+}
+COMBINES: dict[str, Callable[[beam.CombineFn], Callable[[Any], Any]]] = {
+    "per key": lambda fn: lambda pairs: pairs | "Combine" >> beam.CombinePerKey(fn),
+    "globally": lambda fn: (
+        lambda pairs: pairs | beam.Values() | "Combine" >> beam.CombineGlobally(fn).without_defaults()
+    ),
+}
+
+
+def results(runner: Any, windows: str, how: str, fn: beam.CombineFn) -> tuple[list[str], Any]:
+    p = beam.Pipeline(runner)
+    pairs = (
+        p
+        | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+        | "Windows" >> WINDOWS[windows]()
+        | "Pairs" >> beam.Map(lambda event: (event.key, event.value))
+    )
+    _ = COMBINES[how](fn)(pairs) | "Note" >> beam.Map(
+        lambda found, window=beam.DoFn.WindowParam: note((found, str(window)))
+    )
+    result = p.run()
+    result.wait_until_finish()
+    return sorted(map(repr, found())), result
+
+
+FNS = {"moments": Moments(), "in order": Ordered(), "greatest": Greatest()}
+
+
+@pytest.mark.parametrize("how", COMBINES)
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("fn", FNS)
+def test_a_batch_gives_what_another_runner_gives(fn: str, windows: str, how: str) -> None:
+    expected, _ = results(FnApiRunner(), windows, how, FNS[fn])
+    got, result = results(BatchRunner(), windows, how, FNS[fn])
+    assert got == expected
+    steps = [step for stage in result.summary().stages for step in stage.steps]
+    assert not any(step.refused for step in steps if step.label.startswith("Combine"))
+
+
+@pytest.mark.parametrize("windows", ["fixed", "sliding", "sessions"])
+@pytest.mark.parametrize("fn", FNS)
+def test_a_stream_gives_what_a_batch_gives(fn: str, windows: str) -> None:
+    expected, _ = results(FnApiRunner(), windows, "per key", FNS[fn])
+    assert results(StreamingRunner(), windows, "per key", FNS[fn])[0] == expected
+
+
+def test_an_explanation_says_that_it_is_over_columns() -> None:
+    runner = SparkRunner()
+    p = beam.Pipeline(runner)
+    pairs = p | ReadFromArrow([0], events, Event) | beam.Map(lambda e: (e.key, e.value))
+    _ = pairs | beam.CombinePerKey(Moments())
+    told = aggregations(runner._plan(p, spark_options.checked(p.options)))
+    assert "Moments has a vectorised form" in " ".join(told.split())
+
+
+VALUES = st.one_of(st.integers(-9, 9), st.just(LARGE * 3), st.none(), st.floats(0, 1))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    blocks=st.lists(
+        st.lists(st.tuples(st.integers(0, 3), VALUES), min_size=1, max_size=8), max_size=6
+    ),
+    is_apart=st.booleans(),
+)
+def test_any_split_into_blocks_gives_the_same(blocks: Any, is_apart: bool) -> None:
+    fn = Lenient()
+    form = form_of(fn)
+    assert form is not None
+    known: dict[int, Any] = {}
+    expected: dict[int, Any] = {}
+    for block in blocks:
+        for key, value in block:
+            before = expected.get(key, fn.create_accumulator())
+            expected[key] = fn.add_input(before, value)
+        keys, values = map(list, zip(*block, strict=True))
+        numbers = form.numbers(values)
+        if numbers is None:
+            for key, value in block:
+                known[key] = fn.add_input(known.get(key, fn.create_accumulator()), value)
+            continue
+        names, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        if is_apart:
+            totals = form.add_apart(numbers, places, counts)
+        else:
+            order = np.argsort(places, kind="stable")
+            firsts = np.cumsum(counts) - counts
+            totals = form.add_in_order(numbers[order], firsts, merges=False)
+        assert totals is not None
+        for key, new in zip(names.tolist(), form.accumulators(totals, fn), strict=True):
+            known[key] = fn.merge_accumulators([known.get(key, fn.create_accumulator()), new])
+    assert known == expected
+    assert [fn.extract_output(one) for one in known.values()] == [
+        fn.extract_output(expected[key]) for key in known
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, None], [True, False], ["a", None], [1.5], [b"a"], [None], [(1, "a"), (2, None)]],
+)
+def test_values_are_of_one_type_in_columns_and_elements(values: list[Any]) -> None:
+    seen = []
+
+    class Seen(Greatest):
+        def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> None:
+            seen.append(values)
+
+    fn = Seen()
+    form = form_of(fn)
+    assert form is not None
+    assert form.numbers(values) is None
+    column = column_of_values([value for value in values if value is not None] or values)
+    if column is not None and not any(isinstance(value, tuple) for value in values):
+        assert form.numbers_of(column.array, column.shape) is None
+        assert seen[0].type == seen[1].type
+    assert len(seen[0]) == len(values)
+
+
+def test_narrow_columns_are_widened() -> None:
+    form = form_of(Greatest())
+    assert form is not None
+    found = form.numbers_of(pa.array([3, 4], pa.int8()).dictionary_encode(), INT)
+    assert found is not None
+    assert found.tolist() == [3.0, 4.0]
+
+
+class Short(Greatest):
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
+        return pa.array([0.0] * (count + 1))
+
+
+class Ints(Greatest):
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
+        return pa.array([0] * count)
+
+
+class Nulls(Greatest):
+    def merge_batch(self, groups: Any, accumulators: pa.Array, count: int) -> pa.Array:
+        return pa.nulls(count, pa.float64())
+
+
+class Lists(Greatest):
+    def extract_batch(self, accumulators: pa.Array) -> Any:
+        return accumulators.to_pylist()
+
+
+class Broken(Greatest):
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
+        if count:
+            raise KeyError("mine")
+        return pa.array([], pa.float64())
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (Short(), r"Short\.reduce_batch has returned \d+ values, not \d+"),
+        (Ints(), r"Ints\.reduce_batch has returned int64, and its accumulator_type is double"),
+        (Nulls(), r"Nulls\.merge_batch has returned nulls"),
+        (Lists(), r"Lists\.extract_batch has to return a pyarrow\.Array, not a list"),
+        (Broken(), "mine"),
+    ],
+)
+@pytest.mark.parametrize("windows", ["fixed", "sessions"])
+def test_what_is_wrong_names_the_step(fn: Any, message: str, windows: str) -> None:
+    with pytest.raises(PipelineFailed, match=message) as failure:
+        results(BatchRunner(), windows, "per key", fn)
+    assert "Combine" in str(failure.value)
+
+
+@pytest.mark.parametrize("kind", [None, pa.string(), pa.struct({"a": pa.int32()}), pa.struct({})])
+def test_a_type_that_accumulators_cannot_have_is_an_error(kind: Any) -> None:
+    class Other(Greatest):
+        accumulator_type = kind
+
+    with pytest.raises(TypeError, match=r"the accumulator_type of Other is .*has to be int64"):
+        form_of(Other())
