@@ -5,7 +5,7 @@ import re
 from sparkbeam.upstream.spark import CHECKPOINT_FILE, DAMAGED
 
 _OWN = re.compile(r"CheckpointFailed: (The checkpoint file [^\n]+)")
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _PATH = re.compile(r"'(/[^'\n]+)'|(?:[a-z]+:)?(/[^\s'\":,()]+)")
 
 
@@ -21,7 +21,7 @@ def damage(text: str) -> str | None:
     own = _OWN.search(text)
     if own is not None:
         return own.group(1).strip()
-    full = _FULL.search(text)
+    full = FULL.search(text)
     if full is not None:
         return _full(text, full)
     broken = DAMAGED.search(text)

@@ -4,7 +4,7 @@ import re
 
 import pyspark
 
-from sparkbeam.damage import damage
+from sparkbeam.damage import FULL, damage
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.upstream.spark import OTHER_VERSION
@@ -76,6 +76,8 @@ def _remedy(text: str) -> str:
             f"A jar of the session is for another Spark than {pyspark.__version__}: look at "
             "spark.jars and spark.jars.packages."
         )
+    if FULL.search(text):
+        return "Make room in the folder for temporary files, or set spark.local.dir to another one."
     if _CODER_FAILED.search(text):
         return (
             "Correct the coder, or give the output of the step another type with "

@@ -332,6 +332,13 @@ def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
     return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
 
 
+def scratch(session: Any) -> Path | None:
+    """Where Spark has room for large files on this machine; None where nobody has said it."""
+    told = os.environ.get("SPARK_LOCAL_DIRS") or session.conf.get("spark.local.dir", "")
+    folders = [Path(folder) for folder in told.split(",") if os.path.isabs(folder)]
+    return next(filter(Path.is_dir, folders), None)
+
+
 def is_remote(session: Any) -> bool:
     """Whether the session is on a server of Spark Connect that may be another machine's."""
     return upstream.is_connect(session) and not upstream.is_own_server()

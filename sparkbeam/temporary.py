@@ -13,18 +13,19 @@ _MARK = "owner"
 
 
 class RunFolder(tempfile.TemporaryDirectory[str]):
-    """A folder under the temporary folder that only this user can look into.
+    """A folder, as a rule under the temporary one, that only this user can look into.
 
     A file in it stays locked as long as the process lives, however that ends. What other
     processes have left behind is removed first.
 
     Args:
         kind: what it is for, as a part of its name.
+        under: another folder in place of the temporary one.
     """
 
-    def __init__(self, kind: str) -> None:
-        remove_abandoned()
-        super().__init__(prefix=f"{_PREFIX}{kind}-")
+    def __init__(self, kind: str, under: Path | None = None) -> None:
+        remove_abandoned(under)
+        super().__init__(prefix=f"{_PREFIX}{kind}-", dir=under)
         self._owner = _claimed(Path(self.name))
 
     def cleanup(self) -> None:
@@ -33,9 +34,13 @@ class RunFolder(tempfile.TemporaryDirectory[str]):
         self._owner.close()
 
 
-def remove_abandoned() -> None:
-    """Removes the folders of processes of this user that are gone."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def remove_abandoned(under: Path | None = None) -> None:
+    """Removes the folders of processes of this user that are gone.
+
+    Args:
+        under: where they are; None for the temporary folder.
+    """
+    for folder in (under or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         try:
             found = folder.lstat()
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():

@@ -20,7 +20,7 @@ def never(*_: Any) -> Any:
 
 
 def pipeline(runner: Any = None, options: PipelineOptions | None = None) -> beam.Pipeline:
-    """A pipeline with a grouping, a side input and a stage that two others read."""
+    """A pipeline with a grouping, a side input and a stage that another one reads later."""
     p = beam.Pipeline(runner=runner or SparkRunner(), options=options or PipelineOptions([]))
     pairs = p | "Numbers" >> beam.Create([1, 2]) | "Pair" >> beam.Map(lambda x: never(x))
     total = pairs | beam.Values() | "Total" >> beam.CombineGlobally(sum)
@@ -59,9 +59,22 @@ def test_queries_that_collect_side_inputs_come_before_the_rest(explanation: Expl
     assert titles[-1] == f"Query {number} of {number} runs the rest"
 
 
-def test_what_is_persisted_is_told_once(explanation: Explanation) -> None:
+def test_what_is_persisted_is_told_once(spark: Any) -> None:
+    p = beam.Pipeline(runner=SparkRunner(spark))
+    pairs = p | "Numbers" >> beam.Create([1, 2]) | "Pair" >> beam.Map(lambda x: never(x))
+    for name in ("One", "Two"):
+        _ = pairs | name >> beam.GroupByKey() | f"Print {name}" >> beam.Map(never)
+    explained = SparkRunner(spark).explain(p).spark
+    assert explained.count("MapInArrow s0: ") == 1
+    assert "+- (as above)" in explained
+
+
+def test_what_waits_for_a_side_input_of_the_same_elements_is_not_persisted(
+    explanation: Explanation,
+) -> None:
     assert explanation.spark.count("MapInArrow s0: ") == 1
-    assert "+- (as above)" in explanation.spark
+    assert "InMemoryRelation" not in explanation.spark
+    assert "in files by the workers, until s3 may start" in explanation.stages
 
 
 def test_explaining_starts_no_job(spark: Any) -> None:

@@ -87,3 +87,11 @@ def test_the_checkpoint_of_a_run_without_a_location_is_private_and_goes(temporar
         _ = pipeline | beam.Create([1]) | beam.Map(str)
     assert modes == {0o700}
     assert list(temporary.glob("sparkbeam-*")) == []
+
+
+def test_a_folder_elsewhere_is_removed_by_the_next_one_there(temporary: Path) -> None:
+    room = temporary / "room"
+    room.mkdir()
+    left_behind().rename(room / "sparkbeam-kept-left")
+    with RunFolder("kept", room) as name:
+        assert [*room.iterdir()] == [Path(name)]

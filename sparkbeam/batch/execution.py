@@ -4,7 +4,8 @@ A stage is ``mapInArrow`` over the exchanged rows of the stages that it reads,
 so a whole pipeline is one query, up to three exceptions:
 
 - A stage that several others read is persisted, and released after its last
-  reader. Its metrics reports are taken from there.
+  reader. Its metrics reports are taken from there. Of what waits for side inputs of the same
+  elements, workers on this machine keep files instead: see :mod:`sparkbeam.plan.kept`.
 - A side input is collected before the stages that ask for it are composed.
 - A side of a join that may be small is persisted and measured before what writes the other side
   is composed, where less has to run if it is.
@@ -26,6 +27,7 @@ from pyspark.sql import functions as sf
 from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.joining import joined
+from sparkbeam.batch.kept import KeptFiles
 from sparkbeam.batch.sideinputs import SideInputStore
 from sparkbeam.batch.sides import Look, broadcast_bytes
 from sparkbeam.collecting import collected
@@ -119,6 +121,7 @@ class BatchExecution:
         self._looks: dict[str, Look] = {}
         self._tables: dict[str, Any] = {}
         self._given: dict[str, tuple[RowSource, Any]] = {}
+        self._kept = KeptFiles(sessions.scratch(session))
 
     def run(self) -> list[bytes]:
         """Executes the plan.
@@ -145,6 +148,7 @@ class BatchExecution:
         for look in self._looks.values():
             look.release()
         self._side_inputs.close()
+        self._kept.close()
 
     def _stages(self) -> list[Stage]:
         """The stages in the order in which they are composed."""
@@ -194,6 +198,10 @@ class BatchExecution:
             reports=self._reports,
             number=self._number,
             partners=self._partners(stage),
+            keeps={
+                port.tag: self._kept.folder for port in stage.ports if port.tag in self._plan.kept
+            },
+            kept=self._kept_files(stage),
         )
         rows = self._input(stage) if table is None else table
         rows = rows.mapInArrow(_named(task), ROW_TYPE)
@@ -231,6 +239,9 @@ class BatchExecution:
     def _input(self, stage: Stage) -> Any:
         if stage.exchange is Exchange.IMPULSE:
             return impulses(self._session, self._tasks(stage))
+        kept = self._kept_files(stage)
+        if kept is not None:
+            return impulses(self._session, max(1, len(kept)))
         if stage.join is not None:
             look = self._looks.get(stage.id)
             left, right = (
@@ -246,6 +257,13 @@ class BatchExecution:
             tasks=self._spread(stage),
             repeatable=self._repeatable,
         )
+
+    def _kept_files(self, stage: Stage) -> tuple[str, ...] | None:
+        """The files with all that a stage reads; None where Spark has its rows."""
+        if self._plan.kept.isdisjoint(stage.inputs):
+            return None
+        (tag,) = stage.inputs
+        return self._kept.of(tag)
 
     def _tasks(self, stage: Stage) -> int:
         """In how many tasks a stage that reads nothing runs."""
@@ -335,6 +353,8 @@ class BatchExecution:
         self._describe(f"Collects side inputs of '{stage.name}'")
         rows = self._ports(missing)
         reports = self._side_inputs.collect(rows, missing)
+        if self._plan.kept:
+            self._kept.take(reports)
         self._tell(reports)
         return reports
 

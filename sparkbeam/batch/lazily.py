@@ -1,12 +1,13 @@
 """A plan as a DataFrame that nobody has run: what it gives is up to who asks it."""
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import functions as sf
 
 from sparkbeam.batch.execution import BatchExecution, union
 from sparkbeam.connectors.delivery import Delivery
-from sparkbeam.plan.model import Stage
+from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.parquetfiles import ParquetFiles
 from sparkbeam.worker.connectors.packing import plain_row
@@ -19,6 +20,10 @@ class LazyExecution(BatchExecution):
     that they see the same elements, and stays so: who asks the DataFrame does so later. Metrics
     stay behind, and failures are told in Spark's own text.
     """
+
+    def __init__(self, session: Any, plan: Plan, **named: Any) -> None:
+        # No file outlives the query that collects side inputs.
+        super().__init__(session, replace(plan, kept=frozenset()), **named)
 
     def dataframe(self) -> Any:
         """The rows of the sink, with its schema.

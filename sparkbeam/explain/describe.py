@@ -152,6 +152,9 @@ def stages(plan: Plan, files: Collection[str] = ()) -> str:
         times = plan.reads(stage)
         if times > 1 and not plan.streaming:
             facts.append(("kept", f"persisted, since it is read {times} times"))
+        kept = [e.reader.id for e in written[stage.id] if e.port.tag in plan.kept]
+        if kept:
+            facts.append(("kept", f"in files by the workers, until {_listed(kept)} may start"))
         blocks.append("\n".join([head, *_table(facts, " " * indent)]))
     return "\n\n".join(blocks)
 

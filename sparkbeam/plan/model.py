@@ -357,19 +357,23 @@ class Plan:
         sources: what feeds them beside Impulses.
         sinks: what takes their rows, beside other stages.
         streaming: the pipeline runs as a streaming query.
+        kept: the tags of ports whose rows are in files of the workers' when they are read; see
+            :mod:`sparkbeam.plan.kept`.
     """
 
     stages: tuple[Stage, ...]
     sources: tuple[Source, ...] = ()
     streaming: bool = False
     sinks: tuple[Sink, ...] = ()
+    kept: frozenset[int] = frozenset()
 
     def reads(self, stage: Stage) -> int:
         """How many times the rows of ``stage`` are read by later stages.
 
-        Ports that a stage reads as one input are read together.
+        Ports that a stage reads as one input are read together, and those do not count that are
+        kept in files.
         """
-        tags = {port.tag for port in stage.ports}
+        tags = {port.tag for port in stage.ports} - self.kept
         inputs = [
             [tag for tag in read if tag in tags]
             for reader in self.stages

@@ -31,6 +31,7 @@ from apache_beam.utils import proto_utils
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.plan import grouping, optimize, support, teststream, validity
 from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
+from sparkbeam.plan.kept import keeping
 from sparkbeam.plan.model import (
     CREATE_URN,
     SINK_URN,
@@ -91,7 +92,8 @@ def translate(
             context.components, stages, applied, streaming, sessions, in_columns
         )
         plan = translation.plan()
-        return projected(in_packs(plan)) if in_columns else plan
+        plan = projected(in_packs(plan)) if in_columns else plan
+        return keeping(plan) if local and not streaming else plan
     except SparkBeamError:
         raise
     except Exception as error:

@@ -72,6 +72,7 @@ class TaskReport:
         counts: the elements of all its bundles.
         written: what its steps have printed and logged, where that has not been told at once.
         tasks: in batch, the partitions of the stage's input that the report is of.
+        kept: the tags of ports whose rows are in files, with the names of these.
     """
 
     stage: str
@@ -80,6 +81,7 @@ class TaskReport:
     counts: Counts = field(default_factory=Counts)
     written: Written = field(default_factory=Written)
     tasks: tuple[int, ...] = ()
+    kept: tuple[tuple[int, str], ...] = ()
 
     def serialize(self) -> bytes:
         """The report as the value of a row."""
@@ -92,6 +94,7 @@ class TaskReport:
                 "counts": self.counts,
                 "written": [self.written.lines, self.written.more],
                 **({"tasks": self.tasks} if self.tasks else {}),
+                **({"kept": self.kept} if self.kept else {}),
             }
         ).encode()
 
@@ -107,6 +110,7 @@ class TaskReport:
             Counts._make(map(int, content["counts"])),
             _written(*content.get("written", ((), {}))),
             tuple(map(int, content.get("tasks", ()))),
+            tuple((int(tag), str(name)) for tag, name in content.get("kept", ())),
         )
 
     def pack(self) -> str:

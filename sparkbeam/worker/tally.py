@@ -116,8 +116,17 @@ class Tally:
                 report = self._so_far()
             self._send(SignalKind.RUNNING, report)
 
-    def finished(self, caught: Iterable[warnings.WarningMessage]) -> bytes:
-        """Reports success; returns the report for the output."""
+    def finished(
+        self,
+        caught: Iterable[warnings.WarningMessage],
+        kept: tuple[tuple[int, str], ...] = (),
+    ) -> bytes:
+        """Reports success; returns the report for the output.
+
+        Args:
+            caught: the warnings of all bundles.
+            kept: the files that the task has written; see :class:`TaskReport`.
+        """
         self._send(SignalKind.FINISHED, self._so_far())
         unique = dict.fromkeys(
             TaskWarning(_qualified(w.category), str(w.message), w.filename, w.lineno)
@@ -129,7 +138,8 @@ class Tally:
         if self._repeatable:
             written = written.counted()
         tasks = (self._partition,) if self._in_batch else ()
-        return TaskReport(self._stage_id, infos, warned, self._counts, written, tasks).serialize()
+        report = TaskReport(self._stage_id, infos, warned, self._counts, written, tasks, kept)
+        return report.serialize()
 
     def failed(self) -> None:
         """Reports a failed attempt with what it had counted, the unfinished bundle too."""

@@ -13,7 +13,7 @@ from sparkbeam.plan.translate import translate
 
 
 def translated(
-    build: Callable[[beam.Pipeline], Any], *, streaming: bool = False
+    build: Callable[[beam.Pipeline], Any], *, streaming: bool = False, local: bool = False
 ) -> tuple[beam_runner_api_pb2.Pipeline, Plan]:
     """What becomes of the pipeline that ``build`` makes."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
@@ -21,7 +21,7 @@ def translated(
     proto = pipeline.to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment.default()
     )
-    return proto, translate(proto, streaming=streaming)
+    return proto, translate(proto, streaming=streaming, local=local)
 
 
 def stage(

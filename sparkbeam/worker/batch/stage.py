@@ -33,6 +33,7 @@ from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBu
 from sparkbeam.wire.sideinputs import SideInputData
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker import finalizers, logs, output, tally
+from sparkbeam.worker.batch.kept import KeptRows, kept_batches
 from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
 from sparkbeam.worker.batch.witness import Witness
 from sparkbeam.worker.blocks import Block, joined
@@ -69,6 +70,9 @@ class StageTask:
         number: how often the run has started before.
         partners: by the tag of a port that feeds a side of a join, the keys of the other side;
             what has none of them may be left out.
+        keeps: the folder in which it keeps the rows of some ports, by their tags.
+        kept: the paths of the files with what the stage reads, of which Spark gives a task the
+            numbers of its own; None where it gives it rows.
     """
 
     run_id: str
@@ -83,6 +87,8 @@ class StageTask:
     reports: Reports = field(default_factory=Reports)
     number: int = 0
     partners: Mapping[int, pa.Array] = field(default_factory=dict)
+    keeps: Mapping[int, str] = field(default_factory=dict)
+    kept: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
@@ -100,7 +106,7 @@ class _Run:
 
     def __init__(self, task: StageTask, batches: Iterator[pa.RecordBatch]) -> None:
         self._task = task
-        self._batches = batches
+        self._batches = batches if task.kept is None else kept_batches(task.kept, batches)
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(
             _QUEUED_BATCHES
         )
@@ -109,6 +115,7 @@ class _Run:
         self._bundles: Bundles | None = None
         self._partition = partition_id()
         self._rows = RowBuffer(self._put)
+        self._kept = KeptRows(self._partition, repeatable=task.repeatable)
         self._finalizers: list[finalizers.Callback] = []
         self._tally = tally.Tally(
             task.stage.id,
@@ -173,6 +180,8 @@ class _Run:
         except BaseException as error:
             self._tally.failed()
             outcome = self._task.reports.report(error, label)
+        finally:
+            self._kept.close()
         with contextlib.suppress(_Abandoned):
             self._put(outcome)
 
@@ -182,11 +191,14 @@ class _Run:
         for sink in bundles.processor.sinks:
             if sink.tag in self._task.partners:
                 sink.keep_partners(self._task.partners[sink.tag])
+            if sink.tag in self._task.keeps:
+                rows = self._kept.rows(sink.tag, self._task.keeps[sink.tag])
+                sink.open(rows, self._partition)
         settle()
         self._bundles = bundles
         self._process(bundles)
         self._bundles = None
-        self._rows.append(METRICS_TAG, None, 0, bundles.report())
+        self._rows.append(METRICS_TAG, None, 0, bundles.report(self._kept.written()))
         self._rows.flush()
         self._finalizers = bundles.callbacks
         bundles.close()

@@ -112,9 +112,13 @@ class Bundles:
         self.callbacks += self.processor.taken_finalizers()
         return residuals
 
-    def report(self) -> bytes:
-        """What all of them have to report, at the end of the task."""
-        return self._tally.finished(self._warnings)
+    def report(self, kept: tuple[tuple[int, str], ...] = ()) -> bytes:
+        """What all of them have to report, at the end of the task.
+
+        Args:
+            kept: the files that it has written; see :class:`~sparkbeam.wire.reports.TaskReport`.
+        """
+        return self._tally.finished(self._warnings, kept)
 
     def close(self) -> None:
         """Keeps the processor for the next task of the stage."""

@@ -171,42 +171,42 @@ class SinkOperation(operations.Operation):
         try:
             self._sink.write(windowed_value)
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
     def process_block(self, block: Block) -> None:
         """Writes many elements."""
         try:
             self._sink.write_block(block)
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
     def process_sessions(self, found: list[KeySessions]) -> None:
         """Writes the accumulators of sessions."""
         try:
             self._sink.write_sessions(found)
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
     def process_session_columns(self, found: SessionsOfKeys) -> None:
         """Writes sessions whose totals are numbers of a vectorised form."""
         try:
             self._sink.write_session_columns(*found)
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
     def process_partials(self, found: Partials) -> None:
         """Writes what keys and slices of windows have come to."""
         try:
             self._sink.write_partials(found)
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
     def process_window(self, found: tuple[WindowedValue, Partials]) -> None:
         """Writes what keys have come to in the window of a windowed value."""
         try:
             self._sink.write_window(*found)
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
     def process_count(self, template: WindowedValue, number: int) -> None:
         """Tells the sink how many elements the accumulators of a window are for; see there."""
@@ -217,9 +217,11 @@ class SinkOperation(operations.Operation):
         try:
             self._sink.flush()
         except Exception as error:
-            raise self._failed() from error
+            raise self._failed(error) from error
 
-    def _failed(self) -> StepFailed:
+    def _failed(self, error: Exception) -> StepFailed:
+        if isinstance(error, OSError):
+            return StepFailed(self._producer, "its output cannot be written")
         coder = self.coder.wrapped_value_coder
         return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
 

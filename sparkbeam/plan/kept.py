@@ -1,0 +1,84 @@
+"""Ports whose rows the workers keep in files, in place of Spark, which would persist the stage.
+
+A stage that is read twice would run twice. Where one of its readers waits for side inputs that come
+of the same stage, the run that collects them writes down what this reader needs: no row of that
+has to go through Spark, and the stage is run once all the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
+
+
+def keeping(plan: Plan) -> Plan:
+    """The plan with what is to be kept in files.
+
+    Args:
+        plan: in batch, of a session whose workers share a file system with the driver.
+    """
+    # Whether reports of a stage are collected depends on later stages, so these come first.
+    for stage in reversed(plan.stages):
+        found = {port.tag for port in stage.ports if _may_be_kept(plan, stage, port)}
+        if not found:
+            continue
+        kept = replace(plan, kept=plan.kept | found)
+        if kept.reads(stage) == 1 and all(
+            _waits_for(kept, reader, stage) for tag in found for reader in _readers(plan, tag)
+        ):
+            plan = kept
+    return plan
+
+
+def _may_be_kept(plan: Plan, stage: Stage, port: Port) -> bool:
+    """Whether all that read a port read nothing else, in the order in which it is written."""
+    if port.layout is not Layout.CHUNKS or any(port.tag in sink.inputs for sink in plan.sinks):
+        return False
+    readers = _readers(plan, port.tag)
+    return bool(readers) and all(
+        reader.inputs == (port.tag,)
+        and reader.exchange is Exchange.FORWARD
+        and all(port.tag not in side_input.sources for side_input in reader.side_inputs)
+        and stage is not reader
+        for reader in readers
+    )
+
+
+def _readers(plan: Plan, tag: int) -> list[Stage]:
+    return [
+        stage
+        for stage in plan.stages
+        if tag in stage.inputs or any(tag in side.sources for side in stage.side_inputs)
+    ]
+
+
+def _waits_for(plan: Plan, reader: Stage, stage: Stage) -> bool:
+    """Whether the reports of a stage are collected before a reader is composed."""
+    seen: set[str] = set()
+    waiting = [*_asked(plan, reader)]
+    while waiting:
+        found = waiting.pop()
+        if found.id in seen:
+            continue
+        seen.add(found.id)
+        waiting += _asked(plan, found)
+        # The reports of what is persisted come at the end of the run.
+        if plan.reads(found) == 1:
+            if found is stage:
+                return True
+            waiting += _runs_with(plan, found)
+    return False
+
+
+def _asked(plan: Plan, stage: Stage) -> Iterator[Stage]:
+    """The stages whose rows are collected for the side inputs of a stage."""
+    for side_input in stage.side_inputs:
+        yield from map(plan.producer, side_input.sources)
+
+
+def _runs_with(plan: Plan, stage: Stage) -> Iterator[Stage]:
+    """The stages whose reports come with the rows of one that reads them."""
+    if stage.join is None:
+        for tag in stage.inputs:
+            if tag not in plan.kept and plan.source(tag) is None:
+                yield plan.producer(tag)
