@@ -115,7 +115,9 @@ WINDOWS: dict[str, Callable[[], beam.PTransform]] = {
 COMBINES: dict[str, Callable[[beam.CombineFn], Callable[[Any], Any]]] = {
     "per key": lambda fn: lambda pairs: pairs | "Combine" >> beam.CombinePerKey(fn),
     "globally": lambda fn: (
-        lambda pairs: pairs | beam.Values() | "Combine" >> beam.CombineGlobally(fn).without_defaults()
+        lambda pairs: (
+            pairs | beam.Values() | "Combine" >> beam.CombineGlobally(fn).without_defaults()
+        )
     ),
 }
 
@@ -128,12 +130,11 @@ def results(runner: Any, windows: str, how: str, fn: beam.CombineFn) -> tuple[li
         | "Windows" >> WINDOWS[windows]()
         | "Pairs" >> beam.Map(lambda event: (event.key, event.value))
     )
-    _ = COMBINES[how](fn)(pairs) | "Note" >> beam.Map(
-        lambda found, window=beam.DoFn.WindowParam: note((found, str(window)))
-    )
+    _ = COMBINES[how](fn)(pairs) | "Note" >> beam.Map(note)
+    found.clear()
     result = p.run()
     result.wait_until_finish()
-    return sorted(map(repr, found())), result
+    return sorted(repr(element_and_place[:3]) for element_and_place in found), result
 
 
 FNS = {"moments": Moments(), "in order": Ordered(), "greatest": Greatest()}
@@ -249,6 +250,9 @@ class Ints(Greatest):
 
 
 class Nulls(Greatest):
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
+        return pa.array([0.0] * count)
+
     def merge_batch(self, groups: Any, accumulators: pa.Array, count: int) -> pa.Array:
         return pa.nulls(count, pa.float64())
 
