@@ -23,6 +23,7 @@ class Partials:
         stamps: the combined timestamps in microseconds, where somebody asks for them.
         numbers: of the form.
         counts: how many elements each is of.
+        is_by_window: each is of the window alone that begins with the slice.
     """
 
     keys: Column
@@ -31,6 +32,7 @@ class Partials:
     stamps: Micros
     numbers: Numbers
     counts: npt.NDArray[np.int64]
+    is_by_window: bool = False
 
     def taken(self, rows: Positions) -> "Partials":
         """Those at some positions."""
@@ -41,6 +43,7 @@ class Partials:
             self.stamps[rows],
             self.numbers[rows],
             self.counts[rows],
+            self.is_by_window,
         )
 
     def __len__(self) -> int:

@@ -11,7 +11,8 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
 from elementwise import as_elements
 from in_process_batch import BatchRunner
 from noting import found, note
@@ -164,3 +165,28 @@ def test_functions_of_dicts_are_evaluated_and_not_called(
     run(sessions)
     # The last one notes what comes out.
     assert evaluated.count(True) >= 4
+
+
+@pytest.mark.parametrize("window_fn", [FixedWindows(60), SlidingWindows(60, 20), Sessions(60)])
+def test_rows_without_a_timestamp_are_in_the_windows_at_the_beginning_of_time(
+    tmp_path: Path, window_fn: Any
+) -> None:
+    """Where a block has None for a key, and gives elements to the same windows, too."""
+    table = pa.table({"k": ["a", "a", "a", None], "v": [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
+
+    def noted(runner: Any) -> list[str]:
+        found.clear()
+        with beam.Pipeline(runner) as p:
+            pairs = (
+                p
+                | beam.io.ReadFromParquet(str(tmp_path / "rows.parquet"))
+                | beam.Map(lambda row: (row["k"], row["v"]))
+                | beam.WindowInto(window_fn)
+            )
+            totals = pairs | beam.CombinePerKey(sum)
+            groups = pairs | beam.GroupByKey() | beam.MapTuple(lambda k, vs: (k, sorted(vs)))
+            _ = (totals, groups) | beam.Flatten() | beam.Map(note)
+        return sorted(map(repr, found))
+
+    assert noted(BatchRunner()) == noted(FnApiRunner())

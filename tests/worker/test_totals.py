@@ -12,6 +12,7 @@ from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
     SlidingWindows,
     TimestampCombiner,
     WindowFn,
@@ -113,6 +114,10 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
         block = block_of(part, window_fn)
         if data.draw(hs.booleans()) and columns.take(block) and columns.settle():
             for found in columns.settled():
+                if found.is_by_window:
+                    for block, _ in columns.groups(found):
+                        sink.write_block(block)
+                    continue
                 with packs_of(size):
                     sink.write_partials(found)
         else:
@@ -186,6 +191,7 @@ def test_times_whose_windows_leave_the_bounds_of_time_have_no_slices() -> None:
     assert slices is not None
     for time in (MIN_TIMESTAMP, MAX_TIMESTAMP):
         assert slices.numbers(np.array([0, time.micros])) is None
+        assert slices.shared(windows_at(FixedWindows(10), time.micros), 2) is None
     assert slices.numbers(np.array([], np.int64)) is not None
 
 
@@ -220,9 +226,10 @@ def test_groups_for_others_are_by_window_and_tell_their_elements() -> None:
     ]
 
 
+@pytest.mark.parametrize("window_fn", [FixedWindows(100), SlidingWindows(100, 20)])
 @pytest.mark.parametrize("name", ["sum", "mean"])
-def test_floats_are_added_one_after_the_other(name: str) -> None:
-    fn, window_fn = FNS[name], FixedWindows(100)
+def test_floats_are_added_one_after_the_other(name: str, window_fn: WindowFn) -> None:
+    fn = FNS[name]
     values = [0.1 * number for number in range(50)]
     expected = fn.create_accumulator()
     for value in values:
@@ -230,11 +237,18 @@ def test_floats_are_added_one_after_the_other(name: str) -> None:
     columns = gathering(fn, of(window_fn))
     is_taken = True
     for part in (values[:20], values[20:]):
-        block = block_of([("a", 0, value) for value in part], window_fn)
+        # All in the window that begins at 0, and in several slices of it.
+        seconds = (number * 7 % 100 for number in range(len(part)))
+        elements = [("a", second, value) for second, value in zip(seconds, part, strict=True)]
+        block = block_of(elements, window_fn)
         is_taken = is_taken and columns.take(block) and columns.settle()
     assert is_taken or (name == "sum" and sys.version_info >= (3, 12))
     for found in columns.settled():
-        ((block, count),) = columns.groups(found)
+        ((block, count),) = (
+            (block, count)
+            for block, count in columns.groups(found)
+            if block.windowing.windows == (IntervalWindow(0, 100),)
+        )
         assert count == 50
         assert fn.extract_output(block.values[0][1]) == fn.extract_output(expected)
 

@@ -26,7 +26,7 @@ class Gathered:
 
     Attributes:
         keys: of each.
-        slices: of each, the number of its slice of time.
+        slices: of each, the number of its slice of time, or of that with which its window begins.
         stamps: of each, in microseconds.
         numbers: of each, of the vectorised form.
         counts: how many elements each is of.
@@ -64,12 +64,16 @@ class ColumnTotals:
         form: of the combine.
         stamps: combines their timestamps.
         shape: of the keys.
+        is_by_window: pairs are there once for each of their windows.
     """
 
-    def __init__(self, form: Form, stamps: np.ufunc, shape: Shape) -> None:
+    def __init__(
+        self, form: Form, stamps: np.ufunc, shape: Shape, *, is_by_window: bool = False
+    ) -> None:
         self._form = form
         self._stamps = stamps
         self._shape = shape
+        self._is_by_window = is_by_window
         self._past: list[Partials] = []
         self._settled: Partials | None = None
         self._gathered: Gathered | None = None
@@ -110,7 +114,9 @@ class ColumnTotals:
         places, slices = groups.first, groups.second
         stamps = groups.combined(self._stamps, together.stamps)
         counts = groups.combined(np.add, together.counts)
-        self._settled = Partials(keys, places, slices, stamps, totals, counts)
+        self._settled = Partials(
+            keys, places, slices, stamps, totals, counts, is_by_window=self._is_by_window
+        )
         of_each = keys.array.take(pa.array(places))
         self._gathered = Gathered(of_each, slices, stamps, totals, counts)
         self.waiting()

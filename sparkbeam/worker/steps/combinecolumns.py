@@ -1,7 +1,11 @@
-"""The map side of a combine over columns: pairs are added up by key and slice of time."""
+"""The map side of a combine over columns: pairs are added up by key and slice of time.
+
+Where the order of values makes a difference, as it does to a sum of floats, and windows share their
+slices, pairs are added up by key and window instead.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -28,6 +32,13 @@ from sparkbeam.worker.steps.columntotals import ColumnTotals, Gathered
 _Kind = tuple[Shape, pa.DataType, Any]
 
 
+class _Part(NamedTuple):
+    """Of which pairs a table is: of what kind they are, and whether it has them by window."""
+
+    kind: _Kind
+    is_by_window: bool
+
+
 class ColumnCombine:
     """Gathers pairs in columns.
 
@@ -46,12 +57,10 @@ class ColumnCombine:
         self._is_default = windowing.is_default()
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._slices = slices_of(windowing.windowfn)
-        # What comes together in a slice is added to windows in another order than that of values.
-        is_shared = self._slices is not None and self._slices.count > 1
-        self._is_for = not (form.is_ordered and is_shared)
+        self._is_shared = self._slices is not None and self._slices.count > 1
         self.is_stamped = combine_stamps(windowing) is not None
         self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
-        self._tables: dict[_Kind, ColumnTotals] = {}
+        self._tables: dict[_Part, ColumnTotals] = {}
 
     @property
     def are_many(self) -> bool:
@@ -65,23 +74,41 @@ class ColumnCombine:
 
     def take(self, block: Block) -> bool:
         """Takes in pairs; False where they are not for this."""
-        slices = self._slices_of(block) if self._is_for else None
+        slices = self._slices_of(block)
         pairs = None if slices is None else plain_pairs(block.column, self._form)
         if slices is None or pairs is None or not self._is_exact(pairs.numbers[:1]):
             return False
-        table = self._tables.get(pairs.kind)
-        if table is None:
-            table = ColumnTotals(self._form, self._stamps, pairs.shape)
-            self._tables[pairs.kind] = table
         times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
         ones = np.ones(len(slices), np.int64)
-        table.add(Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones))
+        some = Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones)
+        is_by_window = self._is_shared and self._is_in_order(pairs.numbers[:1])
+        part = _Part(pairs.kind, is_by_window)
+        table = self._tables.get(part)
+        if table is None:
+            table = ColumnTotals(self._form, self._stamps, pairs.shape, is_by_window=is_by_window)
+            self._tables[part] = table
+        table.add(self._by_window(some) if is_by_window else some)
         return True
 
     def _is_exact(self, numbers: Numbers) -> bool:
         """Whether numbers of such a type may be added up exactly."""
-        one = np.zeros(1, np.intp)
-        return self._form.add_in_order(numbers, one, merges=False) is not None
+        return self._form.add_in_order(numbers, np.zeros(1, np.intp), merges=False) is not None
+
+    def _is_in_order(self, numbers: Numbers) -> bool:
+        """Whether the order of such numbers makes a difference."""
+        return self._form.add_up(numbers, np.zeros(1, np.intp)) is None
+
+    def _by_window(self, some: Gathered) -> Gathered:
+        """The pairs once for each of their windows, in their order."""
+        assert self._slices is not None
+        places, windows = self._slices.windows_of_each(some.slices)
+        return Gathered(
+            some.keys.take(pa.array(places)),
+            windows,
+            some.stamps[places],
+            some.numbers[places],
+            some.counts[places],
+        )
 
     def _slices_of(self, block: Block) -> Micros | None:
         """The number of each element's slice; None where they are in others than whole slices."""
@@ -108,7 +135,7 @@ class ColumnCombine:
 
     def waiting(self) -> Iterator[tuple[Sequence[BoundedWindow], list[Any], list[int] | None]]:
         """What waits, by the windows: pairs, and their timestamps in microseconds."""
-        for (shape, _, _), table in self._tables.items():
+        for ((shape, _, _), is_by_window), table in self._tables.items():
             for some in table.waiting():
                 values = self._form.values(some.numbers)
                 pairs = list(zip(column_of(some.keys, shape).values(), values, strict=True))
@@ -116,7 +143,7 @@ class ColumnCombine:
                     chosen = range(len(pairs)) if rows is None else rows.tolist()
                     stamps = some.stamps.tolist() if self.is_stamped else None
                     yield (
-                        self._windows(int(some.slices[first])),
+                        self._windows(int(some.slices[first]), is_one=is_by_window),
                         [pairs[at] for at in chosen],
                         None if stamps is None else [stamps[at] for at in chosen],
                     )
@@ -125,12 +152,14 @@ class ColumnCombine:
         """The first of what has been added up, as an element."""
         key = found.keys[int(found.places[0]) : int(found.places[0]) + 1].first()
         (accumulator,) = self._form.accumulators(found.numbers[:1], self._combine_fn)
-        windows = self._windows(int(found.slices[0]))
+        windows = self._windows(int(found.slices[0]), is_one=found.is_by_window)
         return WindowedValue((key, accumulator), windows[0].max_timestamp(), windows)
 
     def by_window(self, found: Partials) -> Iterator[tuple[WindowedValue, Partials]]:
         """The parts of what has been added up that are of one window, each with a template."""
-        some = found if self._slices is None else self._in_windows(found, self._slices)
+        some = found
+        if self._slices is not None and not found.is_by_window:
+            some = self._in_windows(found, self._slices)
         for first, rows in runs_of(some.slices):
             template = self._template(int(some.slices[first]))
             yield template, some if rows is None else some.taken(rows)
@@ -169,11 +198,11 @@ class ColumnCombine:
             found.keys, each.places[firsts], each.slices[firsts], stamps, totals, counts
         )
 
-    def _windows(self, number: int) -> tuple[BoundedWindow, ...]:
-        """The windows of a slice."""
+    def _windows(self, number: int, *, is_one: bool) -> tuple[BoundedWindow, ...]:
+        """The windows of a slice, or the one that begins with it."""
         if self._slices is None:
             return GLOBAL.windows
-        return self._slices.windows(number)
+        return (self._slices.window(number),) if is_one else self._slices.windows(number)
 
     def _template(self, number: int) -> WindowedValue:
         """A windowed value with the window that begins with a slice, at its end."""

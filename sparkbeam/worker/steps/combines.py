@@ -163,7 +163,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def _put_out_partials(self, columns: ColumnCombine) -> None:
         for found in columns.settled():
-            if self._partial_takers:
+            if self._partial_takers and not found.is_by_window:
                 example = columns.example(found)
                 self._emitter.hand_on(self._partial_takers, found, example, len(found))
                 continue
