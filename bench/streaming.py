@@ -1,9 +1,10 @@
 """Streaming speed: sparkbeam beside what a user would write with Structured Streaming itself.
 
 Run with ``python bench/streaming.py``. All contestants run one after the other in one session on
-two cores, over Spark's source ``rate-micro-batch``, whose micro-batches have a fixed number of
-rows and come as fast as they are taken. The time of a micro-batch is what Spark says
-(``triggerExecution``); the table has the median of those after the first ones.
+two cores, or in turns (``--rounds``), as a JVM takes a while to compile what it runs. They read
+Spark's source ``rate-micro-batch``, whose micro-batches have a fixed number of rows and come as
+fast as they are taken. The time of a micro-batch is what Spark says (``triggerExecution``); the
+table has the median of those after the first ones.
 """
 
 import argparse
@@ -240,6 +241,12 @@ def main() -> None:
     """Runs all and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=9, help="micro-batches that are measured")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        help="how often the contestants of a task take turns; of several, the first does not count",
+    )
     parser.add_argument("--seconds", type=float, default=60, help="how long the stream flows")
     parser.add_argument("--rows", type=int, default=ROWS, help="in a micro-batch")
     parser.add_argument("--rate", type=int, default=RATE, help="of the stream, a second")
@@ -268,15 +275,19 @@ def main() -> None:
     for contest in contests:
         if arguments.only not in contest[0][0]:
             continue
-        ours = None
-        for task, program, run in contest:
-            name = f"{contest[0][0]}, {rows:,} elements in a micro-batch"
-            every.append(Times(name, program, run().seconds))
-            median = every[-1].median
-            ours = ours or median
-            row = (f"{median:.2f}", f"{KEYS / median:,.0f}", f"{median / ours:.2f}x")
-            table.add_row(task, program, *row)
-            print(program, *row, file=sys.stderr)
+        name = f"{contest[0][0]}, {rows:,} elements in a micro-batch"
+        times = [Times(name, program, []) for _, program, _ in contest]
+        for number in range(arguments.rounds):
+            for one, (_, program, run) in zip(times, contest, strict=True):
+                seconds = run().seconds
+                print(program, seconds, file=sys.stderr, flush=True)
+                if number or arguments.rounds == 1:
+                    one.seconds.extend(seconds)
+        every += times
+        for one, (task, program, _) in zip(times, contest, strict=True):
+            ratio = one.median / times[0].median
+            figures = f"{one.median:.2f}", f"{KEYS / one.median:,.0f}", f"{ratio:.2f}x"
+            table.add_row(task, program, *figures)
     console.print(table)
     if arguments.picture:
         draw(every, arguments.picture)
