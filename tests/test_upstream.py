@@ -247,6 +247,19 @@ class TestUserCode:
         assert (key, [one(pair) for one in parts.values]) == function(pair)
         assert key._fields == ("left", "double")
 
+    def test_the_functions_of_a_select_are_found_behind_a_pickle(self) -> None:
+        p = beam.Pipeline()
+        select = beam.Select("left", lambda pair: -pair.left, double=lambda pair: pair.left * 2)
+        _ = p | beam.Create([Pair(3, 4)]) | select
+        functions = [of_beam.function_of_map(fn.process) for fn in unpickled(dofns_of(p))]
+        found = [(of_beam.fields_of_select(function), function) for function in functions]
+        ((fields, function),) = [one for one in found if one[0] is not None]
+        assert fields is not None
+        assert function is not None
+        row = {name: one(Pair(3, 4)) for name, one in fields.items()}
+        assert row == {"left": 3, "arg01": -3, "double": 6}
+        assert function(Pair(3, 4)).as_dict() == row
+
     def test_dofns_of_batches_are_told_apart(self) -> None:
         class Batched(beam.DoFn):
             def process_batch(self, batch: list[int]) -> Iterator[list[int]]:

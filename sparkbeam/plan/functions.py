@@ -1,7 +1,7 @@
 """Tells apart the functions of which ParDos consist."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparkbeam.upstream.beam import (
     KeyWithNone,
     aggregation_of,
     decodes_for_create,
+    fields_of_select,
     function_of_map,
     handles_batches,
     is_of_create,
@@ -96,13 +97,10 @@ def over_columns(
         may_stamp: its results may bring their timestamps.
     """
     of_one = _of_tuples(process) or one_to_one(process)
-    aggregation = aggregation_of(of_one)
     if of_one is None:
         compiled = compile_function(process, shape, *further, form=Form.FLAT)
-    elif aggregation is not None:
-        compiled = compile_function(Keyed(*aggregation), shape)
     else:
-        compiled = compile_function(of_one, shape, *further)
+        compiled = compile_function(_in_parts(of_one), shape, *further)
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:
@@ -110,6 +108,16 @@ def over_columns(
     if not compiled.is_filter and not tells_all(compiled.result):
         return Refused("its results hold structs in lists or maps")
     return compiled
+
+
+def _in_parts(
+    function: Callable[..., Any],
+) -> Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed:
+    """The functions of which Beam has made one that makes Rows or keys and values; else itself."""
+    aggregation = aggregation_of(function)
+    if aggregation is not None:
+        return Keyed(*aggregation)
+    return fields_of_select(function) or function
 
 
 def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:

@@ -265,6 +265,23 @@ def aggregation_of(function: Any) -> Aggregation | None:
 )
 
 
+def fields_of_select(function: Any) -> dict[str, Callable[[Any], Any]] | None:
+    """The functions that give the fields of the Rows that ``beam.Select`` makes, by their names.
+
+    None for any other function.
+    """
+    if getattr(function, "__code__", None) != _CODE_OF_SELECT:
+        return None
+    return dict(_captured(function, "self")._fields)
+
+
+(_CODE_OF_SELECT,) = (
+    code
+    for code in core.Select.expand.__code__.co_consts
+    if getattr(code, "co_freevars", ()) == ("self",)
+)
+
+
 def handles_batches(fn: core.DoFn) -> bool:
     """Whether a DoFn takes or makes batches of elements."""
     return bool(fn._process_batch_defined or fn._process_yields_batches)

@@ -295,6 +295,18 @@ def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:
     assert set(steps.values()) == {None}
 
 
+def test_a_select_is_columns() -> None:
+    def build(rows: Any) -> None:
+        few = rows | beam.Select("id", x="at", name=lambda row: (row.name or "") + "!")
+        _ = few | "twice" >> beam.Map(lambda row: row.id * 2)
+        _ = rows | "odd" >> beam.Select(code=hash)
+
+    steps = told(build)
+    assert steps.pop("odd/Map(<lambda at core.py:3605>)") == "it calls hash"
+    assert len(steps) == 2
+    assert set(steps.values()) == {None}
+
+
 def test_what_is_only_handed_on_may_be_of_any_type() -> None:
     steps = told(lambda rows: rows | "x" >> beam.Map(lambda row: (row.at, row.parts, row.inner)))
     assert steps == {"x": None}
