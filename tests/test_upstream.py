@@ -148,6 +148,8 @@ class TestUserCode:
 
     def test_the_function_in_a_map_is_found(self) -> None:
         assert of_beam.function_of_map(beam.Map(doubled).dofn.process) is doubled
+        times = functools.partial(lambda number, factor=2: number * factor)
+        assert of_beam.function_of_map(beam.Map(times, factor=3).dofn.process) is times
 
     def test_the_function_in_a_map_is_found_behind_a_pickle(self) -> None:
         fn = pickler.loads(pickler.dumps(beam.Map(doubled).dofn))
@@ -164,9 +166,11 @@ class TestUserCode:
 
         for fn in (lambda n: n > 1, typed, bool):
             made = beam.Filter(fn).dofn
-            assert of_beam.is_of_filter(pickler.loads(pickler.dumps(made)).process)
-        assert not of_beam.is_of_filter(beam.FlatMap(doubled).dofn.process)
-        assert not of_beam.is_of_filter(None)
+            assert of_beam.function_of_filter(made.process) is fn
+            behind = pickler.loads(pickler.dumps(made))
+            assert of_beam.function_of_filter(behind.process) is not None
+        assert of_beam.function_of_filter(beam.FlatMap(doubled).dofn.process) is None
+        assert of_beam.function_of_filter(None) is None
 
     def test_what_a_cogroupbykey_ends_with_is_known(self) -> None:
         p = beam.Pipeline()
@@ -233,6 +237,15 @@ class TestUserCode:
         for other in (combiners.Largest(2), combiners.TopCombineFn(1, len), combiners.Sample()):
             assert of_beam.top_of_one(other) is None
 
+    def test_what_beam_fills_in_is_known_by_its_default(self) -> None:
+        for name in core.DoFn.DoFnProcessParams:
+            assert of_beam.is_filled_in(name)
+        spec = userstate.BagStateSpec("bag", beam.coders.VarIntCoder())
+        for param in (core.DoFn.StateParam(spec), core.DoFn.BundleContextParam(list)):
+            assert of_beam.is_filled_in(param)
+        for default in (None, 3, (), doubled, int):
+            assert not of_beam.is_filled_in(default)
+
     def test_the_functions_of_a_group_by_are_found_behind_a_pickle(self) -> None:
         p = beam.Pipeline()
         group = beam.GroupBy("left", double=lambda pair: pair.left * 2)
@@ -246,6 +259,19 @@ class TestUserCode:
         key = parts.key_type(*(one(pair) for one in parts.keys))
         assert (key, [one(pair) for one in parts.values]) == function(pair)
         assert key._fields == ("left", "double")
+
+    def test_the_functions_of_a_select_are_found_behind_a_pickle(self) -> None:
+        p = beam.Pipeline()
+        select = beam.Select("left", lambda pair: -pair.left, double=lambda pair: pair.left * 2)
+        _ = p | beam.Create([Pair(3, 4)]) | select
+        functions = [of_beam.function_of_map(fn.process) for fn in unpickled(dofns_of(p))]
+        found = [(of_beam.fields_of_select(function), function) for function in functions]
+        ((fields, function),) = [one for one in found if one[0] is not None]
+        assert fields is not None
+        assert function is not None
+        row = {name: one(Pair(3, 4)) for name, one in fields.items()}
+        assert row == {"left": 3, "arg01": -3, "double": 6}
+        assert function(Pair(3, 4)).as_dict() == row
 
     def test_dofns_of_batches_are_told_apart(self) -> None:
         class Batched(beam.DoFn):

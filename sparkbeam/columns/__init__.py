@@ -29,7 +29,7 @@ of the element::
 ===============  ==========================================================================
 """
 
-from sparkbeam.columns.compiler import Compiled, Form, Output, Refused, compile_function
+from sparkbeam.columns.compiler import Argument, Compiled, Form, Output, Refused, compile_function
 from sparkbeam.columns.fields import ALL, Paths
 from sparkbeam.columns.objects import Keyed
 from sparkbeam.columns.reasons import NotExact, UnknownShape
@@ -46,6 +46,7 @@ from sparkbeam.columns.vectors import member_of
 
 __all__ = [
     "ALL",
+    "Argument",
     "Compiled",
     "Form",
     "Keyed",

@@ -1,7 +1,7 @@
 """Compiles functions of one element to expressions over columns."""
 
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -65,6 +65,17 @@ class Form(Enum):
     MAP = "map"
     FILTER = "filter"
     FLAT = "flat"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Among what a function is called with: a column.
+
+    Attributes:
+        number: of which argument.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -141,7 +152,7 @@ class Compiled:
     @property
     def is_empty(self) -> bool:
         """Whether it has no results, for any element."""
-        return not self._slots
+        return all(isinstance(slot, Nothing) for slot in self._slots)
 
     @property
     def outcome(self) -> Shape:
@@ -288,7 +299,7 @@ def compile_function(
     function: "Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed",
     *arguments: Shape,
     form: Form = Form.MAP,
-    args: tuple[Any, ...] = (),
+    args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> Compiled | Refused:
     """Compiles a function by its bytecode, without calling it or any code that it uses.
@@ -305,12 +316,15 @@ def compile_function(
             :class:`~sparkbeam.columns.objects.Keyed` pairs.
         arguments: what the columns of its arguments hold.
         form: what its result means.
-        args: constant arguments after those.
-        kwargs: constant arguments by name.
+        args: with what it is called behind the first argument: constants, and columns in the place
+            of an :class:`Argument`; with the other columns if None.
+        kwargs: likewise by name.
 
     Returns:
         The function over columns, or why there is none.
     """
+    if args is None:
+        args = [Argument(at) for at in range(1, len(arguments))]
     return _tried(function, arguments, form, (args, kwargs or {}))
 
 
@@ -324,16 +338,21 @@ def _tried(*given: Any, is_open: bool = False) -> Compiled | Refused:
 
 
 def _compiled(
-    function: Any, arguments: tuple[Shape, ...], form: Form, constants: Any, *, is_open: bool
+    function: Any, arguments: tuple[Shape, ...], form: Form, further: Any, *, is_open: bool
 ) -> Compiled:
-    args, kwargs = constants
+    args, kwargs = further
     graph, surroundings = Graph(), Surroundings(is_open=is_open)
     machine = Machine(graph, surroundings)
     columns = [graph.column(shape, number) for number, shape in enumerate(arguments)]
+    held = machine.objects.held
+
+    def item(value: Any) -> Item:
+        return columns[value.number] if isinstance(value, Argument) else held(value)
+
     with graph.collected() as statements:
-        given: list[Item] = [*columns, *map(machine.objects.held, args)]
-        named_args = {name: machine.objects.held(value) for name, value in kwargs.items()}
-        slots = _slots(graph, machine, function, form, given, named_args)
+        by_name = {name: item(value) for name, value in kwargs.items()}
+        given: list[Item] = [columns[0], *map(item, args)]
+        slots = _slots(graph, machine, function, form, given, by_name)
     shapes, stamped = [], set()
     leaves = [leaf for slot in slots for leaf in islice(_flattened(slot), _MOST_LEAVES + 1)]
     if len(leaves) > _MOST_LEAVES:
@@ -358,7 +377,7 @@ def _compiled(
         slots,
         tuple(statements),
         tuple(surroundings.guards),
-        partial(_tried, function, arguments, form, constants, is_open=True)
+        partial(_tried, function, arguments, form, further, is_open=True)
         if surroundings.is_told_apart and not is_open
         else None,
         graph.has_loops,
@@ -376,11 +395,11 @@ def _slots(
     """What the function puts out at most, each for those elements for which it does."""
     plain = function.__func__ if isinstance(function, types.MethodType) else function
     if isinstance(plain, types.FunctionType) and is_generator_function(plain):
-        if form is not Form.FLAT or by_name:
+        if form is not Form.FLAT:
             raise NotCompiled("it is a generator function")
         if plain is not function:
             given = [machine.objects.held(function.__self__), *given]
-        return machine.generated(plain, given)
+        return machine.generated(plain, given, by_name)
     if isinstance(function, Mapping):
         items = {name: machine.objects.call(one, given, by_name) for name, one in function.items()}
         return (machine.objects.call(Row, [], items),)

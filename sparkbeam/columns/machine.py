@@ -63,9 +63,11 @@ class Machine:
         self._steps = 0
         self._nested = 0
 
-    def generated(self, function: types.FunctionType, args: list[Item]) -> tuple[Item, ...]:
+    def generated(
+        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
+    ) -> tuple[Item, ...]:
         """What a generator function puts out; NOTHING where it may put out nothing."""
-        return self._run_function(function, args, {}).yielded
+        return self._run_function(function, args, by_name).yielded
 
     def _generator(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]

@@ -13,6 +13,7 @@ import apache_beam as beam
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from apache_beam.pvalue import Row
 from apache_beam.typehints.arrow_type_compatibility import (
     PyarrowArrayBatchConverter,
     PyarrowBatchConverter,
@@ -58,7 +59,9 @@ _MASKED: dict[Shape, Callable[[Any, Any], Any]] = {
     BOOL: pd.arrays.BooleanArray,
 }
 _KINDS = {"i": INT, "u": INT, "f": FLOAT, "b": BOOL}
-_OF_OBJECTS: dict[frozenset[type], Shape] = {frozenset([str]): STR, frozenset([bytes]): BYTES}
+_OF_OBJECTS: dict[frozenset[type], Shape] = {
+    frozenset([shape.type]): shape for shape in (INT, FLOAT, BOOL, STR, BYTES)
+}
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,8 @@ def _fields(names: list[str], array: pa.Array, shape: Shape) -> list[tuple[pa.Ar
 
 def _frame(dtypes: dict[str, Any], array: pa.Array, shape: Shape) -> pd.DataFrame:
     names = list(dtypes)
-    # Beam takes the fields by their places, and those of a Row not at all.
-    if not isinstance(shape, Record) or not issubclass(shape.type, tuple):
+    # Beam takes the fields by their places.
+    if not isinstance(shape, Record) or not issubclass(shape.type, tuple | Row):
         raise NotExact(f"{shape} has no places")
     if shape.names != tuple(names):
         raise NotExact(f"{shape} has not the fields of its batches")
@@ -148,6 +151,8 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
     """The values of a Series, which nobody else has."""
     dtype = pd.api.types.pandas_dtype(hint)
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if dtype == np.dtype(object):
+        return _in_objects(array, shape)
     if shape == STR and isinstance(dtype, pd.StringDtype):
         return pd.array(array.to_numpy(zero_copy_only=False), dtype=dtype)
     is_masked = isinstance(dtype, pd.core.dtypes.dtypes.BaseMaskedDtype)
@@ -160,6 +165,13 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
     nothing = pa.scalar(0).cast(array.type)
     values = _in_numpy(array.fill_null(nothing), shape, kind)
     return _MASKED[shape](values, np.array(array.is_null()))
+
+
+def _in_objects(array: pa.Array, shape: Shape) -> Any:
+    """Python's own objects; of None among them pandas may make something else."""
+    if shape not in _OF_OBJECTS.values() or array.null_count:
+        raise NotExact(f"{shape} is not object for certain")
+    return array.to_numpy(zero_copy_only=False).astype(object)
 
 
 def _in_numpy(array: pa.Array, shape: Shape, kind: pa.DataType) -> Any:
@@ -259,9 +271,9 @@ def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
     if shape is None or (None in objects and not nulls):
         raise NotExact("its batches hold objects of several types")
     try:
-        return pa.array(objects, arrow_type_of(shape)), shape
-    except ValueError as error:
-        raise NotExact("its batches hold text that is not Unicode") from error
+        return pa.array(objects, arrow_type_of(shape), from_pandas=nulls), shape
+    except (ValueError, OverflowError) as error:
+        raise NotExact(f"Arrow holds no such {shape} as its batches") from error
 
 
 def _name(converter: Converter) -> str:

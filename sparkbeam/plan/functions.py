@@ -1,29 +1,55 @@
 """Tells apart the functions of which ParDos consist."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
-from apache_beam.internal import pickler
+from apache_beam.internal import pickler, util
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
 from apache_beam.utils import proto_utils
 
-from sparkbeam.columns import Compiled, Form, Keyed, Refused, compile_function
+from sparkbeam.columns import Argument, Compiled, Form, Keyed, Refused, compile_function
 from sparkbeam.columns.shapes import Shape, tells_all
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import (
     KeyWithNone,
     aggregation_of,
     decodes_for_create,
+    fields_of_select,
+    function_of_filter,
     function_of_map,
     handles_batches,
+    is_filled_in,
     is_of_create,
     tuples_of_cogroup,
 )
+
+_Function: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed
+
+
+class Arguments(NamedTuple):
+    """What a function gets beside the element; placeholders stand for side inputs."""
+
+    by_position: list[Any]
+    by_name: dict[str, Any]
+
+    def filled(self, sides: list[Any]) -> "Arguments":
+        """The same with these in the place of the side inputs."""
+        return Arguments(*util.insert_values_in_args(*self, sides))
+
+    @property
+    def sides(self) -> int:
+        """How many side inputs there are."""
+        given = (*self.by_position, *self.by_name.values())
+        return sum(isinstance(one, util.ArgumentPlaceholder) for one in given)
+
+
+ALONE = Arguments([], {})
+"""Of a function of the element alone."""
 
 
 def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrapperDoFn | None:
@@ -36,7 +62,8 @@ def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrappe
     """
     if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
         return None
-    return None if core.get_function_arguments(fn, "process")[1] else fn
+    defaults = core.get_function_arguments(fn, "process")[1]
+    return None if any(map(is_filled_in, defaults)) else fn
 
 
 def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn | None:
@@ -85,24 +112,24 @@ def _with_none(element: Any) -> tuple[None, Any]:
 
 
 def over_columns(
-    process: Callable[..., Any], shape: Shape, *further: Shape, may_stamp: bool
+    process: Callable[..., Any],
+    shape: Shape,
+    *sides: Shape,
+    arguments: Arguments = ALONE,
+    may_stamp: bool,
 ) -> Compiled | Refused:
     """A function of the element over columns, or why it has to be called.
 
     Args:
         process: that of the DoFn.
         shape: of the elements.
-        further: of the arguments that it gets beside the element.
+        sides: of the side inputs.
+        arguments: what it gets beside the element.
         may_stamp: its results may bring their timestamps.
     """
-    of_one = _of_tuples(process) or one_to_one(process)
-    aggregation = aggregation_of(of_one)
-    if of_one is None:
-        compiled = compile_function(process, shape, *further, form=Form.FLAT)
-    elif aggregation is not None:
-        compiled = compile_function(Keyed(*aggregation), shape)
-    else:
-        compiled = compile_function(of_one, shape, *further)
+    args, kwargs = arguments.filled([Argument(1 + at) for at in range(len(sides))])
+    function, form = _as_written(process)
+    compiled = compile_function(function, shape, *sides, form=form, args=args, kwargs=kwargs)
     if isinstance(compiled, Refused):
         return compiled
     if compiled.is_timestamped and not may_stamp:
@@ -110,6 +137,23 @@ def over_columns(
     if not compiled.is_filter and not tells_all(compiled.result):
         return Refused("its results hold structs in lists or maps")
     return compiled
+
+
+def _as_written(process: Callable[..., Any]) -> tuple[_Function, Form]:
+    """The function of which Beam has made the ``process`` of a DoFn, and what its result means."""
+    of_filter = function_of_filter(process)
+    if of_filter is not None:
+        return of_filter, Form.FILTER
+    of_one = _of_tuples(process) or one_to_one(process)
+    return (process, Form.FLAT) if of_one is None else (_in_parts(of_one), Form.MAP)
+
+
+def _in_parts(function: Callable[..., Any]) -> _Function:
+    """The functions of which Beam has made one that makes Rows or keys and values; else itself."""
+    aggregation = aggregation_of(function)
+    if aggregation is not None:
+        return Keyed(*aggregation)
+    return fields_of_select(function) or function
 
 
 def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
@@ -169,17 +213,17 @@ def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
 
 def function_and_arguments(
     transform: beam_runner_api_pb2.PTransform,
-) -> tuple[beam.DoFn, int] | None:
-    """The DoFn of a ParDo that is a function of the element and further arguments.
+) -> tuple[beam.DoFn, Arguments] | None:
+    """The DoFn of a ParDo that is a function of the element and further arguments, and these.
 
-    With it, how many arguments there are, all by position. None for any other transform.
+    None for any other transform.
     """
     payload = _payload_of(transform)
     if payload is None or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
     fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
-    found = None if kwargs else function_with_arguments(fn, args, kwargs)
-    return None if found is None else (found, len(args))
+    found = function_with_arguments(fn, args, kwargs)
+    return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 
 
 def _payload_of(

@@ -68,8 +68,8 @@ _SCALARS = {
     schema_pb2.BYTES: bytes,
 }
 _SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
-_ARGUMENTS = (INT, FLOAT, STR)
-"""What arguments may be."""
+_SIDE_INPUTS = (INT, FLOAT, STR)
+"""What side inputs may be."""
 
 _OTHER = Opaque(pa.date32())
 """A field whose values functions only hand on; of what type makes no difference to them."""
@@ -432,16 +432,16 @@ class Walk:
     def _with_arguments(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | None:
-        """What becomes of columns in a function of arguments, whose types nobody knows by now."""
+        """What becomes of columns in a function of arguments; nobody knows the side inputs yet."""
         asked = function_and_arguments(transform)
         if asked is None:
             return Refused("it is more than a function of the element")
-        fn, count = asked
+        fn, arguments = asked
         (output,) = transform.outputs.values()
         may_stamp = self._is_global(output)
         found = [
-            over_columns(fn.process, shape, *[kind] * count, may_stamp=may_stamp)
-            for kind in _ARGUMENTS
+            over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
+            for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
         ]
         compiled = [one for one in found if isinstance(one, Compiled)]
         if compiled and len({one.result for one in compiled}) > 1:

@@ -8,7 +8,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.functions import dofn_of, one_to_one
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
-from sparkbeam.upstream.beam import is_of_create, is_of_filter
+from sparkbeam.upstream.beam import function_of_filter, is_of_create
 from sparkbeam.upstream.files import size_of_read
 
 
@@ -82,7 +82,7 @@ def _multiplies(stage: Stage) -> bool:
         if transform.spec.urn not in translations.PAR_DO_URNS or is_of_create(fn):
             continue
         process: Any = getattr(fn, "process", None)
-        if one_to_one(process) is None and not is_of_filter(process):
+        if one_to_one(process) is None and function_of_filter(process) is None:
             return True
     return False
 

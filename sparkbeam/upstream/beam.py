@@ -36,17 +36,26 @@ from sparkbeam.upstream.views import checking_with_one_formatter, remembering_vi
 # Of user code: which function it is that Beam has wrapped.
 
 
-def function_of_map(process: Any) -> Callable[[Any], Any] | None:
-    """The function inside of what ``beam.Map`` makes of it; None for anything else."""
+def function_of_map(process: Any) -> Callable[..., Any] | None:
+    """The function inside of what ``beam.Map`` makes of it; None for anything else.
+
+    Further arguments, if there are any, Map's function hands on as they are.
+    """
     # In a worker it comes out of a pickle, with code of its own that is equal.
-    if getattr(process, "__code__", None) != _CODE_OF_MAP:
+    if getattr(process, "__code__", None) not in _CODES_OF_MAP:
         return None
-    cells = dict(zip(process.__code__.co_freevars, process.__closure__, strict=True))
-    function: Callable[[Any], Any] = cells["fn"].cell_contents
+    function: Callable[..., Any] = _captured(process, "fn")
     return function
 
 
-_CODE_OF_MAP = core.Map(lambda element: element).dofn.process.__code__
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (lambda one: one, lambda one, more: one)
+_CODES_OF_MAP = frozenset(core.Map(function).dofn.process.__code__ for function in _FUNCTIONS)
+
+
+def is_filled_in(default: Any) -> bool:
+    """Whether a parameter of ``process`` with this default gets something from Beam."""
+    kind = default if isinstance(default, type) else type(default)
+    return issubclass(kind, core._DoFnParam)
 
 
 def collecting_of_cogroup(process: Any) -> Callable[[Any], Any] | None:
@@ -111,9 +120,12 @@ _LAMBDAS = [
 )
 
 
-def is_of_filter(process: Any) -> bool:
-    """Whether it is what ``beam.Filter`` makes of a function."""
-    return getattr(process, "__code__", None) == _CODE_OF_FILTER
+def function_of_filter(process: Any) -> Callable[..., Any] | None:
+    """The function inside of what ``beam.Filter`` makes of it; None for anything else."""
+    if getattr(process, "__code__", None) != _CODE_OF_FILTER:
+        return None
+    function: Callable[..., Any] = _captured(process, "fn")
+    return function
 
 
 _CODE_OF_FILTER = core.Filter(lambda element: True).dofn.process.__code__
@@ -262,6 +274,23 @@ def aggregation_of(function: Any) -> Aggregation | None:
     code
     for code in core._GroupAndAggregate.expand.__code__.co_consts
     if getattr(code, "co_freevars", ()) == ("key_func", "value_func")
+)
+
+
+def fields_of_select(function: Any) -> dict[str, Callable[[Any], Any]] | None:
+    """The functions that give the fields of the Rows that ``beam.Select`` makes, by their names.
+
+    None for any other function.
+    """
+    if getattr(function, "__code__", None) != _CODE_OF_SELECT:
+        return None
+    return dict(_captured(function, "self")._fields)
+
+
+(_CODE_OF_SELECT,) = (
+    code
+    for code in core.Select.expand.__code__.co_consts
+    if getattr(code, "co_freevars", ()) == ("self",)
 )
 
 

@@ -123,7 +123,6 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
     [
         (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it is more than a function"),
         (lambda rows: rows | "x" >> beam.ParDo(Started()), "it is more than a function"),
-        (lambda rows: rows | "x" >> beam.Map(lambda row, more: row, more=3), "it is more than"),
         (
             lambda rows: (
                 rows
@@ -291,6 +290,35 @@ def test_an_aggregating_group_by_takes_columns_up_to_the_shuffle() -> None:
             .aggregate_field(lambda row: row.id / 2, MeanCombineFn(), "mean")
         )
     )
+    assert len(steps) == 2
+    assert set(steps.values()) == {None}
+
+
+def test_a_function_with_arguments_is_columns() -> None:
+    def build(rows: Any) -> None:
+        count = beam.pvalue.AsSingleton(rows | "count" >> beam.combiners.Count.Globally())
+        _ = rows | "limited" >> beam.Filter(lambda row, least, most=9: least < row.id < most, 3)
+        _ = rows | "times" >> beam.Map(lambda row, factor=2, *, more: row.id * factor, more=None)
+        _ = rows | "counted" >> beam.Map(lambda row, of: row.id / of, of=count)
+        _ = rows | "in a list" >> beam.Filter(lambda row, ids: row.id in ids, [3, 4])
+
+    steps = told(build)
+    assert steps["in a list"] == "it uses a list, which may change"
+    assert {label: steps[label] for label in ("limited", "times", "counted")} == {
+        "limited": None,
+        "times": None,
+        "counted": None,
+    }
+
+
+def test_a_select_is_columns() -> None:
+    def build(rows: Any) -> None:
+        few = rows | beam.Select("id", x="at", name=lambda row: (row.name or "") + "!")
+        _ = few | "twice" >> beam.Map(lambda row: row.id * 2)
+        _ = rows | "odd" >> beam.Select(code=hash)
+
+    steps = told(build)
+    assert steps.pop("odd/Map(<lambda at core.py:3605>)") == "it calls hash"
     assert len(steps) == 2
     assert set(steps.values()) == {None}
 

@@ -23,6 +23,7 @@ from noting import found, note
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromArrow
+from sparkbeam.plan.functions import ALONE
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column
 from sparkbeam.worker.steps import table
@@ -100,6 +101,11 @@ def twice(bids: Any) -> Any:
     )
 
 
+class Limit:
+    def __init__(self, of: float) -> None:
+        self.of = of
+
+
 PIPELINES: dict[str, Build] = {
     "highest in fixed windows": highest(FixedWindows(20)),
     "highest in sliding windows": highest(SlidingWindows(20, 10)),
@@ -119,6 +125,22 @@ PIPELINES: dict[str, Build] = {
     "a dict": of_dict,
     "several": twice,
     "by name": lambda bids: bids | beam.Map(lambda bid, more: bid.ratio + more, more=2),
+    "one of several by name": lambda bids: (
+        bids
+        | beam.FlatMap(
+            lambda bid, most, least=3, *, more: [(most(bid.user), least, more, bid.user)],
+            len,
+            more=AsSingleton(bids | beam.combiners.Count.Globally()),
+        )
+        | beam.Map(lambda found, by: (by(found[3]), *found[1:]), by=len)
+    ),
+    "in the place of a default": lambda bids: (
+        bids
+        | beam.Map(lambda bid, times=2, more=3: (bid.user, len(bid.user) * times + more), 5)
+        | "by name" >> beam.MapTuple(lambda user, total, more=1: (user, total - more), more=4)
+        | "all" >> beam.Filter(lambda pair, least=(1, 2): pair[1] > least[1])
+    ),
+    "a class": lambda bids: bids | beam.Filter(lambda bid, limit: bid.ratio < limit.of, Limit(3)),
     "a huge int": lambda bids: bids | beam.Map(lambda bid, more: more + len(bid.user), 1 << 70),
     "half of a pair": lambda bids: (
         bids | beam.Map(lambda bid, more: (bid.user, len(more)), "\ud800")
@@ -153,6 +175,11 @@ IN_COLUMNS = {
     "highest of all",
     "a mean",
     "a tuple",
+    "a class",
+    "by name",
+    "half of a pair",
+    "one of several by name",
+    "in the place of a default",
     "several",
     "None",
     "stamped",
@@ -183,11 +210,9 @@ def test_arguments_over_blocks_give_what_beams_own_operation_gives(
     evaluated: list[bool] = []
     over = ColumnFunction.over
 
-    def watched(
-        self: ColumnFunction, block: Block, *arguments: Column, **more: Any
-    ) -> Block | None:
-        result = over(self, block, *arguments, **more)
-        if arguments:
+    def watched(self: ColumnFunction, block: Block, *sides: Column, **more: Any) -> Block | None:
+        result = over(self, block, *sides, **more)
+        if self._arguments != ALONE:
             evaluated.append(result is not None)
         return result
 
@@ -218,8 +243,12 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
 
 
 @settings(max_examples=60)
-@given(more=plain | st.tuples(plain, plain), number=st.sampled_from(range(len(FUNCTIONS))))
-def test_any_argument_gives_what_python_gives(more: Any, number: int) -> None:
+@given(
+    more=plain | st.tuples(plain, plain),
+    number=st.sampled_from(range(len(FUNCTIONS))),
+    way=st.sampled_from(["by position", "by name", "side input"]),
+)
+def test_any_argument_gives_what_python_gives(more: Any, number: int, way: str) -> None:
     function = FUNCTIONS[number]
     rows = [(batch.slice(0, 40), batch) for batch in batches(70)]
     (_, batch) = rows[0]
@@ -234,7 +263,12 @@ def test_any_argument_gives_what_python_gives(more: Any, number: int) -> None:
         read = p | ReadFromArrow([70], batches, Bid, timestamp_column="at")
         if not expected:
             read = read | beam.Filter(lambda bid: False)
-        _ = read | "with" >> beam.Map(function, more) | "note" >> beam.Map(note)
+        given: Any = more
+        if way == "side input":
+            made = p | beam.Create([0]) | beam.Map(lambda _: more).with_output_types(Any)
+            given = AsSingleton(made)
+        args, kwargs = ((), {"more": given}) if way == "by name" else ((given,), {})
+        _ = read | "with" >> beam.Map(function, *args, **kwargs) | "note" >> beam.Map(note)
     assert sorted(repr(value) for value, *_ in found) == sorted(expected)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.dataframe.transforms import DataframeTransform
 from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue
 from apache_beam.typehints.batch import BatchConverter, NumpyArray
 from apache_beam.typehints.row_type import RowTypeConstraint
@@ -209,6 +210,21 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
         | beam.Map(lambda row: Total(min(row.shop, str(row)), row.price)).with_output_types(Total)
         | beam.ParDo(Doubled())
     ),
+    "rows in frames": lambda rows: (
+        rows
+        | beam.Select("shop", price=lambda row: row.price + 1, half=lambda row: row.ratio / 2)
+        | DataframeTransform(lambda frame: frame[frame.price > 0])
+        | beam.Map(lambda row: (row.shop, row.price, row.half))
+    ),
+    "declared rows in frames": lambda rows: (
+        typed(
+            rows,
+            lambda row: beam.Row(shop=row.shop, price=row.price),
+            RowTypeConstraint.from_fields([("shop", str), ("price", int)]),
+        )
+        | DataframeTransform(lambda frame: frame.groupby("shop").sum(), include_indexes=True)
+        | beam.Map(lambda row: (row.shop, row.price))
+    ),
     "raised": lambda rows: of_sales(rows) | beam.ParDo(Raising()),
 }
 
@@ -283,6 +299,8 @@ BLOCKS = pytest.mark.blocks(reason="Beam's own operations get no columns")
         ("in an array", True, False),
         ("either", None, None),
         ("elements", None, True),
+        ("rows in frames", True, True),
+        ("declared rows in frames", True, False),
     ],
 )
 def test_batches_are_made_of_columns_and_columns_of_batches(
@@ -362,6 +380,7 @@ ARRAYS: list[tuple[Shape, pa.DataType, st.SearchStrategy[Any]]] = [
 HINTS = [
     *(int, float, bool, str, bytes, np.int8, np.int32, np.float32),
     *(int | None, float | None, bool | None, str | None, bytes | None),
+    Any,
 ]
 BATCHES = [pa.Array, pa.Table, pd.Series, pd.DataFrame, np.ndarray]
 
@@ -405,16 +424,16 @@ def same(left: Any, right: Any) -> bool:
     return repr(left) == repr(right)
 
 
-@given(columns(), st.sampled_from(HINTS), st.sampled_from(BATCHES))
+@given(columns(), st.sampled_from(HINTS), st.sampled_from(BATCHES), st.booleans())
 def test_a_batch_of_a_column_is_that_of_its_values(
-    column: tuple[pa.Array, Shape], hint: Any, kind: Any
+    column: tuple[pa.Array, Shape], hint: Any, kind: Any, of_rows: bool
 ) -> None:
     array, shape = column
     converter = converter_of(hint, kind)
     if converter is None:
         return
     if kind in (pa.Table, pd.DataFrame):
-        rows = converter.element_type.user_type
+        rows = beam.Row if of_rows else converter.element_type.user_type
         array, shape = (
             pa.StructArray.from_arrays([array], ["one"]),
             Record(rows, ("one",), (shape,)),
@@ -431,6 +450,7 @@ SERIES = st.sampled_from(
         *((st.integers(-128, 127), dtype) for dtype in ("int8", "int64", "Int64", "object")),
         *((st.floats(width=32), dtype) for dtype in ("float32", "float64", "object")),
         *((st.booleans(), dtype) for dtype in ("bool", "boolean", "object")),
+        *((st.none() | values, "object") for values in (st.booleans(), st.integers(), st.floats())),
         *((st.none() | st.text(), dtype) for dtype in ("object", "string")),
         *((st.none() | values, "object") for values in (st.binary(), st.just(math.nan))),
         (st.just(pd.NA) | st.text(), "object"),

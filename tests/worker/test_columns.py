@@ -251,6 +251,12 @@ PIPELINES: dict[str, Build] = {
         .aggregate_field("tags", beam.combiners.CountCombineFn(), "count")
         .aggregate_field("price", max, "dearest")
     ),
+    "selected": lambda rows: (
+        rows
+        | beam.WindowInto(FixedWindows(60))
+        | beam.Select("user", "at", lambda row: row.id % 3, double=lambda row: row.ratio * 2)
+        | "named" >> beam.Select(name="user", of_double=lambda row: row.double, kind="arg02")
+    ),
     "two readers": lambda rows: (
         (
             rows | "ids" >> beam.Map(lambda row: row.id),

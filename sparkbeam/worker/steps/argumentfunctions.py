@@ -1,21 +1,20 @@
 """Operations on blocks: plain functions with further arguments, constant or from side inputs.
 
 Beam's own operation looks the side inputs up for each element. Here that is done once for the
-elements of a block that share their window; over columns each argument is a column, too, of what
-is for each element.
+elements of a block that share their window; over columns each side input is a column, too, of
+what is for each element.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.internal import util
 from apache_beam.portability import python_urns
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.functions import function_with_arguments
+from sparkbeam.plan.functions import Arguments, function_with_arguments
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column, column_of_values
@@ -23,13 +22,6 @@ from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step, Way
-
-
-class Arguments(NamedTuple):
-    """What a function gets beside the element; placeholders stand for side inputs."""
-
-    by_position: list[Any]
-    by_name: dict[str, Any]
 
 
 class ArgumentOperation(FunctionOperation):
@@ -43,7 +35,7 @@ class ArgumentOperation(FunctionOperation):
 
     def ask(self, arguments: Arguments, process: Callable[..., Iterable[Any] | None]) -> None:
         """Tells what to call, and with what."""
-        self._asked = arguments
+        self.arguments = arguments
         self._process = process
         self.function = self._call
 
@@ -76,33 +68,34 @@ class ArgumentOperation(FunctionOperation):
         whole = block.windowing
         for single in window_by_window(whole) if self._by_window else (whole,):
             part = block if single is whole else block.with_windowing(single)
-            self._given = self._look_up(single)
-            results = self._over_columns(part)
+            sides = self._look_up(single)
+            results = self._over_columns(part, sides)
             if results is not None:
                 self._emitter.block(results)
             else:
+                self._given = self.arguments.filled(sides)
                 output = output_of(self, single, part.stamps, part.assigned)
                 self._flat_map(part.values, output)
 
-    def _look_up(self, template: WindowedValue) -> Arguments:
+    def _look_up(self, template: WindowedValue) -> list[Any]:
+        """The side inputs of elements."""
         window: BoundedWindow = GlobalWindow()
         if self._by_window:
             (window,) = template.windows
         try:
-            sides = [side[window] for side in self._sides]
+            return [side[window] for side in self._sides]
         except Exception as error:
             raise UserCodeFailed(self.name_context.step_name) from error
-        return Arguments(*util.insert_values_in_args(*self._asked, sides))
 
-    def _over_columns(self, block: Block) -> Block | None:
-        if block.column is None or self._given.by_name:
+    def _over_columns(self, block: Block, sides: list[Any]) -> Block | None:
+        if block.column is None:
             return None
-        columns = _columns([self._given])
+        columns = _columns([sides])
         return None if columns is None else self._columns.over(block, *columns)
 
     def _over_windows(self, block: Block) -> Block | None:
         """The results for elements of several windows; None where they have to go one by one."""
-        if block.column is None or self._asked.by_name:
+        if block.column is None:
             return None
         found = single_windows(block)
         if found is None:
@@ -115,10 +108,9 @@ class ArgumentOperation(FunctionOperation):
         return self._process(value, *self._given.by_position, **self._given.by_name)
 
 
-def _columns(given: list[Arguments]) -> list[Column] | None:
-    """A column for each argument by position, of what is given each time; None if there is none."""
-    by_position = zip(*(one.by_position for one in given), strict=True)
-    columns = [column_of_values(list(values)) for values in by_position]
+def _columns(found: list[list[Any]]) -> list[Column] | None:
+    """A column for each side input, of what is found each time; None if there is none."""
+    columns = [column_of_values(list(values)) for values in zip(*found, strict=True)]
     known = [column for column in columns if column is not None]
     return known if len(known) == len(columns) else None
 

@@ -11,7 +11,7 @@ from apache_beam.metrics import Metrics
 from sparkbeam.columns import Compiled, NotExact, Refused, member_of
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.plan.functions import over_columns
+from sparkbeam.plan.functions import ALONE, Arguments, over_columns
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.columns import Column, column_of
@@ -35,28 +35,34 @@ class ColumnFunction:
         process: of a DoFn that is a function of the element and further arguments; None where it
             has to be called.
         may_stamp: results may bring a timestamp of their own.
+        arguments: what it gets beside the element.
     """
 
-    def __init__(self, process: Callable[..., Any] | None, *, may_stamp: bool) -> None:
+    def __init__(
+        self,
+        process: Callable[..., Any] | None,
+        *,
+        may_stamp: bool,
+        arguments: Arguments = ALONE,
+    ) -> None:
         self._process = process
+        self._arguments = arguments
         self._may_stamp = may_stamp
         self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
 
-    def over(
-        self, block: Block, *arguments: Column, places: Positions | None = None
-    ) -> Block | None:
+    def over(self, block: Block, *sides: Column, places: Positions | None = None) -> Block | None:
         """The results for a block; None if it has to go element by element.
 
         Args:
             block: the elements.
-            arguments: the values of each further argument.
+            sides: the values of each side input.
             places: which of them is for each element; None if the first is for all.
         """
         column, process = block.column, self._process
         if column is None or process is None:
             return None
         try:
-            return self._over(process, column, arguments, places, block)
+            return self._over(process, column, sides, places, block)
         except NotExact as refusal:
             reason = str(refusal)
         except Exception:
@@ -70,23 +76,23 @@ class ColumnFunction:
         self,
         process: Callable[..., Any],
         column: Column,
-        arguments: tuple[Column, ...],
+        sides: tuple[Column, ...],
         places: Positions | None,
         block: Block,
     ) -> Block | None:
-        shapes = column.shape, *(argument.shape for argument in arguments)
+        shapes = column.shape, *(side.shape for side in sides)
         compiled = self._compiled.get(shapes)
         if compiled is None:
             compiled = self._compiled[shapes] = over_columns(
-                process, *shapes, may_stamp=self._may_stamp
+                process, *shapes, arguments=self._arguments, may_stamp=self._may_stamp
             )
         if isinstance(compiled, Refused):
             return None
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
             return None
         if places is None:
-            places = np.zeros(len(block) if arguments else 0, np.int64)
-        further = [argument.array.take(pa.array(places)) for argument in arguments]
+            places = np.zeros(len(block) if sides else 0, np.int64)
+        further = [side.array.take(pa.array(places)) for side in sides]
         return _applied(compiled, column, further, block)
 
 

@@ -17,7 +17,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.functions import one_to_one, plain_function
+from sparkbeam.plan.functions import ALONE, Arguments, one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed
@@ -56,6 +56,7 @@ class FunctionOperation(operations.DoOperation):
     Attributes:
         function: from an element to any number of results.
         over_columns: the same as the user has written it, where it may be evaluated over columns.
+        arguments: what that gets beside the element.
         tags: where it collects the values of a ``CoGroupByKey`` by tag, all of these.
         one_to_one: from an element to its one result, where it is a ``Map``.
         makes_new: see :class:`OneToOne`.
@@ -67,7 +68,8 @@ class FunctionOperation(operations.DoOperation):
     """It hands blocks on with the windows that they are assigned."""
 
     function: Callable[[Any], Iterable[Any] | None]
-    over_columns: Callable[[Any], Iterable[Any] | None] | None = None
+    over_columns: Callable[..., Iterable[Any] | None] | None = None
+    arguments: Arguments = ALONE
     tags: tuple[str, ...] | None = None
     one_to_one: Callable[[Any], Any] | None
     makes_new = False
@@ -81,7 +83,9 @@ class FunctionOperation(operations.DoOperation):
         self._limit = BlockLimit()
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
-        self._columns = ColumnFunction(self.over_columns, may_stamp=self._is_global)
+        self._columns = ColumnFunction(
+            self.over_columns, may_stamp=self._is_global, arguments=self.arguments
+        )
         tagged = None if self.tags is None else TaggedLists(self.tags)
         self._evaluate = self._columns.over if tagged is None else tagged.over
         if self.one_to_one is not None:
