@@ -19,6 +19,7 @@ from sparkbeam.plan.functions import function_with_arguments
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column, column_of_values
+from sparkbeam.worker.refusals import SCATTERED, count_refused
 from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
@@ -65,6 +66,8 @@ class ArgumentOperation(FunctionOperation):
             if results is not None:
                 self._emitter.block(results)
             elif are_scattered(block):
+                if block.column is not None:
+                    count_refused(SCATTERED)
                 for element in block.elements():
                     self._process_alike(Block(element, [element.value]))
             else:
@@ -95,10 +98,14 @@ class ArgumentOperation(FunctionOperation):
         return Arguments(*util.insert_values_in_args(*self._asked, sides))
 
     def _over_columns(self, block: Block) -> Block | None:
-        if block.column is None or self._given.by_name:
+        if block.column is None:
             return None
-        columns = _columns([self._given])
-        return None if columns is None else self._columns.over(block, *columns)
+        columns = None if self._given.by_name else _columns([self._given])
+        if columns is None:
+            by_name = self._given.by_name
+            count_refused("it gets arguments by name" if by_name else "an argument is no column")
+            return None
+        return self._columns.over(block, *columns)
 
     def _over_windows(self, block: Block) -> Block | None:
         """The results for elements of several windows; None where they have to go one by one."""

@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import (
@@ -17,6 +18,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.called import why_called
 from sparkbeam.plan.functions import one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
@@ -61,6 +63,7 @@ class FunctionOperation(operations.DoOperation):
         makes_new: see :class:`OneToOne`.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
+        transform: that it runs.
     """
 
     takes_assigned = True
@@ -73,6 +76,7 @@ class FunctionOperation(operations.DoOperation):
     makes_new = False
     window_fn: WindowFn
     readers: list[operations.Operation]
+    transform: beam_runner_api_pb2.PTransform
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -81,14 +85,17 @@ class FunctionOperation(operations.DoOperation):
         self._limit = BlockLimit()
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
-        self._columns = ColumnFunction(self.over_columns, may_stamp=self._is_global)
-        tagged = None if self.tags is None else TaggedLists(self.tags)
-        self._evaluate = self._columns.over if tagged is None else tagged.over
+        self._columns = ColumnFunction(self.over_columns, self.why, may_stamp=self._is_global)
+        self._evaluate = self._columns.over if self.tags is None else TaggedLists(self.tags).over
         if self.one_to_one is not None:
             label = self.name_context.step_name
             self._each = OneToOne(
                 self.one_to_one, label, self._limit, makes_new=self.makes_new
             ).over
+
+    def why(self) -> str:
+        """Why it is called for each element, where it is no function over columns."""
+        return why_called(self.transform)
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
