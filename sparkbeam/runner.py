@@ -267,12 +267,13 @@ def _companions(
 def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
     """How a pipeline has run by now."""
     plans = run.executed() or ["Spark does not tell what it has run."]
+    summary = run.result.summary()
     return Explanation(
         _plan=plan,
         pipeline=outline(),
-        stages=describe.stages(plan, run.files),
+        stages=describe.stages(plan, run.files, summary.stages),
         spark="\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]),
-        aggregations=aggregations(plan, run.result.summary()),
+        aggregations=aggregations(plan, summary),
         joins=joins(plan, run.graphs()) if any(stage.join for stage in plan.stages) else "",
     )
 

@@ -6,11 +6,12 @@
 
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
+from sparkbeam.metrics.summary import StageSummary, refused_words
 from sparkbeam.plan.joining import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
 from sparkbeam.plan.model import (
     Evaluator,
@@ -23,7 +24,7 @@ from sparkbeam.plan.model import (
     Source,
     Stage,
 )
-from sparkbeam.plan.overcolumns import ColumnStep, column_steps
+from sparkbeam.plan.overcolumns import column_steps
 from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 
@@ -126,13 +127,17 @@ def edges(plan: Plan) -> list[Edge]:
     return found
 
 
-def stages(plan: Plan, files: Collection[str] = ()) -> str:
+def stages(
+    plan: Plan, files: Collection[str] = (), summary: Iterable[StageSummary] | None = None
+) -> str:
     """The stages, in an order in which they can run.
 
     Args:
         plan: what they are in.
         files: the labels of those sources of Spark's whose files the workers read themselves.
+        summary: what a run has done, stage by stage; None before one.
     """
+    refused = {} if summary is None else _refused(plan, summary)
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
         reads[edge.reader.id].append(edge)
@@ -145,7 +150,7 @@ def stages(plan: Plan, files: Collection[str] = ()) -> str:
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
-            *(("step", _over_columns(step)) for step in column_steps(plan, stage)),
+            *(("step", line) for line in _steps(plan, stage, refused.get(stage.id, {}))),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
@@ -228,10 +233,22 @@ def _of_tables(reading: str, needed: int, there: int) -> str:
     return f"{printable(reading)}: {needed} of {there} columns"
 
 
-def _over_columns(step: ColumnStep) -> str:
-    """How a step takes the columns that it gets."""
-    how = "columns" if step.reason is None else f"elements, because {printable(step.reason)}"
-    return f"{printable(step.label)}: {how}"
+def _refused(
+    plan: Plan, summary: Iterable[StageSummary]
+) -> dict[str, dict[str, Mapping[str, int]]]:
+    """How many blocks each step of each stage has refused, by reason."""
+    return {
+        stage.id: {step.label: step.refused for step in done.steps if step.refused}
+        for stage, done in zip(plan.stages, summary, strict=True)
+    }
+
+
+def _steps(plan: Plan, stage: Stage, refused: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """How steps take columns, and what they have refused of them; a line each."""
+    told = {step.label: step.words for step in column_steps(plan, stage)}
+    for label in dict.fromkeys([*told, *refused]):
+        parts = [*filter(None, [told.get(label)]), *refused_words(refused.get(label, {}))]
+        yield printable(f"{label}: {'; '.join(parts)}")
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from sparkbeam.metrics.sparkstages import SparkStage
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Plan, Stage
 from sparkbeam.plan.overcolumns import column_steps
+from sparkbeam.plan.ports import name_of
 from sparkbeam.progress import words
 from sparkbeam.progress.html import table_html
 from sparkbeam.wire.consolidation import Infos
@@ -23,15 +24,16 @@ class StepSummary:
     """A step of a pipeline, over all tasks that are committed.
 
     Attributes:
-        label: of the transform, with the part of it that Beam's optimizer has made of it.
+        label: of the transform, with the part of it that Beam's optimizer has made of it; or which
+            stages get what the stage writes.
         elements_in: what has gone into it.
         elements_out: what has come out of all its outputs.
         seconds: the time that workers spent in it, all together, by Beam's samples; None where
             workers do not say.
         bytes_out: how large its outputs are when they are encoded, by a sample of the elements;
             None where workers do not say.
-        columns: ``columns`` where it takes those of one of Spark's sources, or why it makes
-            elements of them; empty where it gets none.
+        columns: ``columns`` where it takes them, or why it makes elements of them; empty where it
+            gets none.
         refused: how many blocks of columns it took as elements all the same, by reason.
     """
 
@@ -143,14 +145,10 @@ def run_summary(
     stages = []
     for stage in plan.stages:
         sizes = sorted(tasks.get(stage.id, ()))
-        columns = {
-            step.label: "columns" if step.reason is None else f"elements: {step.reason}"
-            for step in column_steps(plan, stage)
-        }
         stages.append(
             StageSummary(
                 stage.name,
-                tuple(_steps(stage, infos.get(stage.id, []), columns)),
+                tuple(_steps(plan, stage, infos.get(stage.id, []))),
                 tasks=len(sizes),
                 largest_task=sizes[-1] if sizes else 0,
                 median_task=int(statistics.median(sizes)) if sizes else 0,
@@ -160,8 +158,9 @@ def run_summary(
     return RunSummary(tuple(stages), failed_attempts)
 
 
-def _steps(stage: Stage, infos: Infos, columns: Mapping[str, str]) -> Iterator[StepSummary]:
+def _steps(plan: Plan, stage: Stage, infos: Infos) -> Iterator[StepSummary]:
     figures = _Figures(infos)
+    columns = {step.label: step.words for step in column_steps(plan, stage)}
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     for transform in _in_order(descriptor):
         label = transform.unique_name
@@ -174,6 +173,11 @@ def _steps(stage: Stage, infos: Infos, columns: Mapping[str, str]) -> Iterator[S
             columns=columns.get(label, ""),
             refused=figures.refused(label),
         )
+    for port in stage.ports:
+        label, refused = name_of(plan, port), figures.refused(port.transform_id)
+        if label in columns or refused:
+            count = figures.elements([port.pcollection])
+            yield StepSummary(label, count, count, columns=columns.get(label, ""), refused=refused)
 
 
 def _in_order(
@@ -245,15 +249,20 @@ class _Figures:
 
 def cells(step: StepSummary) -> tuple[str, ...]:
     """A step in words: label, elements in and out, time, bytes out, columns."""
-    refused = [f"{count:,} blocks refused: {reason}" for reason, count in step.refused.items()]
     return (
         step.label,
         f"{step.elements_in:,}",
         f"{step.elements_out:,}",
         "-" if step.seconds is None else words.duration(step.seconds),
         "-" if step.bytes_out is None else words.size(step.bytes_out),
-        "; ".join([*filter(None, [step.columns]), *refused]),
+        "; ".join([*filter(None, [step.columns]), *refused_words(step.refused)]),
     )
+
+
+def refused_words(refused: Mapping[str, int]) -> Iterator[str]:
+    """How many blocks a step has refused, and why, in words."""
+    for reason, count in refused.items():
+        yield f"{count:,} {'block' if count == 1 else 'blocks'} refused: {reason}"
 
 
 def spark_words(stage: SparkStage) -> Iterator[str]:

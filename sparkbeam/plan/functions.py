@@ -73,7 +73,7 @@ def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn 
 
 def is_of_the_element_alone(fn: beam.DoFn) -> bool:
     """Whether a DoFn consists of a ``process`` that asks for nothing but the element."""
-    if any(_is_overridden(fn, name) for name in _LIFE) or not asks_plainly(fn):
+    if any(is_overridden(fn, name) for name in LIFE) or not asks_plainly(fn):
         return False
     return len(inspect.signature(fn.process).parameters) == 1
 
@@ -92,11 +92,13 @@ def asks_plainly(fn: beam.DoFn) -> bool:
     return first.default is first.empty or core.DoFn.ElementParam == first.default
 
 
-def _is_overridden(fn: beam.DoFn, name: str) -> bool:
+def is_overridden(fn: beam.DoFn, name: str) -> bool:
+    """Whether a DoFn has a method of its own."""
     return getattr(type(fn), name) is not getattr(beam.DoFn, name)
 
 
-_LIFE = ("setup", "start_bundle", "finish_bundle", "teardown")
+LIFE = ("setup", "start_bundle", "finish_bundle", "teardown")
+"""The methods that are called around elements and bundles."""
 
 
 def one_to_one(process: Callable[[Any], Any]) -> Callable[[Any], Any] | None:

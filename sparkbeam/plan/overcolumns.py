@@ -87,6 +87,11 @@ class ColumnStep:
     label: str
     reason: str | None
 
+    @property
+    def words(self) -> str:
+        """How it takes them."""
+        return "columns" if self.reason is None else f"elements, because {self.reason}"
+
 
 def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""

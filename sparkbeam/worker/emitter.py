@@ -1,6 +1,7 @@
 """The way of elements from one operation to the next."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from apache_beam.runners.worker import operations
@@ -8,9 +9,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.beam import counter_of
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.refusals import SCATTERED, count_refused_by
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _Many = TypeVar("_Many")
+
+_BEAMS_OWN = "it runs as Beam's own operation"
 
 
 class Emitter:
@@ -18,11 +22,20 @@ class Emitter:
 
     def __init__(self, consumers: list[operations.Operation], receiver: Any) -> None:
         self._receiver = receiver
+        self._consumers = consumers
         self._take_assigned = all(getattr(one, "takes_assigned", False) for one in consumers)
         self._counter = counter_of(receiver)
-        takers = [getattr(consumer, "process_block", None) for consumer in consumers]
-        self._in_blocks = all(takers)
-        self._takers: list[Callable[[Block], None]] = [taker for taker in takers if taker]
+        known = [getattr(consumer, "process_block", None) for consumer in consumers]
+        # Who takes batches of Beam's making gets them from the receiver.
+        self._in_blocks = any(known) and not any(
+            consumer.get_batching_preference().supports_batches
+            for consumer, taker in zip(consumers, known, strict=True)
+            if taker is None
+        )
+        self._takers: list[Callable[[Block], None]] = [
+            taker or partial(_one_by_one, consumer)
+            for consumer, taker in zip(consumers, known, strict=True)
+        ]
 
     def block(self, block: Block) -> None:
         """Hands on many elements; where their windows are assigned, to those who know of that."""
@@ -33,11 +46,23 @@ class Emitter:
                 self.block(part)
             return
         if self._are_single(block):
+            if block.column is not None and len(block) > 1:
+                self._count_refused(block)
             receive = self._receiver.receive
             for element in block.elements():
                 receive(element)
             return
         self.hand_on(self._takers, block, block.example(), len(block))
+
+    def _count_refused(self, block: Block) -> None:
+        """Counts a block of columns with those that get its elements one by one."""
+        for consumer in self._consumers:
+            if getattr(consumer, "process_block", None) is None:
+                count_refused_by(consumer, _BEAMS_OWN)
+            elif block.assigned is not None and not getattr(consumer, "takes_assigned", False):
+                count_refused_by(consumer, SCATTERED)
+            else:
+                count_refused_by(consumer, "another step gets the same elements as batches")
 
     def _are_single(self, block: Block) -> bool:
         """Whether elements are handed on one by one."""
@@ -68,3 +93,11 @@ class Emitter:
     def single(self, element: WindowedValue) -> None:
         """Hands on one element."""
         self._receiver.receive(element)
+
+
+def _one_by_one(consumer: operations.Operation, block: Block) -> None:
+    """Hands many elements to an operation that knows no blocks."""
+    if block.column is not None:
+        count_refused_by(consumer, _BEAMS_OWN)
+    for element in block.elements():
+        consumer.process(element)

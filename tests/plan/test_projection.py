@@ -123,7 +123,7 @@ def side_by_side(rows: Any) -> Any:
         (lambda rows: rows | beam.Map(lambda row: re.match("a", row.name)), ALL),
         (lambda rows: rows | beam.Map(lambda row: row == (1, "a", None, None, 2)), ALL),
         (lambda rows: rows | beam.Map(lambda row: row if row.id else None) | USE, ALL),
-        (lambda rows: rows | beam.Map(lambda row, side: row.id, 3) | USE, ALL),
+        (lambda rows: rows | beam.Map(lambda row, side: row.id, 3) | USE, ["id"]),
         (unused_fields, ["name"]),
         (what_may_fail, ["id", "name"]),
         (one_of_two, ["id", "inner", "set"]),

@@ -6,6 +6,7 @@ import numpy as np
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns import NotExact
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.rows import BLOCK_CELL, CELL_BYTES, COLUMN_CELL, PLAIN_CELL, Row, RowWriter
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
@@ -69,12 +70,17 @@ class ChunkSink(Sink):
             start = end
 
     def _write_columns(self, block: Block) -> None:
-        cell = self._encode_columns(block) if len(block) >= _FEWEST_ROWS else None
-        if cell is None:
+        if len(block) < _FEWEST_ROWS:
             self._write_values(block)
-        else:
-            self.flush()
-            self._append(cell)
+            return
+        try:
+            cell = self._encode_columns(block)
+        except NotExact as refusal:
+            self.refused(str(refusal))
+            self._write_values(block)
+            return
+        self.flush()
+        self._append(cell)
 
     def _write_values(self, block: Block) -> None:
         if block.assigned is not None and not are_scattered(block):

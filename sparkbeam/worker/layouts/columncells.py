@@ -12,6 +12,7 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, WindowFn
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns import NotExact
 from sparkbeam.columns.shapes import Shape, tells_all
 from sparkbeam.plan.roundtrips import given_back
 from sparkbeam.windows.columnar import Micros
@@ -66,17 +67,23 @@ class ColumnCoder:
         self._pickled: dict[_Content, bytes] = {}
         self._contents: dict[bytes, _Content] = {}
 
-    def encode(self, block: Block) -> bytes | None:
-        """A block as a cell; None where its elements have to be encoded."""
+    def encode(self, block: Block) -> bytes:
+        """A block as a cell.
+
+        Raises:
+            NotExact: its elements have to be encoded.
+        """
         column = block.column
-        if type(column) is not Column or not tells_all(column.shape):
-            return None
+        if type(column) is not Column:
+            raise NotExact("its elements hold accumulators")
+        if not tells_all(column.shape):
+            raise NotExact("its elements hold structs in lists or maps")
         if given_back(self._value, column.array, column.shape) != column.shape:
-            return None
+            raise NotExact(f"the coder {self._value} may give back others")
         given = block.assigned
         times = block.time_column() if block.is_stamped else None
         if not _are_coded(times, given):
-            return None
+            raise NotExact("its times are no whole milliseconds")
         columns = {_VALUES: column.array}
         if times is not None:
             columns[_TIMES] = pa.array(times)

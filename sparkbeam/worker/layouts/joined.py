@@ -26,6 +26,7 @@ from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.layouts.partners import Partners
 from sparkbeam.worker.layouts.rowcells import RowCells
 from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.refusals import SCATTERED
 
 _MOST_KEYS = 50_000
 """So many keys are remembered, so that one is not written again."""
@@ -64,6 +65,8 @@ class JoinSideSink(Sink):
 
     def write_block(self, block: Block) -> None:
         if block.assigned is not None:
+            if block.column is not None:
+                self.refused(SCATTERED)
             super().write_block(block)
         elif len(block) < _FEWEST_ROWS or not self._write_column(block):
             self._write(block.values, block.windowing.windows)
@@ -94,6 +97,8 @@ class JoinSideSink(Sink):
         """Writes a block that is a column; whether it is one."""
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
+            if block.column is not None:
+                self.refused("its elements are no columns of pairs")
             return False
         (keys, of_keys), (values, shape) = halves
         keys = self._keys.of(keys, of_keys)
@@ -121,6 +126,7 @@ class JoinSideSink(Sink):
         if cells is not None:
             self._extend_columns(keys, cells)
         elif len(at):
+            self.refused("its values are not for cells")
             values = block.values
             self._extend(keys.to_pylist(), [self._encode_value(values[n][1]) for n in at.tolist()])
 

@@ -68,29 +68,33 @@ class PackedGroupSink(Sink):
                 self._flush_table()
 
     def write_block(self, block: Block) -> None:
-        if self._gathered(block):
+        refusal = self._gathered(block)
+        if refusal is None:
             return
+        is_apart = block.assigned is None or are_scattered(block)
+        if is_apart and block.column is not None:
+            self.refused(refusal)
         if block.assigned is None:
             for window in block.windowing.windows:
                 if self._table.add_all(window, block.values):
                     self._flush_table()
-        elif are_scattered(block):
+        elif is_apart:
             super().write_block(block)
         else:
             for part in in_slots(block):
                 self.write_block(part)
 
-    def _gathered(self, block: Block) -> bool:
-        """Takes in pairs in columns; False where they have to be taken one by one."""
+    def _gathered(self, block: Block) -> str | None:
+        """Takes in pairs in columns; gives why they have to be taken one by one."""
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
-            return False
+            return "its elements are no columns of pairs"
         windows = None if self._is_global else self._windows(block)
-        cells = None
-        if self._is_global or windows is not None:
-            cells = self._cells.encode(*halves[1])
+        if not self._is_global and windows is None:
+            return "its windows are in no slices of time"
+        cells = self._cells.encode(*halves[1])
         if cells is None:
-            return False
+            return f"values are not for cells: {halves[1][1]}"
         some = Keyed(self._keys.of(*halves[0]), cells)
         if windows is not None:
             places, spans = windows
@@ -104,7 +108,7 @@ class PackedGroupSink(Sink):
         self._bytes += some.keys.nbytes + some.cells.nbytes
         if self._bytes >= _MOST_WAITING:
             self._flush_waiting()
-        return True
+        return None
 
     def _windows(self, block: Block) -> tuple[Positions | None, pa.Array] | None:
         """The windows of elements, as they are behind their keys.

@@ -1,6 +1,7 @@
 """What writes a layout."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from apache_beam.transforms.window import IntervalWindow
@@ -12,6 +13,7 @@ from sparkbeam.windows.columnar import Columns
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column
 from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.refusals import count_refused
 
 KeySessions = tuple[Any, list[Session]]
 """A key with sessions of its own, in order of their start."""
@@ -22,7 +24,12 @@ class Sink(ABC):
 
     The bundle calls ``write`` for each element and ``flush`` once at its end;
     rows may leave at any time between.
+
+    Attributes:
+        refused: is told why elements of a block of columns are written one by one.
     """
+
+    refused: Callable[[str], None] = staticmethod(count_refused)
 
     @abstractmethod
     def write(self, windowed_value: WindowedValue) -> None:

@@ -18,6 +18,7 @@ from sparkbeam.plan.functions import Arguments, function_with_arguments
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column, column_of_values
+from sparkbeam.worker.refusals import SCATTERED, count_refused
 from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
@@ -57,6 +58,8 @@ class ArgumentOperation(FunctionOperation):
             if results is not None:
                 self._emitter.block(results)
             elif are_scattered(block):
+                if block.column is not None:
+                    count_refused(SCATTERED)
                 for element in block.elements():
                     self._process_alike(Block(element, [element.value]))
             else:
@@ -91,7 +94,10 @@ class ArgumentOperation(FunctionOperation):
         if block.column is None:
             return None
         columns = _columns([sides])
-        return None if columns is None else self._columns.over(block, *columns)
+        if columns is None:
+            count_refused("a side input is no column")
+            return None
+        return self._columns.over(block, *columns)
 
     def _over_windows(self, block: Block) -> Block | None:
         """The results for elements of several windows; None where they have to go one by one."""

@@ -30,8 +30,8 @@ from sparkbeam.upstream.batches import Batching
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import BLOCK_SIZE, SMALLEST_BLOCK, Block, column_rows
 from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.refusals import count_refused, count_refused_by
 from sparkbeam.worker.slots import runs_of
-from sparkbeam.worker.steps.columnfunctions import count_refused
 from sparkbeam.worker.steps.dofns import ElementOperation, prepared
 from sparkbeam.worker.steps.functions import Output
 from sparkbeam.worker.steps.step import Step, Way
@@ -76,10 +76,15 @@ class BatchOperation(ElementOperation):
     def process_block(self, block: Block) -> None:
         """Processes elements: in batches if it takes no single ones, as Beam does."""
         if self.batching.takes_elements:
+            if block.column is not None:
+                count_refused_by(self, "it takes single elements, too")
             for element in block.elements():
                 self.process(element)
             return
-        for part in _by_time(block):
+        parts = list(_by_time(block))
+        if block.column is not None and parts[0].column is None:
+            count_refused_by(self, "its elements have so many timestamps that they are few to each")
+        for part in parts:
             if part.column is None:
                 self._wait(part)
             else:

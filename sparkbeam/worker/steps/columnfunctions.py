@@ -6,26 +6,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.metrics import Metrics
 
 from sparkbeam.columns import Compiled, NotExact, Refused, member_of
 from sparkbeam.columns.shapes import Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.functions import ALONE, Arguments, over_columns
-from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.columns import Column, column_of
+from sparkbeam.worker.refusals import count_refused
 
 _LOG = logging.getLogger(__name__)
-
-
-def count_refused(reason: str) -> None:
-    """Counts a block of columns that a step has to take element by element all the same.
-
-    The counter is ``refused_blocks`` with the reason, in the namespace ``sparkbeam`` of the step's
-    metrics.
-    """
-    Metrics.counter(NAMESPACE, f"{REFUSED_BLOCKS}{reason}").inc()
 
 
 class ColumnFunction:
@@ -34,6 +24,7 @@ class ColumnFunction:
     Args:
         process: of a DoFn that is a function of the element and further arguments; None where it
             has to be called.
+        why: gives the reason for that.
         may_stamp: results may bring a timestamp of their own.
         arguments: what it gets beside the element.
     """
@@ -41,11 +32,13 @@ class ColumnFunction:
     def __init__(
         self,
         process: Callable[..., Any] | None,
+        why: Callable[[], str],
         *,
         may_stamp: bool,
         arguments: Arguments = ALONE,
     ) -> None:
         self._process = process
+        self._why = why
         self._arguments = arguments
         self._may_stamp = may_stamp
         self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
@@ -58,11 +51,11 @@ class ColumnFunction:
             sides: the values of each side input.
             places: which of them is for each element; None if the first is for all.
         """
-        column, process = block.column, self._process
-        if column is None or process is None:
+        column = block.column
+        if column is None:
             return None
         try:
-            return self._over(process, column, sides, places, block)
+            return self._over(column, sides, places, block)
         except NotExact as refusal:
             reason = str(refusal)
         except Exception:
@@ -73,27 +66,27 @@ class ColumnFunction:
         return None
 
     def _over(
-        self,
-        process: Callable[..., Any],
-        column: Column,
-        sides: tuple[Column, ...],
-        places: Positions | None,
-        block: Block,
-    ) -> Block | None:
+        self, column: Column, sides: tuple[Column, ...], places: Positions | None, block: Block
+    ) -> Block:
         shapes = column.shape, *(side.shape for side in sides)
         compiled = self._compiled.get(shapes)
         if compiled is None:
-            compiled = self._compiled[shapes] = over_columns(
-                process, *shapes, arguments=self._arguments, may_stamp=self._may_stamp
-            )
+            compiled = self._compiled[shapes] = self._made(*shapes)
         if isinstance(compiled, Refused):
-            return None
+            raise NotExact(compiled.reason)
         if compiled.is_timestamped and len(block.windowing.windows) != 1:
-            return None
+            raise NotExact("its results bring their timestamps into windows")
         if places is None:
             places = np.zeros(len(block) if sides else 0, np.int64)
         further = [side.array.take(pa.array(places)) for side in sides]
         return _applied(compiled, column, further, block)
+
+    def _made(self, *shapes: Shape) -> Compiled | Refused:
+        if self._process is None:
+            return Refused(self._why())
+        return over_columns(
+            self._process, *shapes, arguments=self._arguments, may_stamp=self._may_stamp
+        )
 
 
 def _applied(compiled: Compiled, column: Column, further: list[pa.Array], block: Block) -> Block:

@@ -15,6 +15,8 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns import NotExact
+from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import Layout
 from sparkbeam.upstream.handing import Handed
 from sparkbeam.windows.choices import choice_of
@@ -29,10 +31,10 @@ from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.stamps import combine_stamps
-from sparkbeam.worker.steps.columnfunctions import count_refused
 from sparkbeam.worker.steps.combinecolumns import ColumnCombine
 from sparkbeam.worker.steps.combinetables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
@@ -112,10 +114,19 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _take_block(self, block: Block) -> None:
         if self._take_gathered(block):
             return
-        for part in parts_of(block):
-            if not (self._take_chosen(part) or self._take_columns(part)):
-                stamps = part.times() if self._combine_stamps is not None else None
-                self._take(part.windowing.windows, part.values, stamps)
+        refusals = list(filter(None, map(self._take_part, parts_of(block))))
+        if refusals and block.column is not None:
+            count_refused(refusals[0])
+
+    def _take_part(self, block: Block) -> str | None:
+        """Takes in pairs that share their windows; gives why it takes them as elements."""
+        if self._take_chosen(block):
+            return None
+        refusal = self._take_columns(block)
+        if refusal is not None:
+            stamps = block.times() if self._combine_stamps is not None else None
+            self._take(block.windowing.windows, block.values, stamps)
+        return refusal
 
     def _take_gathered(self, block: Block) -> bool:
         """Takes in pairs that are gathered in columns; False where they are not for that."""
@@ -193,12 +204,14 @@ class PrecombineOperation(operations.PGBKCVOperation):
             start = part.stop
         self._tell_of(block.windowing, count, len(block))
 
-    def _take_columns(self, block: Block) -> bool:
-        """Takes in pairs in columns; False where they have to be taken in one by one."""
-        found = self._numbered(block) if self._combine_stamps is None else None
-        if found is None:
-            return False
-        pairs, numbers = found
+    def _take_columns(self, block: Block) -> str | None:
+        """Takes in pairs in columns; gives why they have to be taken in one by one."""
+        if self._combine_stamps is not None:
+            return f"its results have the {stamp_of(self.windowing)} timestamp of their elements"
+        try:
+            pairs, numbers = self._numbered(block)
+        except NotExact as refusal:
+            return str(refusal)
         names = self._named(pairs.keys)
         windows = (None,) if self._is_global else block.windowing.windows
         with self._users_code():
@@ -208,22 +221,29 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._have_come(
             len(block) * len(windows), (numbers.nbytes + pairs.places.nbytes) * len(windows)
         )
-        return True
+        return None
 
-    def _numbered(self, block: Block) -> tuple[Pairs, Numbers] | None:
-        """The pairs of a column and their values in the vectorised form; None if that cannot be."""
+    def _numbered(self, block: Block) -> tuple[Pairs, Numbers]:
+        """The pairs of a column and their values in the vectorised form.
+
+        Raises:
+            NotExact: there are none.
+        """
         form = self._form
-        if form is None or block.column is None:
-            return None
+        if block.column is None:
+            raise NotExact("its elements are no columns")
+        if form is None:
+            choice = self._choice
+            if choice is None:
+                raise NotExact("its CombineFn has no vectorised form")
+            raise NotExact(f"values are not for {choice.name} over columns")
         pairs = pairs_of(block.column)
-        numbers = None
-        if pairs is not None:
-            with self._users_code():
-                numbers = form.numbers_of(pairs.values, pairs.shape)
-        if pairs is None or numbers is None:
-            what = "keys are not told apart" if pairs is None else f"values are not for {form.name}"
-            count_refused(f"{what} over columns")
-            return None
+        if pairs is None:
+            raise NotExact("keys are not told apart over columns")
+        with self._users_code():
+            numbers = form.numbers_of(pairs.values, pairs.shape)
+        if numbers is None:
+            raise NotExact(f"values are not for {form.name} over columns")
         return pairs, numbers
 
     def _take(

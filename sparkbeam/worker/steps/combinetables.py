@@ -9,7 +9,7 @@ import numpy as np
 from sparkbeam.columns.order import firsts_of
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.form import Form, Numbers
-from sparkbeam.worker.steps.columnfunctions import count_refused
+from sparkbeam.worker.refusals import count_refused
 
 
 class CombineTable:

@@ -18,6 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.functions import asks_plainly, is_of_the_element_alone
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step, Way
 
@@ -98,6 +99,8 @@ class DoFnOperation(ElementOperation):
     def process_block(self, block: Block) -> None:
         """Processes elements; those with timestamps of their own together if it asks for none."""
         with self.scoped_process_state:
+            if block.column is not None:
+                count_refused(self.why())
             for part in block.unstamped() if self.signature.timed else (block,):
                 for single in self._apart(part.windowing):
                     self._bind(single)

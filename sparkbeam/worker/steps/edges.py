@@ -15,7 +15,8 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
+from sparkbeam.plan.model import PACKED, SINK_URN, SOURCE_URN, Layout, SessionAggregator
+from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
@@ -28,6 +29,7 @@ from sparkbeam.worker.layouts.joined import JoinSideSink
 from sparkbeam.worker.layouts.joinreader import JoinReader
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
 from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step, Way
 from sparkbeam.worker.totals import Combine
 
@@ -87,9 +89,17 @@ class SourceOperation(bundle_processor.DataInputOperation):
         assert read is not None
         return read(rows, self.grouped_coder or self.windowed_coder)
 
+    def _why_elements(self) -> str | None:
+        """Why some of the groups that are made as columns are elements; None where none are."""
+        if self.layout is Layout.PACKED_GROUPS:
+            return "groups are large, or hold elements that were no columns"
+        if self.layout in PACKED and self.combine is not None:
+            return "accumulators are no 64-bit numbers, or keys no column"
+        return None
+
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Puts out all of ``elements``; the argument only says that they are there."""
-        emitter = self._emitter
+        emitter, why = self._emitter, self._why_elements()
         while True:
             try:
                 block = next(self.elements, None)
@@ -102,6 +112,9 @@ class SourceOperation(bundle_processor.DataInputOperation):
                 ) from error
             if block is None:
                 return
+            if block.column is None and why is not None:
+                for reader in self.consumer:
+                    count_refused_by(reader, why)
             emitter.block(block)
 
 
@@ -157,6 +170,7 @@ class SinkOperation(operations.Operation):
         """
         port = Port(self.tag, rows, self.coder, self.windowing, partition, self.spreads)
         self._sink = ENDS[self.layout].sink(port)
+        self._sink.refused = partial(count_refused_by, self)
 
     def keep_partners(self, keys: pa.Array) -> None:
         """Tells the side of a join which keys are on the other one, before the first bundle.
@@ -175,6 +189,8 @@ class SinkOperation(operations.Operation):
 
     def process_block(self, block: Block) -> None:
         """Writes many elements."""
+        if block.column is not None and self.layout in WHY:
+            count_refused_by(self, WHY[self.layout])
         try:
             self._sink.write_block(block)
         except Exception as error:

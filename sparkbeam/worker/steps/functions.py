@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import (
@@ -17,6 +18,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.plan.called import why_called
 from sparkbeam.plan.functions import ALONE, Arguments, one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
@@ -62,6 +64,7 @@ class FunctionOperation(operations.DoOperation):
         makes_new: see :class:`OneToOne`.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
+        transform: that it runs.
     """
 
     takes_assigned = True
@@ -75,6 +78,7 @@ class FunctionOperation(operations.DoOperation):
     makes_new = False
     window_fn: WindowFn
     readers: list[operations.Operation]
+    transform: beam_runner_api_pb2.PTransform
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -84,7 +88,7 @@ class FunctionOperation(operations.DoOperation):
         self._look = 0
         self._is_global = type(self.window_fn) is GlobalWindows
         self._columns = ColumnFunction(
-            self.over_columns, may_stamp=self._is_global, arguments=self.arguments
+            self.over_columns, self.why, may_stamp=self._is_global, arguments=self.arguments
         )
         tagged = None if self.tags is None else TaggedLists(self.tags)
         self._evaluate = self._columns.over if tagged is None else tagged.over
@@ -93,6 +97,10 @@ class FunctionOperation(operations.DoOperation):
             self._each = OneToOne(
                 self.one_to_one, label, self._limit, makes_new=self.makes_new
             ).over
+
+    def why(self) -> str:
+        """Why it is called for each element, where it is no function over columns."""
+        return why_called(self.transform)
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""

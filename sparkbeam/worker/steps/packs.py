@@ -8,6 +8,7 @@ from apache_beam.runners.worker import operations
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.connectors.packedcolumns import columns_of
 from sparkbeam.worker.connectors.packing import CELL_ROWS, PackArrow, cell_of
+from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step, Way
 
 
@@ -34,6 +35,8 @@ class PackOperation(operations.DoOperation):
         """Takes in many elements."""
         columns = None if block.column is None else columns_of(block.column, self.fn.schema)
         if columns is None:
+            if block.column is not None:
+                count_refused_by(self, "its rows are not of the types of the sink's columns")
             for value in block.values:
                 self.process(GLOBAL.with_value(value))
             return

@@ -10,7 +10,7 @@ from sparkbeam.columns import NotExact
 from sparkbeam.columns.arrays import arrays_of_dicts
 from sparkbeam.upstream.parquet import RowGroups, row_groups_of
 from sparkbeam.worker.blocks import GLOBAL, Block
-from sparkbeam.worker.steps.columnfunctions import count_refused
+from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.dofns import DoFnOperation, prepared, signature_of
 from sparkbeam.worker.steps.step import Step, Way
 
@@ -55,7 +55,10 @@ class TablesOperation(DoFnOperation):
 
     def _batch_of(self, block: Block) -> pa.RecordBatch | None:
         column = block.column
-        if column is None or len(block.windowing.windows) != 1:
+        if column is None:
+            return None
+        if len(block.windowing.windows) != 1:
+            count_refused("its elements have several windows")
             return None
         schema = self._groups.schema
         try:

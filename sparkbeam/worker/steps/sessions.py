@@ -12,6 +12,7 @@ from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Session
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns import NotExact
 from sparkbeam.columns.shapes import INT, Shape
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.windows.aggregator import Session, Stamps
@@ -27,6 +28,7 @@ from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
+from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.sessiontables import (
@@ -88,31 +90,34 @@ class SessionCombineOperation(PrecombineOperation):
     def _take_block(self, block: Block) -> None:
         spans = _spans(block)
         if spans is None:
+            refusal: str | None = "its elements share their windows"
             stamps = block.times()
             for window in block.windowing.windows:
                 self._take_in(window, block.values, stamps)
-        elif not self._take_pairs(block, spans):
+        elif (refusal := self._take_pairs(block, spans)) is not None:
             starts, ends = spans
             self._take_apart(block.values, (starts.tolist(), ends.tolist()), block.times())
+        if refusal is not None and block.column is not None:
+            count_refused(refusal)
 
     def _take_in(self, window: BoundedWindow, pairs: list[Any], stamps: list[int]) -> None:
         start, end = coded_span(window)
         self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), stamps)
 
-    def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
-        """Takes in pairs in columns; False where they have to be taken in one by one."""
+    def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> str | None:
+        """Takes in pairs in columns; gives why they have to be taken in one by one."""
         table = self._sessions
         if not isinstance(table, ColumnarTable):
-            return False
+            return "its aggregator of sessions takes elements"
         if not self._gather(block, spans):
-            found = self._numbered(block)
-            if found is None:
-                return False
-            pairs, numbers = found
+            try:
+                pairs, numbers = self._numbered(block)
+            except NotExact as refusal:
+                return str(refusal)
             names = self._named(pairs.keys)
             table.add_columns(names, pairs.places, *spans, block.time_column(), numbers)
         self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)
-        return True
+        return None
 
     def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
         """Lets pairs in columns wait for others, whose keys are found together with theirs."""

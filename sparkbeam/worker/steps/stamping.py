@@ -10,8 +10,8 @@ from sparkbeam.upstream.beam import StampedPart, part_stamped_by
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.slots import parts_of
-from sparkbeam.worker.steps.columnfunctions import count_refused
 from sparkbeam.worker.steps.step import Step, Way
 
 

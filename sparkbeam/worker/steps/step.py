@@ -134,13 +134,15 @@ class Step:
         """Makes an operation that hands on blocks to all that read its one output.
 
         Args:
-            kind: makes the operation itself, which gets ``readers`` and ``window_fn``.
+            kind: makes the operation itself, which gets ``readers``, ``window_fn`` and
+                ``transform``.
             data: see :meth:`do_operation`.
             window_fn: gives windows to results with a timestamp of their own.
         """
         operation: Any = self.do_operation(kind, data)
         (operation.readers,) = self.consumers.values()
         operation.window_fn = window_fn
+        operation.transform = self.transform
         return operation
 
 

@@ -11,6 +11,7 @@ from sparkbeam.columns.vectors import Positions, taken, union_places
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column, column_of
 from sparkbeam.worker.layouts.pairs import halves_of
+from sparkbeam.worker.refusals import count_refused
 
 _NAMES = ("0", "1")
 
@@ -31,8 +32,13 @@ class TaggedLists:
     def over(self, block: Block) -> Block | None:
         """The results for a block; None if it has to go element by element."""
         column = block.column
-        found = None if column is None else self._collected(column)
-        return None if found is None else block.with_column(found, None)
+        if column is None:
+            return None
+        found = self._collected(column)
+        if found is None:
+            count_refused("its groups are not columns by tag")
+            return None
+        return block.with_column(found, None)
 
     def _collected(self, column: Column) -> Column | None:
         halves = halves_of(column)

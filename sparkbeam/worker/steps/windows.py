@@ -11,6 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.slots import in_slots, is_by_timestamp
 from sparkbeam.worker.steps.step import DoFnData, Step, Way
 
@@ -39,6 +40,8 @@ class WindowOperation(operations.DoOperation):
     def process_block(self, block: Block) -> None:
         """Gives values the windows of their timestamps."""
         if not self._by_timestamp:
+            if block.column is not None:
+                count_refused_by(self, "its WindowFn asks for more than the timestamp")
             for element in block.elements():
                 self.process(element)
             return

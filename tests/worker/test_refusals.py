@@ -1,0 +1,150 @@
+"""Blocks of columns that steps take as elements are told, with the reason."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn, TimestampCombiner
+from in_process_batch import BatchRunner
+
+from sparkbeam.io import ReadFromArrow
+
+pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
+
+LATEST = TimestampCombiner.OUTPUT_AT_LATEST
+
+
+class Reading(NamedTuple):
+    id: int
+    value: float
+
+
+def read(part: str) -> Iterator[pa.RecordBatch]:
+    numbers = range(100)
+    yield pa.record_batch({"id": [n % 7 for n in numbers], "value": [n / 2 for n in numbers]})
+
+
+class Timed(beam.DoFn):
+    def process(self, element: Any, at: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+        yield element
+
+
+class Begun(beam.DoFn):
+    def start_bundle(self) -> None:
+        pass
+
+    def process(self, element: Any) -> Iterator[Any]:
+        yield element
+
+
+class Tagging(beam.DoFn):
+    def process(self, element: Any) -> Iterator[Any]:
+        yield beam.pvalue.TaggedOutput("other", element)
+
+
+class ByElement(NonMergingWindowFn):
+    def assign(self, context: Any) -> list[Any]:
+        return FixedWindows(1 + len(str(context.element))).assign(context)
+
+    def get_window_coder(self) -> Any:
+        return FixedWindows(1).get_window_coder()
+
+
+def pairs(rows: Any) -> Any:
+    return rows | "pairs" >> beam.Map(lambda row: (row.id, row.value))
+
+
+def counted(build: Callable[[Any], Any]) -> Any:
+    p = beam.Pipeline(BatchRunner(), argv=["--runner=sparkbeam.SparkRunner"])
+    build(p | ReadFromArrow(["a"], read, Reading))
+    result: Any = p.run()
+    result.wait_until_finish()
+    return result
+
+
+CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a function": (lambda rows: rows | "x" >> beam.Map(hash), "it calls hash"),
+    "a DoFn that asks for more": (
+        lambda rows: rows | "x" >> beam.ParDo(Timed()),
+        "it asks for the timestamp",
+    ),
+    "a DoFn with bundles": (
+        lambda rows: rows | "x" >> beam.ParDo(Begun()),
+        "it has a start_bundle",
+    ),
+    "several outputs": (
+        lambda rows: rows | "x" >> beam.ParDo(Tagging()).with_outputs("other"),
+        "it runs as Beam's own operation",
+    ),
+    "an argument that is no column": (
+        lambda rows: rows | "x" >> beam.Filter(lambda row, some: row.id in some, {1}),
+        "an argument is no column",
+    ),
+    "an argument by name": (
+        lambda rows: rows | "x" >> beam.Map(lambda row, more: row.id + more, more=1),
+        "it gets arguments by name",
+    ),
+    "a WindowFn of one's own": (
+        lambda rows: rows | "x" >> beam.WindowInto(ByElement()),
+        "its WindowFn asks for more than the timestamp",
+    ),
+    "a combine without a form": (
+        lambda rows: pairs(rows) | "x" >> beam.CombinePerKey(ToListCombineFn()),
+        "its CombineFn has no vectorised form",
+    ),
+    "values of a combine": (
+        lambda rows: (
+            rows | beam.Map(lambda row: (row.id, row.id > 3)) | "x" >> beam.CombinePerKey(sum)
+        ),
+        "values are not for sum over columns",
+    ),
+    "timestamps of a combine": (
+        lambda rows: (
+            rows
+            | beam.WindowInto(FixedWindows(3), timestamp_combiner=LATEST)
+            | beam.Map(lambda row: (row.id, f"{row.id}"))
+            | "x" >> beam.CombinePerKey(max)
+        ),
+        "its results have the latest timestamp of their elements",
+    ),
+    "groups of elements": (
+        lambda rows: (
+            pairs(rows)
+            | beam.WindowInto(FixedWindows(3), timestamp_combiner=LATEST)
+            | beam.GroupByKey()
+            | beam.Values()
+        ),
+        "its groups are made of elements",
+    ),
+    "a side input": (
+        lambda rows: (
+            rows.pipeline
+            | beam.Create([1])
+            | beam.Map(lambda one, all: len(all), beam.pvalue.AsList(rows))
+        ),
+        "side inputs hold elements",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_kind_of_step_tells_of_them(case: str) -> None:
+    build, reason = CASES[case]
+    result = counted(build)
+    steps = [step for stage in result.summary().stages for step in stage.steps]
+    (refused,) = (step.refused for step in steps if reason in step.refused)
+    assert refused[reason] == 1
+    assert f"1 block refused: {reason}" in " ".join(result.explain().stages.split())
+    assert f"1 block refused: {reason}" in str(result.summary())
+
+
+def test_a_step_that_takes_columns_does_so_beside_one_that_does_not() -> None:
+    def build(rows: Any) -> None:
+        _ = rows | "tags" >> beam.ParDo(Tagging()).with_outputs("other")
+        _ = rows | "ids" >> beam.Map(lambda row: row.id) | "next" >> beam.Map(lambda id: id + 1)
+
+    steps = [step for stage in counted(build).summary().stages for step in stage.steps]
+    assert {step.label for step in steps if step.refused} == {"tags/ParDo(Tagging)"}
