@@ -19,7 +19,7 @@ from sparkbeam.columns.nodes import (
     Select,
     Stamped,
 )
-from sparkbeam.columns.operators import as_float, as_number, folded, operand
+from sparkbeam.columns.operators import as_float, as_number, folded, is_known, operand
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
     BOOL,
@@ -31,6 +31,7 @@ from sparkbeam.columns.shapes import (
     Constants,
     Record,
     Shape,
+    Table,
     Texts,
     is_dict,
     is_tuple,
@@ -126,7 +127,7 @@ def is_none(graph: Graph, item: Item) -> Node:
         return graph.const(item.value is None)
     if isinstance(item.shape, Record):
         return graph.negated(graph.presence(item))
-    if isinstance(item.shape, Constants | Texts):
+    if isinstance(item.shape, Constants | Texts | Table):
         return graph.const(False)
     if isinstance(item, Select):
         return _is_none_of_select(graph, item)
@@ -161,6 +162,8 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
             return graph.const(node.value in inside.value)
         except TypeError as error:
             raise NotCompiled(f"it raises {type(error).__name__}") from None
+    if isinstance(inside.shape, Table):
+        return is_known(graph, inside, node)
     if is_dict(inside.shape) and isinstance(node, Const) and node.shape in _KEYS:
         assert isinstance(inside.shape, Record)
         graph.require(inside)

@@ -43,6 +43,7 @@ from sparkbeam.columns.shapes import (
     Constants,
     Mixed,
     Shape,
+    Table,
     Texts,
     Union,
     arrow_type_of,
@@ -502,7 +503,7 @@ def _result_shape(leaf: Item) -> Shape:
     if isinstance(leaf, Stamped):
         checked(leaf.time.micros)
         return _result_shape(leaf.value)
-    if not isinstance(leaf, Node) or isinstance(leaf.shape, Texts | Constants | Mixed):
+    if not isinstance(leaf, Node) or isinstance(leaf.shape, Texts | Constants | Mixed | Table):
         raise NotCompiled(f"it gives {'a Timestamp' if isinstance(leaf, Moment) else named(leaf)}")
     if isinstance(leaf, Made):
         for field in leaf.fields:

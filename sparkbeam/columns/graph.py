@@ -44,6 +44,7 @@ from sparkbeam.columns.shapes import (
     Mixed,
     Record,
     Shape,
+    Table,
     Texts,
     Union,
     either,
@@ -269,7 +270,7 @@ class Graph:
             record = self._selected_record(condition, yes, no)
             return Either(condition, yes, no) if record is None else record
         shape = unified(yes.shape, no.shape)
-        if isinstance(shape, Mixed | Union | Texts | Constants):
+        if isinstance(shape, Mixed | Union | Texts | Constants | Table):
             return Either(condition, yes, no)
         for one in (yes, no):
             checked(one)

@@ -202,3 +202,16 @@ def of_dict(
         raise NotCompiled(f"it calls dict.{name}")
     default = args[1] if len(args) == 2 else graph.const(None)
     return operators.of_dict(graph, owner, args[0].value, default)
+
+
+def of_table(
+    graph: Graph, owner: Node, name: str, args: tuple[Item, ...], by_name: dict[str, Item]
+) -> Item:
+    """A method of a dict of any keys: ``get``.
+
+    Raises:
+        NotCompiled: it is another one.
+    """
+    if name != "get" or by_name or len(args) not in (1, 2):
+        raise NotCompiled(f"it calls {owner.shape}.{name}")
+    return operators.got(graph, owner, args[0], args[1] if len(args) == 2 else graph.const(None))

@@ -15,7 +15,7 @@ from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
 from sparkbeam.columns.counting import counted
 from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.methods import of_dict, of_text, replaced_fields
+from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
 from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Named, Node, Slice
 from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
@@ -24,6 +24,7 @@ from sparkbeam.columns.shapes import (
     STR,
     Record,
     Scalar,
+    Table,
     Union,
     is_dict,
     is_field,
@@ -291,6 +292,8 @@ class Objects:
             return of_text(self._graph, owner, name, tuple(args))
         if is_dict(shape):
             return of_dict(self._graph, owner, name, tuple(args), by_name)
+        if isinstance(shape, Table):
+            return of_table(self._graph, owner, name, tuple(args), by_name)
         if isinstance(shape, Record) and is_plain_namedtuple(shape.type):
             self._graph.require(owner)
             if name == "_replace" and not args and _is_of_namedtuples(shape.type, name):

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from sparkbeam.columns import lists, numbers, text
+from sparkbeam.columns import lists, numbers, tables, text
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.nodes import (
     Const,
@@ -30,6 +30,8 @@ from sparkbeam.columns.shapes import (
     Opaque,
     Record,
     Scalar,
+    Shape,
+    Table,
     Texts,
     is_dict,
     is_tuple,
@@ -233,6 +235,8 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         return _part_of_constant(graph, item.value, index.value)
     if isinstance(index, Slice):
         return _part(graph, item, index.value)
+    if isinstance(item, Node) and isinstance(item.shape, Table) and isinstance(index, Node):
+        return _looked_up(graph, item, index)
     at = index.value if isinstance(index, Const) else None
     if isinstance(item, Node) and is_dict(item.shape) and isinstance(index, Const):
         return of_dict(graph, item, at)
@@ -254,6 +258,54 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         if isinstance(one, Scalar | Opaque) and one != NONE:
             return graph.apply(lists.item(at), one, item)
     raise NotCompiled(f"it takes an item of {item.shape}")
+
+
+def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
+    """``table[key]`` of a dict."""
+    shape = _table_for(table, key)
+    if shape.type is not dict:
+        raise NotCompiled(f"it takes an item of a {shape}")
+    places = graph.apply(tables.place, INT, table, key)
+    return _of_table(graph, table, places, shape.value)
+
+
+def _of_table(
+    graph: Graph, table: Node, places: Node, shape: Shape, path: tuple[int, ...] = ()
+) -> Node:
+    """The items at places, which are of a shape, or fields of them."""
+    if shape == NONE:
+        return graph.const(None)
+    if isinstance(shape, Record):
+        fields = (
+            _of_table(graph, table, places, one, (*path, at)) for at, one in enumerate(shape.fields)
+        )
+        return graph.made(shape, tuple(fields))
+    return graph.apply(tables.item(path, shape), shape, table, places)
+
+
+def is_known(graph: Graph, table: Node, key: Node) -> Node:
+    """``key in table``."""
+    _table_for(table, key)
+    return graph.apply(tables.contains, BOOL, table, key)
+
+
+def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
+    """``table.get(key, default)`` of a dict."""
+    node = operand(key, ".get")
+    found = is_known(graph, table, node)
+    with graph.collected() as where_it_is:
+        item = _looked_up(graph, table, node)
+    graph.branch(found, where_it_is, [])
+    return graph.select(found, item, default)
+
+
+def _table_for(table: Node, key: Node) -> Table:
+    """What a dict or list is that is asked for a key."""
+    shape = table.shape
+    assert isinstance(shape, Table)
+    if key.shape != shape.key:
+        raise NotCompiled(f"it looks up {key.shape} in a {shape} of {shape.key}")
+    return shape
 
 
 def of_dict(graph: Graph, item: Node, key: Any, default: Item | None = None) -> Item:

@@ -123,6 +123,24 @@ class Lists:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Dicts of any keys, or lists and sets that may have something; never in a result.
+
+    Attributes:
+        type: ``dict``, ``list``, ``set`` or ``frozenset``.
+        key: what each key is, or each item of a list or set.
+        value: what there is for a key of a dict; None for each item of the others.
+    """
+
+    type: type
+    key: "Shape"
+    value: "Shape"
+
+    def __str__(self) -> str:
+        return self.type.__name__
+
+
+@dataclass(frozen=True)
 class Constants:
     """A constant set, which can be asked whether it contains something."""
 
@@ -132,7 +150,7 @@ class Constants:
         return "frozenset"
 
 
-Shape: TypeAlias = Scalar | Opaque | Record | Union | Lists | Mixed | Texts | Constants
+Shape: TypeAlias = Scalar | Opaque | Record | Union | Lists | Mixed | Texts | Constants | Table
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))

@@ -19,6 +19,7 @@ from sparkbeam.columns.shapes import (
     Opaque,
     Record,
     Shape,
+    Table,
     Union,
     arrow_type_of,
 )
@@ -76,6 +77,8 @@ def loaded(array: pa.Array, shape: Shape) -> Vector:
     Raises:
         NotExact: it holds what is out of range here.
     """
+    if isinstance(shape, Table):
+        return Vector(array)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None

@@ -34,7 +34,7 @@ from sparkbeam.columns import (
     UnknownShape,
 )
 from sparkbeam.columns.arrays import arrays_of_dicts
-from sparkbeam.columns.shapes import FLOAT, INT, STR, tells_all
+from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, tells_all
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
@@ -68,7 +68,11 @@ _SCALARS = {
     schema_pb2.BYTES: bytes,
 }
 _SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
-_SIDE_INPUTS = (INT, FLOAT, STR)
+_SIDE_INPUTS: tuple[Shape, ...] = (
+    *(INT, FLOAT, STR),
+    *(Table(dict, key, value) for key in (INT, STR) for value in (INT, STR)),
+    *(Table(list, key, NONE) for key in (INT, STR)),
+)
 """What side inputs may be."""
 
 _OTHER = Opaque(pa.date32())

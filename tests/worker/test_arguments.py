@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -16,6 +17,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from apache_beam.typehints import Optional
+from elementwise import as_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
@@ -176,6 +178,8 @@ IN_COLUMNS = {
     "a mean",
     "a tuple",
     "a class",
+    "a dict",
+    "a list",
     "by name",
     "half of a pair",
     "one of several by name",
@@ -242,6 +246,69 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
 ]
 
 
+LOOKUPS: list[Callable[[Any, Any], Any]] = [
+    lambda bid, more: (bid.user, more[bid.user]),
+    lambda bid, more: more[bid.price % 3],
+    lambda bid, more: more.get(bid.user),
+    lambda bid, more: (more.get(bid.price, bid.price), bid.user),
+    lambda bid, more: (more[bid.user], 1) if bid.user in more else (bid.user, 0),
+    lambda bid, more: bid.price not in more,
+    lambda bid, more: more["u1"][0],
+    lambda bid, more: (bid.ratio in more, more.get(True), more is None),
+    lambda bid, more: (len(more), bool(more)),
+]
+keys = st.sampled_from(["u0", "u1", "u2", "u3", "u4", 0, 1, 2, 37, 74, True, 1.0, None, b"u0"])
+KEYS: list[list[Any]] = [
+    [f"u{n}" for n in range(5)],
+    [0, 1, 2],
+    [37, 74, 74],
+    ["u1", "u1"],
+    [],
+]
+VALUES: list[list[Any]] = [["a", "ü"], [1, 2**62], [2**64], [(1, "x"), (2, "y")], [None], [1, ""]]
+known_keys = st.sampled_from(KEYS)
+tables: st.SearchStrategy[Any] = st.one_of(
+    st.builds(
+        lambda known, values: dict(zip(known, cycle(values), strict=False)),
+        known_keys,
+        st.sampled_from(VALUES),
+    ),
+    st.dictionaries(keys, plain, max_size=6),
+    st.builds(lambda kind, known: kind(known), st.sampled_from([list, set, frozenset]), known_keys),
+    st.lists(keys, max_size=4),
+)
+
+
+@settings(max_examples=60)
+@given(
+    more=tables,
+    number=st.sampled_from(range(len(LOOKUPS))),
+    view=st.sampled_from([AsSingleton, None]),
+)
+def test_what_is_looked_up_is_what_python_finds(more: Any, number: int, view: Any) -> None:
+    is_what_python_gives(LOOKUPS[number], more, "side input" if view else "by position")
+
+
+@pytest.mark.parametrize("window_fn", [FixedWindows(20), SlidingWindows(20, 10)])
+def test_each_window_has_a_dict_of_its_own(window_fn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(bids: Any) -> Any:
+        windowed = bids | beam.WindowInto(window_fn)
+        pairs = windowed | "pairs" >> beam.Map(lambda bid: (bid.user, bid.ratio))
+        counts = pairs | beam.combiners.Count.PerKey() | beam.Filter(lambda pair: pair[0] != "u3")
+        return windowed | beam.Map(
+            lambda bid, counts: (bid.user, counts.get(bid.user, -1), bid.user in counts),
+            AsDict(counts),
+        )
+
+    blocks = results(build)
+    assert blocks == as_elements(monkeypatch, lambda: results(build))
+
+
+def test_a_key_that_is_not_there_fails_as_in_python() -> None:
+    with pytest.raises(PipelineFailed, match=r"Step 'asks'.*KeyError: 'u1'"):
+        results(lambda bids: bids | "asks" >> beam.Map(lambda bid, of: of[bid.user], {"u0": 1}))
+
+
 @settings(max_examples=60)
 @given(
     more=plain | st.tuples(plain, plain),
@@ -249,7 +316,11 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
     way=st.sampled_from(["by position", "by name", "side input"]),
 )
 def test_any_argument_gives_what_python_gives(more: Any, number: int, way: str) -> None:
-    function = FUNCTIONS[number]
+    is_what_python_gives(FUNCTIONS[number], more, way)
+
+
+def is_what_python_gives(function: Callable[[Any, Any], Any], more: Any, way: str) -> None:
+    """Compares what a step puts out that gets the argument in some way."""
     rows = [(batch.slice(0, 40), batch) for batch in batches(70)]
     (_, batch) = rows[0]
     names = list(Bid._fields)

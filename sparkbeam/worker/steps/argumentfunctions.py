@@ -23,6 +23,7 @@ from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
 from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.tables import Tables
 
 
 class ArgumentOperation(FunctionOperation):
@@ -33,6 +34,7 @@ class ArgumentOperation(FunctionOperation):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         *_, self._sides, _ = args
+        self._tables = Tables()
 
     def ask(self, arguments: Arguments, process: Callable[..., Iterable[Any] | None]) -> None:
         """Tells what to call, and with what."""
@@ -93,7 +95,7 @@ class ArgumentOperation(FunctionOperation):
     def _over_columns(self, block: Block, sides: list[Any]) -> Block | None:
         if block.column is None:
             return None
-        columns = _columns([sides])
+        columns = self._columns_of([sides], len(block))
         if columns is None:
             count_refused("a side input is no column")
             return None
@@ -107,18 +109,25 @@ class ArgumentOperation(FunctionOperation):
         if found is None:
             return None
         templates, places = found
-        columns = _columns(list(map(self._look_up, templates)))
+        columns = self._columns_of(list(map(self._look_up, templates)), len(block))
         return None if columns is None else self._columns.over(block, *columns, places=places)
+
+    def _columns_of(self, found: list[list[Any]], count: int) -> list[Column] | None:
+        """A column for each side input, of what is found each time; None if there is none.
+
+        Args:
+            found: the side inputs, one time after the other.
+            count: for how many elements.
+        """
+        columns = [
+            column_of_values(list(values)) or self._tables.of(number, values, count)
+            for number, values in enumerate(zip(*found, strict=True))
+        ]
+        known = [column for column in columns if column is not None]
+        return known if len(known) == len(columns) else None
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._given.by_position, **self._given.by_name)
-
-
-def _columns(found: list[list[Any]]) -> list[Column] | None:
-    """A column for each side input, of what is found each time; None if there is none."""
-    columns = [column_of_values(list(values)) for values in zip(*found, strict=True)]
-    known = [column for column in columns if column is not None]
-    return known if len(known) == len(columns) else None
 
 
 def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:
