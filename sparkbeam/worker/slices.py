@@ -51,22 +51,26 @@ class Slices:
         """In which slice each time is; None where some have a window that leaves time's bounds."""
         if not len(times):
             return times
-        if int(times.min()) - _BEGIN < 2 * self.size or _END - int(times.max()) < 2 * self.size:
+        if not self._are_within(int(times.min()), int(times.max())):
             return None
         return slot_numbers(times, (self.offset, self.length))
 
     def shared(self, windows: Sequence[BoundedWindow], count: int) -> Micros | None:
         """The number of the slice of so many elements in the same windows.
 
-        None where these are not all windows of a slice.
+        None where these are not all windows of a slice, or some leave time's bounds.
         """
         if len(windows) != self.count or not all(type(one) is IntervalWindow for one in windows):
             return None
         start = max(window.start.micros for window in windows)
         number = (start - self.offset) // self.length
-        if set(windows) != set(self.windows(number)):
+        if not self._are_within(start, start) or set(windows) != set(self.windows(number)):
             return None
         return np.full(count, number, np.int64)
+
+    def _are_within(self, first: int, last: int) -> bool:
+        """Whether all windows of the times from one to another are within time's bounds."""
+        return first - _BEGIN >= 2 * self.size and _END - last >= 2 * self.size
 
     def numbers_at(self, starts: Micros) -> Micros:
         """The numbers of slices that begin somewhere, in microseconds."""
