@@ -89,6 +89,29 @@ class Greatest(VectorizedCombineFn):
         return accumulators
 
 
+class Spread(VectorizedCombineFn):
+    """Least and greatest, of which there may be none, and how many."""
+
+    accumulator_type = pa.struct({"least": pa.float64(), "most": pa.float64(), "count": pa.int64()})
+
+    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array | None:
+        numbers = values.cast(pa.float64())
+        ones = pa.array(np.ones(len(values), np.int64))
+        each = pa.StructArray.from_arrays([numbers, numbers, ones], ["least", "most", "count"])
+        return self.merge_batch(groups, each, count)
+
+    def merge_batch(self, groups: Any, accumulators: pa.Array, count: int) -> pa.Array:
+        of_least, of_most, of_count = (part.to_numpy() for part in accumulators.flatten())
+        least, most, counts = np.full(count, np.inf), np.full(count, -np.inf), np.zeros(count, int)
+        np.minimum.at(least, groups, of_least)
+        np.maximum.at(most, groups, of_most)
+        np.add.at(counts, groups, of_count)
+        return self.accumulators(least, most, counts)
+
+    def extract_batch(self, accumulators: pa.Array) -> pa.Array:
+        return accumulators
+
+
 class Event(NamedTuple):
     key: int
     value: int
@@ -137,7 +160,12 @@ def results(runner: Any, windows: str, how: str, fn: beam.CombineFn) -> tuple[li
     return sorted(repr(element_and_place[:3]) for element_and_place in found), result
 
 
-FNS = {"moments": Moments(), "in order": Ordered(), "greatest": Greatest()}
+FNS = {
+    "moments": Moments(),
+    "in order": Ordered(),
+    "greatest": Greatest(),
+    "a struct with floats": Spread(),
+}
 
 
 @pytest.mark.parametrize("how", COMBINES)

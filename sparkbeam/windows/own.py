@@ -119,7 +119,8 @@ def _kind_of(accumulators: pa.DataType | None) -> Kind | None:
     if accumulators is None or not pa.types.is_struct(accumulators) or not accumulators.num_fields:
         return None
     parts = [_kind_of(field.type) for field in accumulators]
-    if None in parts:
+    # A dtype of floats equals None.
+    if any(part is None for part in parts):
         return None
     return np.dtype([(str(at), part) for at, part in enumerate(parts)])
 

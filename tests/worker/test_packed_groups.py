@@ -127,6 +127,7 @@ WINDOWS = [
     FixedWindows(3, 1),
     SlidingWindows(10, 5),
     SlidingWindows(7, 3),
+    SlidingWindows(2, 5),
     Sessions(1),
 ]
 PAIRS: dict[str, Callable[[Any], Any]] = {
@@ -293,6 +294,24 @@ def test_groups_are_columns(blocks: list[Block]) -> None:
     (shape,) = shapes
     assert isinstance(shape, Record)
     assert isinstance(shape.fields[1], Lists)
+
+
+@pytest.mark.parametrize("windowing", [SlidingWindows(40, 2), FixedWindows(1)], ids=repr)
+def test_elements_go_to_few_of_their_windows_at_once(
+    windowing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All copies of an element would take much memory where it has many windows."""
+    most: list[int] = []
+
+    def noted(some: Any, spans: pa.Array) -> Any:
+        most.append(len(spans))
+        return with_spans(some, spans)
+
+    with_spans = packedgroups._with_spans
+    monkeypatch.setattr(packedgroups, "_with_spans", noted)
+    monkeypatch.setattr(packedgroups, "column_rows", lambda *_: 200)
+    compare(grouped(PAIRS["text by text"], windowing))
+    assert max(most) <= 200
 
 
 @pytest.mark.parametrize("windowing", [GlobalWindows(), FixedWindows(5)], ids=repr)

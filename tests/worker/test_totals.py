@@ -195,6 +195,14 @@ def test_times_whose_windows_leave_the_bounds_of_time_have_no_slices() -> None:
     assert slices.numbers(np.array([], np.int64)) is not None
 
 
+def test_windows_that_leave_the_bounds_of_time_are_none_of_a_slice() -> None:
+    window_fn = SlidingWindows(12, 3)
+    slices = slices_of(window_fn)
+    assert slices is not None
+    for micros in (MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros - SECOND):
+        assert slices.shared(windows_at(window_fn, micros), 2) is None
+
+
 def test_windows_that_are_a_part_of_a_slice_s_have_none() -> None:
     window_fn = SlidingWindows(12, 3)
     slices = slices_of(window_fn)

@@ -17,13 +17,12 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.wire.binary import fixed_cells, offsets_of
 from sparkbeam.wire.keypacks import Keyed, Kind, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column
 from sparkbeam.wire.rows import CELL_BYTES, RowWriter
-from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
 from sparkbeam.worker.layouts.pairs import halves_of
@@ -31,7 +30,7 @@ from sparkbeam.worker.layouts.rowcells import RowCells
 from sparkbeam.worker.layouts.sink import Sink
 from sparkbeam.worker.layouts.tables import RunTable
 from sparkbeam.worker.layouts.values import RunCoder
-from sparkbeam.worker.slices import slices_of
+from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _MOST_WAITING = 32 << 20
@@ -89,51 +88,43 @@ class PackedGroupSink(Sink):
         halves = None if block.column is None else halves_of(block.column)
         if halves is None:
             return "its elements are no columns of pairs"
-        windows = None if self._is_global else self._windows(block)
-        if not self._is_global and windows is None:
-            return "its windows are in no slices of time"
         cells = self._cells.encode(*halves[1])
         if cells is None:
             return f"values are not for cells: {halves[1][1]}"
         some = Keyed(self._keys.of(*halves[0]), cells)
-        if windows is not None:
-            places, spans = windows
-            if places is not None:
-                some = some.taken(places)
-            some = Keyed(
-                pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary())),
-                some.cells,
-            )
+        if self._is_global:
+            self._wait(some)
+            return None
+        size = some.keys.nbytes + some.cells.nbytes
+        most = column_rows(len(some), size) // max(1, len(some))
+        windows = self._windows(block, max(1, most))
+        if windows is None:
+            return "its windows are in no slices of time"
+        for spans in windows:
+            self._wait(_with_spans(some, spans))
+        return None
+
+    def _wait(self, some: Keyed) -> None:
         self._waiting.append(some)
         self._bytes += some.keys.nbytes + some.cells.nbytes
         if self._bytes >= _MOST_WAITING:
             self._flush_waiting()
-        return None
 
-    def _windows(self, block: Block) -> tuple[Positions | None, pa.Array] | None:
-        """The windows of elements, as they are behind their keys.
+    def _windows(self, block: Block, most: int) -> Iterator[pa.Array] | None:
+        """The windows of elements, as they are behind their keys; None where they are not known.
 
-        They are for the elements at some positions, or for all; None where they are not known.
+        Each time they are those of all elements, up to ``most`` of each: first one of each, then
+        another one of each.
         """
-        places: Positions | None = None
         match block.assigned:
             case None:
                 spans = [SPAN.pack(*coded_span(window)) for window in block.windowing.windows]
-                count = len(block)
-                if len(spans) > 1:
-                    places = np.tile(np.arange(count), len(spans))
-                each = np.repeat(np.arange(len(spans)), count)
-                return places, pa.array(spans, pa.binary()).take(pa.array(each))
+                return _repeated_spans(spans, len(block), most)
             case Intervals() as given:
-                return None, _spans(given.starts, given.ends)
+                return iter((_spans(given.starts, given.ends),))
         slices = self._slices
         numbers = None if slices is None else slices.numbers(block.time_column())
-        if slices is None or numbers is None:
-            return None
-        if slices.count > 1:
-            places, numbers = slices.in_windows(numbers)
-        starts = slices.starts(numbers)
-        return places, _spans(starts, starts + slices.size)
+        return None if slices is None or numbers is None else _spans_in(slices, numbers, most)
 
     def flush(self) -> None:
         self._flush_waiting()
@@ -185,6 +176,29 @@ class PackedGroupSink(Sink):
 
     def _suffix(self, window: BoundedWindow) -> bytes:
         return b"" if self._is_global else SPAN.pack(*coded_span(window))
+
+
+def _with_spans(some: Keyed, spans: pa.Array) -> Keyed:
+    """Keys with windows behind them, of which there may be several of each."""
+    if len(spans) != len(some):
+        some = some.taken(np.tile(np.arange(len(some)), len(spans) // len(some)))
+    keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
+    return Keyed(keys, some.cells)
+
+
+def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
+    """Windows that so many elements share; see :meth:`PackedGroupSink._windows`."""
+    for start in range(0, len(spans), most):
+        part = pa.array(spans[start : start + most], pa.binary())
+        yield part.take(pa.array(np.repeat(np.arange(len(part)), count)))
+
+
+def _spans_in(slices: Slices, numbers: Micros, most: int) -> Iterator[pa.Array]:
+    """The windows of slices; see :meth:`PackedGroupSink._windows`."""
+    for first in range(0, slices.count, most):
+        back = np.arange(first, min(first + most, slices.count))
+        starts = slices.starts((numbers - back[:, np.newaxis]).ravel())
+        yield _spans(starts, starts + slices.size)
 
 
 def _spans(starts: Micros, ends: Micros) -> pa.Array:
