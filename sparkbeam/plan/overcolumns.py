@@ -1,5 +1,6 @@
 """Which steps of a stage take the columns of a source, found out without running them."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -41,8 +42,9 @@ from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_o
 from sparkbeam.plan.groupedcolumns import as_pair, by_tag, groups_of
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.joinedcolumns import as_side, side_of, triples
-from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, SessionAggregator, Stage
 from sparkbeam.plan.roundtrips import given_back
+from sparkbeam.plan.sessions import adds_in_order, by_elements
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
@@ -488,6 +490,10 @@ class Walk:
             return Refused(f"its results have the {stamp} timestamp of their elements")
         combine_fn = self.combine_fn(transform)
         form = form_of(combine_fn)
+        aggregator = self._aggregator(output)
+        if aggregator not in (None, SessionAggregator.COLUMNAR):
+            assert aggregator is not None
+            return Refused(by_elements(aggregator, form))
         choice = None if type(windowing.windowfn) is Sessions else choice_of(combine_fn)
         if form is None and choice is None:
             return Refused("its CombineFn has no vectorised form")
@@ -500,6 +506,16 @@ class Walk:
             known = form or choice
             assert known is not None
             return Refused(f"its values are not for {known.name} over columns")
+        if aggregator is not None and form.needs_order(empty_column(values), values):
+            return Refused(adds_in_order(form))
+        return None
+
+    def _aggregator(self, pcollection: str) -> SessionAggregator | None:
+        """What combines sessions that become the accumulators of a PCollection."""
+        for sink in self.readers(pcollection):
+            told = json.loads(sink.spec.payload) if sink.spec.urn == SINK_URN else {}
+            if told.get("aggregator"):
+                return SessionAggregator(told["aggregator"])
         return None
 
     def _is_global(self, pcollection: str) -> bool:

@@ -7,7 +7,12 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.transforms.combiners import ToListCombineFn
-from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn, TimestampCombiner
+from apache_beam.transforms.window import (
+    FixedWindows,
+    NonMergingWindowFn,
+    Sessions,
+    TimestampCombiner,
+)
 from in_process_batch import BatchRunner
 
 from sparkbeam.io import ReadFromArrow
@@ -24,7 +29,10 @@ class Reading(NamedTuple):
 
 def read(part: str) -> Iterator[pa.RecordBatch]:
     numbers = range(100)
-    yield pa.record_batch({"id": [n % 7 for n in numbers], "value": [n / 2 for n in numbers]})
+    times = pa.array([n % 2 for n in numbers], pa.timestamp("s"))
+    yield pa.record_batch(
+        {"id": [n % 7 for n in numbers], "value": [n / 2 for n in numbers], "at": times}
+    )
 
 
 class Timed(beam.DoFn):
@@ -59,7 +67,7 @@ def pairs(rows: Any) -> Any:
 
 def counted(build: Callable[[Any], Any]) -> Any:
     p = beam.Pipeline(BatchRunner(), argv=["--runner=sparkbeam.SparkRunner"])
-    build(p | ReadFromArrow(["a"], read, Reading))
+    build(p | ReadFromArrow(["a"], read, Reading, timestamp_column="at"))
     result: Any = p.run()
     result.wait_until_finish()
     return result
@@ -109,6 +117,14 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
             | "x" >> beam.CombinePerKey(max)
         ),
         "its results have the latest timestamp of their elements",
+    ),
+    "sessions of floats": (
+        lambda rows: (
+            pairs(rows)
+            | beam.WindowInto(Sessions(3))
+            | "x" >> beam.CombinePerKey(beam.combiners.MeanCombineFn())
+        ),
+        "mean adds floats up as they come, and sessions have them in another order",
     ),
     "groups of elements": (
         lambda rows: (
