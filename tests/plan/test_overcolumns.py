@@ -121,9 +121,12 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it is more than a function"),
-        (lambda rows: rows | "x" >> beam.ParDo(Started()), "it is more than a function"),
-        (lambda rows: rows | "x" >> beam.Map(lambda row, more: row, more=3), "it is more than"),
+        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it asks for the timestamp"),
+        (lambda rows: rows | "x" >> beam.ParDo(Started()), "it has a start_bundle"),
+        (
+            lambda rows: rows | "x" >> beam.Map(lambda row, more: row, more=3),
+            "it gets arguments by name",
+        ),
         (
             lambda rows: (
                 rows
