@@ -8,10 +8,12 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkbeam.metrics.summary import StageSummary, refused_words
+from sparkbeam.plan.columnsteps import applied, told
 from sparkbeam.plan.joining import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
 from sparkbeam.plan.model import (
     Evaluator,
@@ -24,9 +26,9 @@ from sparkbeam.plan.model import (
     Source,
     Stage,
 )
-from sparkbeam.plan.overcolumns import column_steps
 from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.walk import ColumnStep
 
 WIDTH = 100
 """Lines are wrapped at this column where the words allow it."""
@@ -138,6 +140,7 @@ def stages(
         summary: what a run has done, stage by stage; None before one.
     """
     refused = {} if summary is None else _refused(plan, summary)
+    taken = defaultdict[str, list[ColumnStep]](list, told(plan))
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
         reads[edge.reader.id].append(edge)
@@ -150,7 +153,10 @@ def stages(
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
-            *(("step", line) for line in _steps(plan, stage, refused.get(stage.id, {}))),
+            *(
+                ("step", line)
+                for line in _steps(stage, taken.get(stage.id, []), refused.get(stage.id, {}))
+            ),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
@@ -243,12 +249,21 @@ def _refused(
     }
 
 
-def _steps(plan: Plan, stage: Stage, refused: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """How steps take columns, and what they have refused of them; a line each."""
-    told = {step.label: step.words for step in column_steps(plan, stage)}
-    for label in dict.fromkeys([*told, *refused]):
-        parts = [*filter(None, [told.get(label)]), *refused_words(refused.get(label, {}))]
-        yield printable(f"{label}: {'; '.join(parts)}")
+def _steps(
+    stage: Stage, taken: Iterable[ColumnStep], refused: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """How steps take columns, and what they have refused of them.
+
+    A line each, or one for parts of a transform of which there is the same to say.
+    """
+    how = {step.label: step.words for step in taken}
+    said = [
+        (label, refused_words(how.get(label, ""), refused.get(label, {})))
+        for label in dict.fromkeys([*how, *refused])
+    ]
+    for (whole, words), some in groupby(said, lambda one: (applied(stage, one[0]), one[1])):
+        labels = [label for label, _ in some]
+        yield printable(f"{labels[0] if len(labels) == 1 else whole}: {words}")
 
 
 def _side_inputs(read: list[Edge]) -> Iterator[str]:

@@ -7,12 +7,13 @@ from html import escape
 from typing import Any
 
 from apache_beam.metrics import monitoring_infos
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkbeam.metrics.sparkstages import SparkStage
-from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Plan, Stage
-from sparkbeam.plan.overcolumns import column_steps
+from sparkbeam.plan.columnsteps import in_order, told
+from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.ports import name_of
+from sparkbeam.plan.walk import ColumnStep
 from sparkbeam.progress import words
 from sparkbeam.progress.html import table_html
 from sparkbeam.wire.consolidation import Infos
@@ -142,13 +143,13 @@ def run_summary(
         failed_attempts: how many attempts at tasks have failed.
         spark: the stages of Spark in which a stage has run, by its id.
     """
-    stages = []
+    stages, taken = [], told(plan)
     for stage in plan.stages:
         sizes = sorted(tasks.get(stage.id, ()))
         stages.append(
             StageSummary(
                 stage.name,
-                tuple(_steps(plan, stage, infos.get(stage.id, []))),
+                tuple(_steps(plan, stage, infos.get(stage.id, []), taken.get(stage.id, []))),
                 tasks=len(sizes),
                 largest_task=sizes[-1] if sizes else 0,
                 median_task=int(statistics.median(sizes)) if sizes else 0,
@@ -158,11 +159,13 @@ def run_summary(
     return RunSummary(tuple(stages), failed_attempts)
 
 
-def _steps(plan: Plan, stage: Stage, infos: Infos) -> Iterator[StepSummary]:
+def _steps(
+    plan: Plan, stage: Stage, infos: Infos, taken: Iterable[ColumnStep]
+) -> Iterator[StepSummary]:
     figures = _Figures(infos)
-    columns = {step.label: step.words for step in column_steps(plan, stage)}
+    columns = {step.label: step.words for step in taken}
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    for transform in _in_order(descriptor):
+    for transform in in_order(descriptor):
         label = transform.unique_name
         yield StepSummary(
             label=label,
@@ -178,26 +181,6 @@ def _steps(plan: Plan, stage: Stage, infos: Infos) -> Iterator[StepSummary]:
         if label in columns or refused:
             count = figures.elements([port.pcollection])
             yield StepSummary(label, count, count, columns=columns.get(label, ""), refused=refused)
-
-
-def _in_order(
-    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
-) -> Iterator[beam_runner_api_pb2.PTransform]:
-    """The user's transforms, each behind those whose outputs it reads."""
-    waiting = dict(descriptor.transforms)
-    made: set[str] = set()
-    while waiting:
-        ready = [
-            id
-            for id, transform in waiting.items()
-            if transform.spec.urn == SOURCE_URN or made.issuperset(transform.inputs.values())
-        ]
-        # Side inputs come from elsewhere, so that nothing may seem to be ready.
-        for id in ready or [*waiting]:
-            transform = waiting.pop(id)
-            made.update(transform.outputs.values())
-            if transform.spec.urn not in (SOURCE_URN, SINK_URN):
-                yield transform
 
 
 class _Figures:
@@ -255,14 +238,22 @@ def cells(step: StepSummary) -> tuple[str, ...]:
         f"{step.elements_out:,}",
         "-" if step.seconds is None else words.duration(step.seconds),
         "-" if step.bytes_out is None else words.size(step.bytes_out),
-        "; ".join([*filter(None, [step.columns]), *refused_words(step.refused)]),
+        refused_words(step.columns, step.refused),
     )
 
 
-def refused_words(refused: Mapping[str, int]) -> Iterator[str]:
-    """How many blocks a step has refused, and why, in words."""
+def refused_words(columns: str, refused: Mapping[str, int]) -> str:
+    """How a step takes columns, how many blocks of them it has refused, and why.
+
+    Args:
+        columns: how it takes them, in words.
+        refused: how many blocks it has refused, by reason.
+    """
+    parts = [columns] if columns else []
     for reason, count in refused.items():
-        yield f"{count:,} {'block' if count == 1 else 'blocks'} refused: {reason}"
+        why = "" if columns.endswith(f"because {reason}") else f": {reason}"
+        parts.append(f"{count:,} {'block' if count == 1 else 'blocks'} refused{why}")
+    return "; ".join(parts)
 
 
 def spark_words(stage: SparkStage) -> Iterator[str]:

@@ -215,9 +215,9 @@ def _skew(summary: StageSummary) -> str:
 
 
 def _columns(summary: StageSummary) -> str:
-    """How many of the steps that could take columns do."""
+    """How many of the steps take columns, and have refused none."""
     could = [step for step in summary.steps if step.columns]
-    taken = sum(step.columns == "columns" for step in could)
+    taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
     return f"{taken} of {len(could)} steps" if could else ""
 
 

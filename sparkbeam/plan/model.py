@@ -83,6 +83,10 @@ PACKED = frozenset([Layout.TOTALS, Layout.SESSION_TOTALS])
 """Layouts whose rows are so many and small that they travel in packs."""
 
 
+SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
+"""Layouts of the sides of joins."""
+
+
 class Evaluator(Enum):
     """What makes the groups of a GroupByKey: the first nine in batch, the others in streaming.
 

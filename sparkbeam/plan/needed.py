@@ -7,8 +7,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
-from sparkbeam.plan.overcolumns import (
-    HAND_ON,
+from sparkbeam.plan.walk import (
     PRECOMBINE,
     Walk,
     rows_in_columns,
@@ -81,7 +80,7 @@ class Needs:
         walk = self._walk(stage)
         if transform.spec.urn == SINK_URN:
             return self._of_port(stage, walk.port_of(transform), shape)
-        if transform.spec.urn in HAND_ON:
+        if walk.passes_on(transform):
             return self._of_results(stage, transform, shape)
         result = walk.taken(transform, shape)
         if isinstance(result, Compiled):

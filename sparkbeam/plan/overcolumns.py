@@ -1,105 +1,25 @@
 """Which steps of a stage take the columns of a source, found out without running them."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, TypeAlias
-
-import apache_beam as beam
-import pyarrow as pa
-from apache_beam.coders import RowCoder, coders
-from apache_beam.internal import pickler
-from apache_beam.portability import common_urns
-from apache_beam.portability.api import (
-    beam_fn_api_pb2,
-    beam_runner_api_pb2,
-    schema_pb2,
-)
-from apache_beam.runners import pipeline_context
-from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
-from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import GlobalWindows, Sessions
-from apache_beam.typehints.schemas import named_tuple_from_schema
-from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import (
-    Compiled,
-    NotExact,
-    Opaque,
     Record,
     Refused,
-    Scalar,
     Shape,
-    UnknownShape,
 )
-from sparkbeam.columns.arrays import arrays_of_dicts
-from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, tells_all
-from sparkbeam.columns.vectors import empty_column
-from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
-from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
-from sparkbeam.plan.groupedcolumns import as_pair, by_tag, groups_of
-from sparkbeam.plan.grouping import stamp_of
-from sparkbeam.plan.joinedcolumns import as_side, side_of, triples
-from sparkbeam.plan.model import SINK_URN, Layout, Plan, Port, Stage
-from sparkbeam.plan.roundtrips import given_back
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.plan.stamping import with_times
-from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
-from sparkbeam.upstream.batches import Batching
-from sparkbeam.upstream.beam import StampedPart, part_stamped_by, tags_of_cogroup
-from sparkbeam.upstream.parquet import row_groups_of
-from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.forms import form_of
+from sparkbeam.plan.groupedcolumns import groups_of
+from sparkbeam.plan.joinedcolumns import side_of, triples
+from sparkbeam.plan.model import SIDES, Evaluator, Layout, Plan, Port, Stage
+from sparkbeam.plan.walk import Begun, ColumnStep, Walk, rows_in_columns
 
-HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
-"""What hands its elements on as they are."""
-
-PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
-_SCALARS = {
-    schema_pb2.BYTE: int,
-    schema_pb2.INT16: int,
-    schema_pb2.INT32: int,
-    schema_pb2.INT64: int,
-    schema_pb2.FLOAT: float,
-    schema_pb2.DOUBLE: float,
-    schema_pb2.STRING: str,
-    schema_pb2.BOOLEAN: bool,
-    schema_pb2.BYTES: bytes,
-}
-_SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
-_SIDE_INPUTS: tuple[Shape, ...] = (
-    *(INT, FLOAT, STR),
-    *(Table(dict, key, value) for key in (INT, STR) for value in (INT, STR)),
-    *(Table(list, key, NONE) for key in (INT, STR)),
-)
-"""What side inputs may be."""
-
-_OTHER = Opaque(pa.date32())
-"""A field whose values functions only hand on; of what type makes no difference to them."""
+BEHIND_COMBINES = frozenset([Evaluator.TOTALS, Evaluator.SESSION_TOTALS])
+"""The evaluators that merge accumulators over columns in batch."""
 
 
-@dataclass(frozen=True)
-class ColumnStep:
-    """A step that gets columns.
-
-    Attributes:
-        label: its label.
-        reason: why it takes them as elements; None where it takes them as they are.
-    """
-
-    label: str
-    reason: str | None
-
-    @property
-    def words(self) -> str:
-        """How it takes them."""
-        return "columns" if self.reason is None else f"elements, because {self.reason}"
-
-
-def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
+def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> list[ColumnStep]:
     """The steps of a stage that get columns, up to those that make elements of them."""
-    walk, begins = Begins().of(plan, stage)
+    walk, begins = (begun or Begins()).of(plan, stage)
     found: dict[str, ColumnStep] = {}
     for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
         if step.reason is not None or step.label not in found:
@@ -107,17 +27,13 @@ def column_steps(plan: Plan, stage: Stage) -> list[ColumnStep]:
     return list(found.values())
 
 
-def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "_Begun") -> Iterator[ColumnStep]:
+def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[ColumnStep]:
     """The sides of joins that get columns."""
     for port in stage.ports:
-        if port.layout in _SIDES:
+        if port.layout in SIDES:
             for side in walk.joined(port, begins):
                 reason = side.reason if isinstance(side, Refused) else None
                 yield ColumnStep(side_of(plan, port.tag), reason)
-
-
-_Begun: TypeAlias = list[tuple[str, Shape]]
-"""PCollections that are columns to begin with, and what their elements are."""
 
 
 class Begins:
@@ -125,12 +41,16 @@ class Begins:
 
     Each stage is followed once, after those that it reads; how these hand on what they write may
     change meanwhile.
+
+    Args:
+        behind_combines: what combines come to counts, too.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Walk, _Begun]] = {}
+    def __init__(self, *, behind_combines: bool = False) -> None:
+        self._behind_combines = behind_combines
+        self._known: dict[str, tuple[Walk, Begun]] = {}
 
-    def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, _Begun]":
+    def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, Begun]":
         """What follows columns through a stage, and where they begin there."""
         if stage.id not in self._known:
             walk = Walk(stage)
@@ -144,7 +64,7 @@ class Begins:
         walk, begins = self.of(plan, plan.producer(tag))
         return walk.pairs(_port(plan, tag), begins) if begins else []
 
-    def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> _Begun:
+    def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> Begun:
         begins = list(walk.read(rows_in_columns(plan, stage)))
         if stage.in_columns:
             begins += [(output, shape) for _, output, shape in walk.tables(plan)]
@@ -152,7 +72,18 @@ class Begins:
             begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
             if stage.layout is Layout.PACKED_GROUPS:
                 walk.tagged = self._tagged(plan, stage)
+            if self._behind_combines:
+                begins += self._combined(plan, stage, walk)
         return begins
+
+    def _combined(self, plan: Plan, stage: Stage, walk: "Walk") -> Iterator[tuple[str, Shape]]:
+        """What a combine comes to behind the shuffle, where its accumulators are columns."""
+        if stage.grouping is None or stage.grouping.evaluator not in BEHIND_COMBINES:
+            return
+        for tag in dict.fromkeys(stage.inputs):
+            maker, begins = self.of(plan, plan.producer(tag))
+            for pair in maker.combined(_port(plan, tag), begins) if begins else ():
+                yield from walk.outcomes(pair)
 
     def _tagged(self, plan: Plan, stage: Stage) -> dict[str, Shape]:
         """What the values with each tag are; those that are of several types are not there."""
@@ -185,331 +116,3 @@ class Begins:
 def _port(plan: Plan, tag: int) -> Port:
     (port,) = [port for port in plan.producer(tag).ports if port.tag == tag]
     return port
-
-
-def rows_in_columns(plan: Plan, stage: Stage) -> ReadSpec | None:
-    """The source of Spark's that a stage reads, if it gets columns of it."""
-    source = plan.source_of(stage)
-    if source is None or source.urn != READ_URN:
-        return None
-    spec = ReadSpec.unpack(source.payload)
-    return spec if spec.in_columns else None
-
-
-def schema_of(spec: ReadSpec) -> schema_pb2.Schema:
-    """What the rows of a source are."""
-    coder: RowCoder = pickler.loads(spec.coder)
-    return coder.schema
-
-
-def _shape(schema: schema_pb2.Schema) -> Record:
-    names = tuple(part.name for part in schema.fields)
-    return Record(
-        named_tuple_from_schema(schema), names, tuple(_field(part.type) for part in schema.fields)
-    )
-
-
-def _field(kind: schema_pb2.FieldType) -> Shape:
-    match kind.WhichOneof("type_info"):
-        case "atomic_type":
-            return Scalar(_SCALARS[kind.atomic_type])
-        case "row_type":
-            return _shape(kind.row_type.schema)
-    return _OTHER
-
-
-_Result: TypeAlias = Compiled | Refused | Record | None
-_Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, _Result, Compiled | None]
-
-
-def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
-    """How the DoFn of a step handles batches, if that may be over columns."""
-    fn = dofn_of(transform)
-    return None if fn is None or len(transform.outputs) != 1 else plain_batching(fn)
-
-
-def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
-    """What elements are with their timestamps."""
-    try:
-        return with_times(empty_column(shape), shape, part)[1]
-    except (NotExact, UnknownShape) as error:
-        return Refused(str(error))
-
-
-def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | None:
-    """Why columns of a shape are not made something else; None where they are."""
-    try:
-        make(empty_column(shape), shape, *more)
-    except (NotExact, UnknownShape) as error:
-        return Refused(str(error))
-    return None
-
-
-class Walk:
-    """Follows columns through a stage.
-
-    Attributes:
-        tagged: of a CoGroupByKey that it reads, what the values with each tag are.
-    """
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        self._context = pipeline_context.PipelineContext(self._descriptor)
-        self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
-        self.tagged: dict[str, Shape] = {}
-
-    def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
-        """The PCollection that is read from a source of Spark's, and what its elements are."""
-        if spec is not None:
-            source = self._descriptor.transforms[self._stage.source_id]
-            for output in source.outputs.values():
-                yield output, _shape(schema_of(spec))
-
-    def tables(self, plan: Plan) -> Iterator[tuple[str, str, Shape]]:
-        """The PCollections that are the rows of Arrow tables.
-
-        Yields:
-            The label of the transform that reads them, the PCollection and what its elements are.
-        """
-        for transform in self._descriptor.transforms.values():
-            shape = rows_read(plan, transform)
-            if shape is not None:
-                reading = transform.unique_name.rpartition("/")[0]
-                yield from ((reading, output, shape) for output in transform.outputs.values())
-
-    def batches(self) -> Iterator[tuple[str, Shape]]:
-        """The PCollections of elements of batches, and what these are."""
-        for transform in self._descriptor.transforms.values():
-            batching = _batching_of(transform)
-            if (
-                batching is None
-                or batching.made is None
-                or makes_rows_of_tables(dofn_of(transform))
-            ):
-                continue
-            shape = elements_declared(batching.made)
-            if shape is not None:
-                yield from ((output, shape) for output in transform.outputs.values())
-
-    @property
-    def main_input(self) -> str:
-        """The PCollection that the stage reads."""
-        (output,) = self._descriptor.transforms[self._stage.source_id].outputs.values()
-        return output
-
-    def steps(self, begins: _Begun) -> Iterator[ColumnStep]:
-        """The steps that get columns.
-
-        Args:
-            begins: the PCollections that are columns to begin with, and what their elements are.
-        """
-        for transform, _, result, _ in self._followed(begins):
-            if transform.spec.urn != SINK_URN:
-                reason = result.reason if isinstance(result, Refused) else None
-                yield ColumnStep(transform.unique_name, reason)
-
-    def written(self, port: Port, begins: _Begun) -> Iterator[Shape]:
-        """What the columns are to Python that a port gets and hands on.
-
-        Args:
-            port: of the stage.
-            begins: as for :meth:`steps`.
-        """
-        if port.layout in _SIDES:
-            sides = self.joined(port, begins)
-            yield from (side for side in sides if isinstance(side, Record))
-            return
-        if port.layout is Layout.PACKED_GROUPS:
-            yield from self.pairs(port, begins)
-            return
-        yield from (shape for shape in self._into(port, begins) if self.hands_on(port, shape))
-
-    def joined(self, port: Port, begins: _Begun) -> Iterator[Record | Refused]:
-        """What the pairs that a side of a join gets are behind it, or why they are elements."""
-        coder = self._coder(port)
-        return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
-
-    def _into(self, port: Port, begins: _Begun) -> Iterator[Shape]:
-        """What the columns are to Python that a port gets."""
-        sink = self._descriptor.transforms[port.transform_id]
-        followed = self._followed(begins)
-        yield from (shape for transform, shape, *_ in followed if transform is sink)
-
-    def _coder(self, port: Port) -> coders.Coder:
-        coder_id = self._descriptor.pcollections[port.pcollection].coder_id
-        coder: coders.Coder = self._context.coders.get_by_id(coder_id)
-        return coder
-
-    def pairs(self, port: Port, begins: _Begun) -> list[Record]:
-        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such.
-
-        Args:
-            port: of the stage.
-            begins: as for :meth:`steps`.
-        """
-        coder = self._coder(port)
-        found = (as_pair(coder, shape) for shape in self._into(port, begins))
-        return [pair for pair in found if pair is not None]
-
-    def tags(self, port: Port, begins: _Begun) -> Iterator[tuple[str, Shape]]:
-        """Constant tags of the values of pairs that a port gets in columns, and what these are."""
-        sink, coder = self._descriptor.transforms[port.transform_id], self._coder(port)
-        for transform, shape, _, maker in self._followed(begins):
-            if transform is not sink or maker is None:
-                continue
-            tag, pair = maker.constant(1, 0), as_pair(coder, shape)
-            if type(tag) is str and pair is not None and isinstance(pair.fields[1], Record):
-                yield tag, pair.fields[1].fields[1]
-
-    def hands_on(self, port: Port, shape: Shape) -> bool:
-        """Whether columns leave the stage by a port as they are.
-
-        Args:
-            port: of the stage.
-            shape: what the columns are.
-        """
-        if port.layout is not Layout.CHUNKS or not tells_all(shape):
-            return False
-        return given_back(self._coder(port), empty_column(shape), shape) == shape
-
-    def readers(self, pcollection: str) -> Iterator[beam_runner_api_pb2.PTransform]:
-        """The transforms that get a PCollection."""
-        for transform in self._descriptor.transforms.values():
-            if pcollection in transform.inputs.values():
-                yield transform
-
-    def port_of(self, sink: beam_runner_api_pb2.PTransform) -> Port:
-        """The port that a sink of the stage is for."""
-        transforms = self._descriptor.transforms
-        (port,) = [port for port in self._stage.ports if transforms[port.transform_id] is sink]
-        return port
-
-    def _followed(self, begins: _Begun) -> list[_Taken]:
-        """The transforms that get columns, what these are, what becomes of them there.
-
-        And the function of which they are results; None where they are not.
-        """
-        known = self._known.get(tuple(begins))
-        if known is None:
-            known = self._known[tuple(begins)] = list(self._follow(begins))
-        return known
-
-    def _follow(self, begins: _Begun) -> Iterator[_Taken]:
-        waiting: list[tuple[str, Shape, Compiled | None]] = [(*some, None) for some in begins]
-        while waiting:
-            pcollection, shape, maker = waiting.pop(0)
-            for transform in self.readers(pcollection):
-                outputs = transform.outputs.values()
-                if transform.spec.urn in HAND_ON:
-                    waiting += [(output, shape, maker) for output in outputs]
-                    continue
-                is_sink = transform.spec.urn == SINK_URN
-                result = None if is_sink else self.taken(transform, shape)
-                yield transform, shape, result, maker
-                if isinstance(result, Compiled) and not result.is_empty:
-                    waiting += [(output, result.outcome, result) for output in outputs]
-                elif isinstance(result, Record):
-                    waiting += [(output, result, None) for output in outputs]
-
-    def taken(
-        self, transform: beam_runner_api_pb2.PTransform, shape: Shape
-    ) -> Compiled | Refused | Record | None:
-        """What becomes of columns in a step; None where none come out of it, or nobody can tell."""
-        if transform.spec.urn == PRECOMBINE:
-            return self._combined(transform, shape)
-        if getattr(dofn_of(transform), "takes_columns", False):
-            return None
-        groups = row_groups_of(dofn_of(transform))
-        if groups is not None:
-            return _refused(arrays_of_dicts, shape, groups.schema)
-        batching = _batching_of(transform)
-        if batching is not None and batching.taken is not None:
-            return self._batched(transform, batching, shape)
-        part = part_stamped_by(dofn_of(transform))
-        if part is not None:
-            return _stamped(shape, part)
-        fn = function_of(transform)
-        if fn is None:
-            return self._with_arguments(transform, shape)
-        tags = tags_of_cogroup(fn.process)
-        if tags is not None:
-            return by_tag(shape, tags, self.tagged)
-        (output,) = transform.outputs.values()
-        return over_columns(fn.process, shape, may_stamp=self._is_global(output))
-
-    def _with_arguments(
-        self, transform: beam_runner_api_pb2.PTransform, shape: Shape
-    ) -> Compiled | Refused | None:
-        """What becomes of columns in a function of arguments; nobody knows the side inputs yet."""
-        asked = function_and_arguments(transform)
-        if asked is None:
-            return Refused("it is more than a function of the element")
-        fn, arguments = asked
-        (output,) = transform.outputs.values()
-        may_stamp = self._is_global(output)
-        found = [
-            over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
-            for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
-        ]
-        compiled = [one for one in found if isinstance(one, Compiled)]
-        if compiled and len({one.result for one in compiled}) > 1:
-            return None
-        return compiled[0] if compiled else found[0]
-
-    def _batched(
-        self, transform: beam_runner_api_pb2.PTransform, batching: Batching, shape: Shape
-    ) -> Refused | None:
-        """What becomes of columns in a DoFn that takes batches."""
-        assert batching.taken is not None
-        if any(passes(made, batching.taken) for made in self._batches_into(transform)):
-            return None
-        if batching.takes_elements:
-            return Refused("it takes single elements, too")
-        return _refused(partial(batch_of, batching.taken), shape)
-
-    def _batches_into(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[Converter]:
-        """What knows the batches that a step gets as they have been made."""
-        for maker in self._descriptor.transforms.values():
-            if set(maker.outputs.values()).isdisjoint(transform.inputs.values()):
-                continue
-            batching = _batching_of(maker)
-            if batching is not None and batching.made is not None:
-                yield batching.made
-
-    def combine_fn(self, transform: beam_runner_api_pb2.PTransform) -> beam.CombineFn:
-        """What a combine does."""
-        payload = proto_utils.parse_Bytes(
-            transform.spec.payload, beam_runner_api_pb2.CombinePayload
-        )
-        return beam.CombineFn.from_runner_api(payload.combine_fn, self._context)
-
-    def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
-        (output,) = transform.outputs.values()
-        windowing = self._windowing(output)
-        stamp = stamp_of(windowing)
-        if stamp is not None and type(windowing.windowfn) is not Sessions:
-            return Refused(f"its results have the {stamp} timestamp of their elements")
-        combine_fn = self.combine_fn(transform)
-        form = form_of(combine_fn)
-        choice = None if type(windowing.windowfn) is Sessions else choice_of(combine_fn)
-        if form is None and choice is None:
-            return Refused("its CombineFn has no vectorised form")
-        if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
-            return Refused(f"its input is no pair, but {shape}")
-        values = shape.fields[1]
-        if choice is not None and choice.is_for(values):
-            return None
-        if form is None or not form.takes(empty_column(values), values):
-            known = form or choice
-            assert known is not None
-            return Refused(f"its values are not for {known.name} over columns")
-        return None
-
-    def _is_global(self, pcollection: str) -> bool:
-        return type(self._windowing(pcollection).windowfn) is GlobalWindows
-
-    def _windowing(self, pcollection: str) -> Windowing:
-        strategy_id = self._descriptor.pcollections[pcollection].windowing_strategy_id
-        windowing: Windowing = self._context.windowing_strategies.get_by_id(strategy_id)
-        return windowing

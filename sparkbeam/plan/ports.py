@@ -1,7 +1,7 @@
 """What people call the ports of stages, and why some take elements."""
 
 from sparkbeam.plan.joinedcolumns import side_of
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port
+from sparkbeam.plan.model import SIDES, Exchange, Layout, Plan, Port
 
 WHY: dict[Layout, str] = {
     Layout.GROUPS: "its groups are made of elements",
@@ -17,12 +17,10 @@ WHY: dict[Layout, str] = {
 }
 """Of layouts whose rows never hold columns."""
 
-_SIDES = frozenset([Layout.JOIN_SIDE, Layout.JOIN_KEYS])
-
 
 def name_of(plan: Plan, port: Port) -> str:
     """What is behind a port, in words: the side of a join, or which stages read it."""
-    if port.layout in _SIDES:
+    if port.layout in SIDES:
         return side_of(plan, port.tag)
     main = [stage for stage in plan.stages if port.tag in stage.inputs]
     if not main:

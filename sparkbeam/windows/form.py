@@ -64,6 +64,10 @@ class Form(ABC):
         """
         return self.numbers_of(column, shape) is not None
 
+    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
+        """Whether values of a column add up in their order alone: so not in that of sessions."""
+        return False
+
     def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers | None:
         """What so many values each come to; None where that depends on the values."""
         return None

@@ -79,6 +79,9 @@ class _Sum(Form):
         are_floats = _SUM_FOLDS and pa.types.is_floating(column.type)
         return _real_of(column) if are_floats else _whole_of(column)
 
+    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
+        return bool(pa.types.is_floating(column.type))
+
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         return None if numbers.dtype == FLOATS else _sums(numbers, firsts)
 
@@ -215,6 +218,9 @@ class _Mean(Form):
         numbers = _real_of(column) if pa.types.is_floating(column.type) else _whole_of(column)
         return None if numbers is None else _counted(numbers)
 
+    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
+        return bool(pa.types.is_floating(column.type))
+
     def values(self, numbers: Numbers) -> list[Any]:
         return numbers["0"].tolist()
 
@@ -296,16 +302,26 @@ class _Tuple(Form):
         return _all_of([form.numbers(column) for (form, _), column in pairs])
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        columns, shapes = [column] * len(self._parts), [shape] * len(self._parts)
-        if not self._is_of_one:
-            if not isinstance(shape, Record) or shape.type not in (tuple, list):
-                return None
-            if column.null_count or len(shape.fields) != len(self._parts):
-                return None
-            columns = [column.field(at) for at in range(len(self._parts))]
-            shapes = list(shape.fields)
-        each = zip(self._parts, columns, shapes, strict=True)
-        return _all_of([form.numbers_of(column, shape) for (form, _), column, shape in each])
+        each = self._columns(column, shape)
+        return None if each is None else _all_of([form.numbers_of(*some) for form, some in each])
+
+    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
+        each = self._columns(column, shape)
+        return each is not None and any(form.needs_order(*some) for form, some in each)
+
+    def _columns(
+        self, column: pa.Array, shape: Shape
+    ) -> list[tuple[Form, tuple[pa.Array, Shape]]] | None:
+        """What each CombineFn gets of a column; None where it is not of so many parts."""
+        forms = [form for form, _ in self._parts]
+        if self._is_of_one:
+            return [(form, (column, shape)) for form in forms]
+        if not isinstance(shape, Record) or shape.type not in (tuple, list):
+            return None
+        if column.null_count or len(shape.fields) != len(forms):
+            return None
+        parts = [(column.field(at), part) for at, part in enumerate(shape.fields)]
+        return list(zip(forms, parts, strict=True))
 
     def values(self, numbers: Numbers) -> list[Any]:
         if self._is_of_one:

@@ -5,7 +5,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import environments
 
 from sparkbeam.plan.model import Evaluator, Exchange, Grouping, Layout, Plan, Port, SideInput, Stage
@@ -38,7 +38,11 @@ def stage(
     return Stage(
         id=f"s{number}",
         labels=labels or (f"Step {number}",),
-        descriptor=b"",
+        descriptor=beam_fn_api_pb2.ProcessBundleDescriptor(
+            transforms={
+                f"source_{number}": beam_runner_api_pb2.PTransform(outputs={"out": f"in_{number}"})
+            }
+        ).SerializeToString(),
         source_id=f"source_{number}",
         exchange=exchange if inputs else Exchange.IMPULSE,
         layout=layout,

@@ -56,10 +56,15 @@ class TestStages:
             lambda p: keyed(p) | "Group" >> beam.GroupByKey() | "Sum" >> beam.Map(print)
         )
         assert text.startswith("2 stages, 1 shuffle, none persisted")
-        assert facts(text, "s0")[1:] == ["in    an impulse", "out   to s1"]
+        assert facts(text, "s0")[1:] == [
+            "in    an impulse",
+            "step  Numbers: elements, because it makes them",
+            "out   to s1",
+        ]
         assert facts(text, "s1")[1:] == [
             "in    from s0, shuffle by key, sorted",
             "group by key, in one pass over the rows, because GlobalWindows fire once",
+            "step  Sum: elements, because the GroupByKey before it makes them",
         ]
 
     @pytest.mark.parametrize(

@@ -121,8 +121,8 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it is more than a function"),
-        (lambda rows: rows | "x" >> beam.ParDo(Started()), "it is more than a function"),
+        (lambda rows: rows | "x" >> beam.ParDo(Stamped()), "it asks for the timestamp"),
+        (lambda rows: rows | "x" >> beam.ParDo(Started()), "it has a start_bundle"),
         (
             lambda rows: (
                 rows
@@ -223,6 +223,35 @@ def test_what_chooses_among_values_takes_columns_before_the_shuffle() -> None:
         "latest/CombinePerKey(LatestCombineFn)/Precombine",
     }
     assert set(steps.values()) == {None}
+
+
+def of_sessions(fn: Any, value: Callable[[Any], Any], *options: str) -> str | None:
+    """Why a combine over sessions takes elements."""
+
+    def build(rows: Any) -> None:
+        pairs = rows | "pairs" >> beam.Map(lambda row: (row.name, value(row)))
+        _ = pairs | beam.WindowInto(Sessions(3)) | "x" >> beam.CombinePerKey(fn)
+
+    return told(build, *options)["x/Precombine"]
+
+
+@pytest.mark.parametrize("aggregator", ["canonical", "ordered"])
+def test_an_aggregator_of_sessions_that_takes_elements_is_named(aggregator: str) -> None:
+    asked = f"--session_aggregator={aggregator}"
+    assert of_sessions(sum, lambda row: row.id) is None
+    assert of_sessions(sum, lambda row: row.id, "--session_aggregator=columnar") is None
+    assert of_sessions(sum, lambda row: row.id, asked) == (
+        f"the {aggregator} aggregator of sessions takes them, as --session_aggregator says so"
+    )
+
+
+def test_what_adds_floats_up_in_sessions_takes_elements() -> None:
+    reason = "mean adds floats up as they come, and sessions have them in another order"
+    assert of_sessions(MeanCombineFn(), lambda row: row.id / 2) == reason
+    assert of_sessions(MeanCombineFn(), lambda row: row.id) is None
+    both = TupleCombineFn(max, MeanCombineFn())
+    assert str(of_sessions(both, lambda row: (row.id, row.id / 2))).startswith("(max, mean) adds")
+    assert of_sessions(both, lambda row: (row.id / 2, row.id)) is None
 
 
 @pytest.mark.parametrize(

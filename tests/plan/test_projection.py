@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn, TimestampedValue
 from in_process_batch import BatchRunner
 from noting import found, note
 from pyspark.sql import types as st
@@ -100,6 +100,18 @@ def added_up(rows: Any) -> Any:
     return rows | beam.Map(lambda row: (row.id, row.set)) | beam.CombinePerKey(sum)
 
 
+class ByElement(NonMergingWindowFn):
+    def assign(self, context: Any) -> list[Any]:
+        return FixedWindows(1 + context.element.set).assign(context)
+
+    def get_window_coder(self) -> Any:
+        return FixedWindows(1).get_window_coder()
+
+
+def windowed(rows: Any) -> Any:
+    return rows | beam.WindowInto(ByElement()) | beam.Map(lambda row: row.id) | USE
+
+
 def side_by_side(rows: Any) -> Any:
     pairs = rows | beam.Map(lambda row: (row.id, row.name))
     return rows | "r" >> beam.Filter(lambda row: row.set) | USE, pairs | "p" >> beam.Map(len)
@@ -124,6 +136,7 @@ def side_by_side(rows: Any) -> Any:
         (lambda rows: rows | beam.Map(lambda row: row == (1, "a", None, None, 2)), ALL),
         (lambda rows: rows | beam.Map(lambda row: row if row.id else None) | USE, ALL),
         (lambda rows: rows | beam.Map(lambda row, side: row.id, 3) | USE, ["id"]),
+        (windowed, ALL),
         (unused_fields, ["name"]),
         (what_may_fail, ["id", "name"]),
         (one_of_two, ["id", "inner", "set"]),

@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns import NotExact
 from sparkbeam.columns.shapes import INT, Shape
 from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.sessions import adds_in_order, by_elements
 from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.canonical import CanonicalSessions
 from sparkbeam.windows.columnar import Columns, Micros
@@ -25,7 +26,7 @@ from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column, column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
+from sparkbeam.worker.layouts.pairs import are_numbers, distinct, halves_of, plain_pairs
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.refusals import count_refused
@@ -108,7 +109,9 @@ class SessionCombineOperation(PrecombineOperation):
         """Takes in pairs in columns; gives why they have to be taken in one by one."""
         table = self._sessions
         if not isinstance(table, ColumnarTable):
-            return "its aggregator of sessions takes elements"
+            if self.aggregator is SessionAggregator.COLUMNAR:
+                return "some of its values may change"
+            return by_elements(self.aggregator, self._form)
         if not self._gather(block, spans):
             try:
                 pairs, numbers = self._numbered(block)
@@ -117,6 +120,9 @@ class SessionCombineOperation(PrecombineOperation):
             names = self._named(pairs.keys)
             table.add_columns(names, pairs.places, *spans, block.time_column(), numbers)
         self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)
+        halves = None if block.column is None else halves_of(block.column)
+        if self._form is not None and halves is not None and self._form.needs_order(*halves[1]):
+            count_refused(adds_in_order(self._form))
         return None
 
     def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> bool:

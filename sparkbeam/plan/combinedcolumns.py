@@ -1,0 +1,33 @@
+"""What becomes of columns on the way through a combine."""
+
+from contextlib import suppress
+
+from sparkbeam.columns.shapes import Record, Scalar, Shape
+from sparkbeam.columns.vectors import empty_column
+from sparkbeam.windows.form import Form
+
+
+def outcome_of(form: Form, pair: Shape) -> Shape | None:
+    """What a combine comes to behind the shuffle; None where that is no column, or nobody can tell.
+
+    Args:
+        form: the vectorised form of its CombineFn.
+        pair: what the pairs are that it takes as columns.
+    """
+    if not isinstance(pair, Record):
+        return None
+    key, value = pair.fields
+    if not _is_plain_key(key):
+        return None
+    with suppress(Exception):  # One of the user's may need its ``setup``, or a value.
+        numbers = form.numbers_of(empty_column(value), value)
+        if numbers is not None:
+            return Record(tuple, ("0", "1"), (key, form.outputs(numbers)[1]))
+    return None
+
+
+def _is_plain_key(shape: Shape) -> bool:
+    """Whether keys are columns again when they are read from their encodings."""
+    if isinstance(shape, Record):
+        return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
+    return isinstance(shape, Scalar)
