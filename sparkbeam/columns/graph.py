@@ -189,6 +189,17 @@ class Graph:
             return self.const(node.value is not None)
         return self._once((is_present, node), lambda: Apply(BOOL, is_present, (node,)))
 
+    def _is_presence(self, condition: Node, item: Item) -> bool:
+        """Whether a condition holds where a record is not None."""
+        if not isinstance(item, Node) or not isinstance(item.shape, Record | Union):
+            return False
+        return self.presence(item) is condition
+
+    def replace_absent(self, condition: Node, stack: list[Item]) -> None:
+        """Puts None for a record on top, where the condition does not hold that it is there."""
+        if stack and self._is_presence(condition, stack[-1]):
+            stack[-1] = self.const(None)
+
     def require(self, node: Node) -> None:
         """Refuses a block in which a value is None."""
         present = self.presence(node)
@@ -249,6 +260,8 @@ class Graph:
             return yes
         if isinstance(condition, Const):
             return yes if condition.value else no
+        if self._is_presence(condition, yes) and isinstance(no, Const) and no.value is None:
+            return yes
         self.goes_both_ways()
         yes = self.const(True) if yes is condition else yes
         no = self.const(False) if no is condition else no

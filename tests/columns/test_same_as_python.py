@@ -110,6 +110,7 @@ class Writer:
                     f"({one} if {condition} else None)",
                     f"({one} or {other})",
                     f"({one} and {other})",
+                    f"({self.one_of(['x.inner', 'x.pair', 'x.row', 'x.item', 'x'])} and {one})",
                     f"min({one}, {other})",
                     f"max({one}, {other}, {one})",
                     f"({one}, {other})[1]",

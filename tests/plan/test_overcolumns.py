@@ -393,6 +393,20 @@ def test_sides_of_a_join_are_columns_and_so_is_what_comes_out(how: str) -> None:
     assert filtered == {"J/Result": None}
 
 
+def test_what_a_result_makes_of_nobody_is_columns() -> None:
+    def build(rows: Any) -> None:
+        sales = rows | "sales" >> beam.Map(lambda row: beam.Row(item_id=row.id, name=row.name))
+        items = rows | "items" >> beam.Map(lambda row: beam.Row(item_id=row.id, name=row.name))
+        prices = {"sales": sales, "items": items} | "J" >> Join(
+            on="item_id", how="left", result=lambda key, sale, item: (sale, item and item.name)
+        )
+        _ = prices | "names" >> beam.Map(lambda price: price[1] or "nobody")
+
+    found = told(build)
+    assert found["J/Result"] is None
+    assert found["names"] is None
+
+
 def test_of_the_side_of_a_join_that_is_no_columns_it_is_said_why() -> None:
     found = join_told(
         lambda rows: beam.Map(lambda row: {"id": row.id, "day": row}).with_output_types(
