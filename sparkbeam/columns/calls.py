@@ -4,7 +4,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from apache_beam.pvalue import Row
@@ -54,6 +54,7 @@ from sparkbeam.columns.shapes import (
     Union,
     is_plain_namedtuple,
 )
+from sparkbeam.columns.times import is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector, union_places
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
@@ -349,6 +350,8 @@ def _moment(graph: Graph, time: Item) -> Moment:
     """What Beam makes of a timestamp: seconds as an int or a float, or a Timestamp."""
     if isinstance(time, Moment):
         return time
+    if isinstance(time, Node) and is_timestamp(time.shape):
+        return Moment(micros_of(graph, time))
     if not isinstance(time, Node) or time.shape not in NUMBERS:
         raise NotCompiled(f"it takes {named(time)} as a timestamp")
     number = as_number(graph, time)
@@ -370,15 +373,19 @@ def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -
     zero = graph.const(0)
     rest = {name: item for name, item in by_name.items() if name != "micros"}
     (seconds,) = _bound(("seconds",), {"seconds": zero}, args, rest)
-    moment = Moment(zero) if isinstance(seconds, Moment) else _moment(graph, seconds)
     micros = by_name.get("micros", zero)
-    if isinstance(seconds, Moment) or not isinstance(micros, Node) or micros.shape not in NUMBERS:
+    if not _is_number(seconds) or not _is_number(micros):
         raise NotCompiled("it makes a Timestamp of what is no number")
+    moment = _moment(graph, seconds)
     if "micros" not in by_name:
         return moment
     total = binary(graph, "+", moment.micros, _whole(graph, as_number(graph, micros)))
     assert isinstance(total, Node)
     return Moment(total)
+
+
+def _is_number(item: Item) -> TypeGuard[Node]:
+    return isinstance(item, Node) and item.shape in NUMBERS
 
 
 def _timestamp_of(graph: Graph, items: tuple[Item, ...]) -> Item:

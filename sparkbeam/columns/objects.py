@@ -16,7 +16,7 @@ from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
 from sparkbeam.columns.counting import counted
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_dict, of_text, replaced_fields
-from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Named, Node, Slice
+from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Moment, Named, Node, Slice
 from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
@@ -29,6 +29,7 @@ from sparkbeam.columns.shapes import (
     is_field,
     is_plain_namedtuple,
 )
+from sparkbeam.columns.times import is_datetime, is_timestamp, micros_of, of_datetime
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
@@ -241,9 +242,13 @@ class Objects:
         """An attribute; None if it is at most a method."""
         if isinstance(owner, Held):
             return self._attribute_of_object(owner.value, name)
+        if isinstance(owner, Moment) and name == "micros":
+            return owner.micros
         if not isinstance(owner, Node):
             return None
         shape = owner.shape
+        if is_timestamp(shape) and name == "micros":
+            return micros_of(self._graph, owner)
         if isinstance(shape, Record):
             return self._attribute_of_record(owner, shape, name)
         if isinstance(shape, Union) and isinstance(owner, Column):
@@ -291,6 +296,8 @@ class Objects:
             return of_text(self._graph, owner, name, tuple(args))
         if is_dict(shape):
             return of_dict(self._graph, owner, name, tuple(args), by_name)
+        if is_datetime(shape) and not by_name:
+            return of_datetime(self._graph, owner, name, tuple(args))
         if isinstance(shape, Record) and is_plain_namedtuple(shape.type):
             self._graph.require(owner)
             if name == "_replace" and not args and _is_of_namedtuples(shape.type, name):
