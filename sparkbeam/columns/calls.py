@@ -125,7 +125,7 @@ def _extreme(symbol: str, name: str) -> Handler:
         if len(items) == 1 and _is_list_of_ints(items[0]):
             return _over_ints(graph, items[0], lists.least if symbol == "<" else lists.greatest)
         if len(items) < 2:
-            raise NotCompiled(f"it calls {name} with one argument")
+            raise NotCompiled(f"it calls {name} with {', '.join(map(named, items)) or 'nothing'}")
         best = items[0]
         for item in items[1:]:
             best = graph.select(compared(graph, symbol, item, best), item, best)

@@ -13,6 +13,7 @@ from sparkbeam.columns.nodes import (
     Branch,
     Column,
     Const,
+    Contents,
     Either,
     Evaluate,
     Fail,
@@ -217,6 +218,8 @@ class Graph:
         """
         if isinstance(item, Either | Select):
             return self._truth_of_either(item)
+        if isinstance(item, Contents):
+            return self.const(bool(item.items))
         if not isinstance(item, Node):
             raise NotCompiled(f"it asks whether {named(item)} is true")
         if isinstance(item, Const):
@@ -366,6 +369,8 @@ def named(item: Item) -> str:
         return str(item.shape)
     if isinstance(item, Either):
         return either(named(item.yes), named(item.no))
+    if isinstance(item, Contents):
+        return f"a {item.kind.__name__}, which may change"
     return _NAMES.get(type(item), "an object")
 
 

@@ -16,7 +16,18 @@ from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
 from sparkbeam.columns.counting import counted
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_dict, of_text, replaced_fields
-from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Moment, Named, Node, Slice
+from sparkbeam.columns.nodes import (
+    NOTHING,
+    Column,
+    Const,
+    Contents,
+    Held,
+    Item,
+    Moment,
+    Named,
+    Node,
+    Slice,
+)
 from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
@@ -32,6 +43,8 @@ from sparkbeam.columns.shapes import (
 from sparkbeam.columns.times import is_datetime, is_timestamp, micros_of, of_datetime
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
+_MOST_ITEMS = 10_000
+"""Of a container that may change: for each block it is asked whether it has."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +132,9 @@ class Objects:
         """A captured object as a constant, if it is plain data."""
         if is_plain(value):
             return self._graph.const(value)
+        if type(value) in (set, list, dict) and len(value) <= _MOST_ITEMS:
+            items = self._surroundings.contents_of(value)
+            return Contents(type(value), items)
         if isinstance(value, list | dict | set | bytearray):
             raise NotCompiled(f"it uses a {type(value).__name__}, which may change")
         return Held(value)

@@ -236,7 +236,9 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     at = index.value if isinstance(index, Const) else None
     if isinstance(item, Node) and is_dict(item.shape) and isinstance(index, Const):
         return of_dict(graph, item, at)
-    if not isinstance(item, Node) or type(at) is not int:
+    if not isinstance(item, Node):
+        raise NotCompiled(f"it takes an item of {named(item)}")
+    if type(at) is not int:
         raise NotCompiled("it takes an item by what is no constant position")
     if is_tuple(item.shape):
         assert isinstance(item.shape, Record)

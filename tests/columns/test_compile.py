@@ -62,7 +62,11 @@ ELEMENTS = [
 ]
 SKIP = 3
 NAMES = frozenset(["a1", "aé2"])
-TABLE = {1: 2}
+TABLE: dict[Any, Any] = {1: 2}
+CHOSEN: set[Any] = {1, 2.0, "a1", None}
+LISTED: list[Any] = [True, "aé2", 0.5, b"a"]
+MANY = set(range(20_000))
+ODD = [1, object()]
 CHANGING = 5
 LARGE = 10**5000
 
@@ -167,6 +171,9 @@ MAPPED = [
     lambda x: (x.a << 2, x.a >> 1, x.a**2, x.a**0, abs(x.a), abs(x.f)),
     lambda x: (x.a < x.b, x.a == x.f, x.p == 1, x.s < x.t, x.y >= b"a", 0 <= x.a < 3),
     lambda x: (x.a in (1, 2.0, "a"), x.s in NAMES, x.f not in (0.5, -0.0), "é" in x.s),
+    lambda x: (x.a in CHOSEN, x.s in CHOSEN, x.f not in LISTED, x.p in LISTED, x.a in TABLE),
+    lambda x: (x.y in LISTED, 2 in CHOSEN, "1" in TABLE, x.a > 0 and CHOSEN and x.b in CHOSEN),
+    lambda x: (CHOSEN is not None, not LISTED),
     lambda x: (x.a is None, x.inner is not None, not x.a, not x.s, not x.y),
     lambda x: (x.a or 7, x.s and "yes", x.a and x.b and 5, x.f or 0.0),
     lambda x: x.a if x.p else x.b,
@@ -655,7 +662,12 @@ def calls_itself(x: Element) -> int:
         (with_with, "it (has a with|calls .*open)"),
         (calls_itself, "it calls .*calls_itself too deep"),
         (lambda x: waits(x), "it calls test_compile.waits, where it has a loop"),
-        (lambda x: TABLE[x.a], "it uses a dict, which may change"),
+        (lambda x: TABLE[x.a], "it takes an item of a dict, which may change"),
+        (lambda x: CHOSEN.add(x.a), "it calls .add of a set, which may change"),
+        (lambda x: x.a in MANY, "it uses a set, which may change"),
+        (lambda x: x.a in ODD, "it asks whether something is among other things than plain data"),
+        (lambda x: CHOSEN, "it gives a set, which may change"),
+        (lambda x: (x.a, CHOSEN), "it makes a tuple with a set, which may change in it"),
         (lambda x: x.a + CHANGING, "the global variable CHANGING is set by a function"),
         (lambda x: x.s.title(), "it calls str.title"),
         (lambda x: f"{x.f:.2f}", "it formats with a format specification"),
@@ -721,6 +733,24 @@ def test_a_variable_that_changes_refuses_the_blocks_after_that() -> None:
     settings.skip, rate = 3, 5
     with pytest.raises(NotExact, match="rate has changed"):
         whole.evaluate(pa.array([1]))
+
+
+@pytest.mark.parametrize("container", [{1, 2}, [1, 2], {1: "a", 2: "b"}])
+def test_a_container_that_changes_refuses_the_blocks_after_that(container: Any) -> None:
+    def function(x: int) -> bool:
+        return x in container
+
+    whole = compiled(function, INT)
+    for _ in range(2):
+        assert whole.evaluate(pa.array([1, 3])).values.to_pylist() == [True, False]
+    change = getattr(container, "add", None) or getattr(container, "append", None)
+    if change is None:
+        container[3] = "c"
+    else:
+        change(3)
+    with pytest.raises(NotExact, match=f"a {type(container).__name__} has changed"):
+        whole.evaluate(pa.array([1]))
+    assert gives(function, 1, 3, 4) == [True, True, False]
 
 
 def test_a_function_that_is_replaced_refuses_the_blocks_after_that(

@@ -13,7 +13,12 @@ from in_python import ELEMENT, Element, Inner, assert_same
 
 from sparkbeam.columns import Compiled, Form, compile_function
 
-SPACE = {"Inner": Inner, "Row": Row, "TimestampedValue": TimestampedValue, "Element": Element}
+SPACE: dict[str, Any] = {
+    **{one.__name__: one for one in (Inner, Row, TimestampedValue, Element)},
+    "NUMBERS": [0, 2.5, 2**70, 1e308, 2**63 - 1, True, None],
+    "TEXTS": {"", "a", "é", b"a", 1, None, ("a", 1)},
+    "KEYS": {"a": 1, 2: "b", -0.0: None, 2**53 + 1: []},
+}
 
 INTS = st.one_of(
     st.integers(-4, 4),
@@ -175,7 +180,14 @@ class Writer:
         if option == 6:
             return f"({one} is {self.one_of(['None', 'not None'])})"
         if option == 7:
-            constants = "(1, 2.0, True, 'a', 'é', None, b'a', -0.0, 2**53 + 1)"
+            constants = self.one_of(
+                [
+                    "(1, 2.0, True, 'a', 'é', None, b'a', -0.0, 2**53 + 1)",
+                    "NUMBERS",
+                    "TEXTS",
+                    "KEYS",
+                ]
+            )
             return f"({one} {self.one_of(['in', 'not in'])} {constants})"
         if option == 8:
             return f"({self.one_of(['a', '', 'é'])!r} in {self.expression('str', depth)})"
