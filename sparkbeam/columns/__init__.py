@@ -25,6 +25,7 @@ of the element::
                  ``operators``, ``comparisons`` and ``times`` say what they do
 ``graph``        makes expressions and statements, which are in ``nodes``
 ``evaluate``     evaluates them over a block, by the kernels in ``numbers``, ``text``, ``lists``
+                 and ``each``
 ``compiler``     the whole way
 ===============  ==========================================================================
 """

@@ -32,8 +32,10 @@ from sparkbeam.columns.operators import (
     as_float,
     as_number,
     as_text,
+    as_written,
     binary,
     fields_of,
+    in_format,
     items_of,
     tuple_of,
 )
@@ -59,6 +61,8 @@ from sparkbeam.columns.vectors import Value, Vector, union_places
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
 _MICROS = 1_000_000
+_MOST_DIGITS = 22
+"""Up to which a power of ten is exactly a float."""
 
 
 def known_function(function: Any) -> Handler | None:
@@ -201,6 +205,38 @@ def _rounding(kernel: Callable[[Value], Vector], name: str) -> Handler:
         return number
 
     return handled
+
+
+def _rounded(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2 or (isinstance(items[1], Const) and items[1].value is None):
+        return _rounding(numbers.rounded, "round")(graph, items[:1] if len(items) == 2 else items)
+    digits = items[1].value if isinstance(items[1], Const) else None
+    if type(digits) is not int or not 0 <= digits <= _MOST_DIGITS:
+        raise NotCompiled("it calls round with other digits than a small constant")
+    number = _number(graph, _node(items[:1], "round"), "round")
+    if number.shape == FLOAT:
+        return graph.apply(numbers.rounded_to(digits), FLOAT, number)
+    graph.require(number)
+    return number
+
+
+def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2:
+        raise NotCompiled("it raises TypeError")
+    quotient, rest = (binary(graph, symbol, *items) for symbol in ("//", "%"))
+    assert isinstance(quotient, Node)
+    assert isinstance(rest, Node)
+    return tuple_of(graph, (quotient, rest))
+
+
+def _written(graph: Graph, items: tuple[Item, ...]) -> Item:
+    return as_written(graph, _node(items, "repr"))
+
+
+def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2:
+        return as_text(graph, _node(items, "format"))
+    return in_format(graph, *items)
 
 
 def _of_float(kernel: Callable[[Value], Vector], name: str, shape: Shape) -> Handler:
@@ -416,7 +452,10 @@ _KNOWN: dict[Any, Handler] = {
     tuple: _to_tuple,
     list: _to_list,
     sum: _sum,
-    round: _folding(round, _rounding(numbers.rounded, "round")),
+    round: _folding(round, _rounded),
+    divmod: _folding(divmod, _divided),
+    repr: _written,
+    format: _formatted,
     isinstance: _is_instance,
     math.floor: _folding(math.floor, _rounding(numbers.floored, "math.floor")),
     math.ceil: _folding(math.ceil, _rounding(numbers.raised_up, "math.ceil")),

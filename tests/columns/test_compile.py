@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 from in_python import (
     BOOL,
     BYTES,
@@ -181,6 +183,13 @@ MAPPED = [
     lambda x: x.inner if x.p else None,
     lambda x: None if x.p else x.s,
     lambda x: (f"{x.a}-{x.s}", f"{x.p}", str(x.a), x.s + "!", f"{x.s!s}"),
+    lambda x: (f"{x.a:05d}", f"{x.f:.2f}", f"{x.s:>9}|", f"{x.p:d}", f"{x.f!r:>9}", f"{7:03}"),
+    lambda x: (f"{x.f}", str(x.f), repr(x.s), repr(x.y), f"{x.a!r}", repr(1.0), format(x.a, "x")),
+    lambda x: (round(x.f, 2), round(x.f / 3, 1), round(x.a, 2), round(x.p, 1), round(x.f, None)),
+    lambda x: (divmod(x.a, 3), divmod(x.f, -2), divmod(7, 2), format(x.f)),
+    lambda x: (x.s.title(), x.s.capitalize(), x.s.zfill(5), x.s.rjust(4, "é"), x.s.upper()),
+    lambda x: (x.s.isdigit(), x.t.isspace(), x.s.removeprefix("a"), x.s.rfind("é"), x.s.lower()),
+    lambda x: (x.t.split()[0], x.s.replace("a", "b", 1), x.s.split("é", 1)[-1], len(x.t.split())),
     lambda x: (x.t.strip(), x.t.lstrip(), x.t.rstrip("\x1c"), x.s.replace("a", "bb")),
     lambda x: (x.s.startswith("a"), x.s.endswith(("1", "2")), x.s.count("a"), len(x.s)),
     lambda x: (x.s[1:], x.s[-1], x.s[:-1], b"ab"[1:], len(x.y), x.s.encode(), x.t.find("1")),
@@ -456,9 +465,23 @@ def test_a_type_that_differs_by_the_way_taken_is_refused() -> None:
     assert compiled(lambda x: x > 0 and x, INT, form=Form.FILTER)
 
 
-def test_letters_change_case_in_ascii_alone() -> None:
-    assert gives(lambda x: (x.upper(), x.lower()), "aB1", shape=STR) == [("AB1", "ab1")]
-    assert is_refused(lambda x: x.upper(), "ß", shape=STR) == "a str is not ASCII alone"
+def test_letters_change_case_as_in_python() -> None:
+    texts = ["aB1", "straße", "İI", "Σσς", "ǆ", "\U0001f600"]
+    for one in ([texts[0]], texts):
+        assert gives(lambda x: (x.upper(), x.lower(), x.title()), *one, shape=STR)
+
+
+@given(st.lists(st.integers(-(10**7), 10**7)), st.integers(0, 22), st.integers(0, 4))
+def test_floats_are_rounded_to_digits_as_in_python(
+    numbers: list[int], digits: int, shift: int
+) -> None:
+    values = [float(f"{number}e-{digits + shift}") for number in numbers]
+    odd = [math.nan, math.inf, -0.0, 0.5, 2.675, 1e300, -5e-324, 1e15 + 0.3]
+    for some in (values, odd):
+        space: dict[str, Any] = {}
+        exec(f"function = lambda x: round(x, {digits})", space)
+        assert assert_same(compiled(space["function"], FLOAT), space["function"], some, Form.MAP)
+    assert gives(lambda x: round(x, 2), 2.675, -0.004, 1e22, shape=FLOAT) == [2.67, -0.0, 1e22]
 
 
 def test_numbers_are_read_if_they_are_written_plainly() -> None:
@@ -669,9 +692,18 @@ def calls_itself(x: Element) -> int:
         (lambda x: CHOSEN, "it gives a set, which may change"),
         (lambda x: (x.a, CHOSEN), "it makes a tuple with a set, which may change in it"),
         (lambda x: x.a + CHANGING, "the global variable CHANGING is set by a function"),
-        (lambda x: x.s.title(), "it calls str.title"),
-        (lambda x: f"{x.f:.2f}", "it formats with a format specification"),
-        (lambda x: f"{x.f}", "it writes float as text"),
+        (lambda x: x.s.splitlines(), "it calls str.splitlines"),
+        (lambda x: x.s.ljust(10**6), "it calls str.ljust"),
+        (lambda x: x.s.ljust(x.a), "it calls str.ljust with what is no constant"),
+        (lambda x: x.s.title(1), "it calls str.title"),
+        (lambda x: x.y.title(), "it calls bytes.title"),
+        (lambda x: f"{x.f:{x.s}}", "it formats with a specification that is no constant"),
+        (lambda x: f"{x.f:99999}", "it formats float with a specification"),
+        (lambda x: f"{x.inner:>9}", "it formats Inner with a specification"),
+        (lambda x: f"{x.s:d}", "it raises ValueError"),
+        (lambda x: f"{x.s!a}", "it calls ascii"),
+        (lambda x: f"{x.inner!r}", "it calls repr with Inner"),
+        (lambda x: round(x.f, x.a), "it calls round with other digits than a small constant"),
         (lambda x: x.s % x.a, "it computes str % int"),
         (lambda x: x.a < x.s, "it compares int with str"),
         (lambda x: x.nothing, "it takes .nothing of Element"),
@@ -690,7 +722,7 @@ def calls_itself(x: Element) -> int:
         (many_ways, "it has too many ways through it"),
         (lambda x: x.a**x.b, r"it computes \*\* of what is no small constant"),
         (lambda x: x.f**2, r"it computes float \*\* int"),
-        (lambda x: round(x.f, 2), "it calls round with float, int"),
+        (lambda x: round(x.f, -2), "it calls round with other digits than a small constant"),
         (lambda x: (yield x.a), "it is a generator function"),
         (lambda x: x.a + 2**70, "an int has more than 64 bits"),
         (lambda x: x.s + "\ud800", "a str has half a character.*"),

@@ -127,7 +127,12 @@ class Writer:
     def of_int(self, depth: int) -> str:
         number = self.one_of(["int", "int", "int", "bool"])
         one, other = self.expression("int", depth), self.expression(number, depth)
-        option = self.number(0, 16)
+        option = self.number(0, 18)
+        if option == 17:
+            return f"divmod({one}, {other})[{self.one_of([0, 1])}]"
+        if option == 18:
+            text = self.expression("str", depth)
+            return f"{text}.{self.one_of(['rfind', 'index', 'find'])}({self.one_of(STR_LEAVES)})"
         if option < 9:
             symbol = self.one_of(["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"])
             return f"({one} {symbol} {other})"
@@ -153,7 +158,10 @@ class Writer:
     def of_float(self, depth: int) -> str:
         kinds = ["float", "float", "int", "bool"]
         one, other = (self.expression(self.one_of(kinds), depth) for _ in range(2))
-        option = self.number(0, 10)
+        option = self.number(0, 11)
+        if option == 11:
+            value = self.one_of([f"divmod({one}, {other})[{self.number(0, 1)}]", f"({one})"])
+            return f"round({value}, {self.one_of([0, 1, 2, 5, 16, 22, None])})"
         if option < 6:
             return f"({one} {self.one_of(['+', '-', '*', '/', '/', '//', '%'])} {other})"
         if option == 6:
@@ -168,7 +176,10 @@ class Writer:
     def of_bool(self, depth: int) -> str:
         kind = self.one_of(list(LEAVES))
         one, other = self.expression(kind, depth), self.expression(kind, depth)
-        option = self.number(0, 14)
+        option = self.number(0, 15)
+        if option == 15:
+            method = self.one_of(["digit", "alpha", "space", "upper", "identifier", "ascii"])
+            return f"{self.expression('str', depth)}.is{method}()"
         if option < 4:
             return f"({one} {self.one_of(['<', '<=', '>', '>=', '==', '!='])} {other})"
         if option == 4:
@@ -212,9 +223,22 @@ class Writer:
 
     def of_str(self, depth: int) -> str:
         one, other = self.expression("str", depth), self.expression("str", depth)
-        option = self.number(0, 10)
+        option = self.number(0, 13)
         if option < 2:
             return f"({one} + {other})"
+        if option == 11:
+            methods = ["title()", "casefold()", "zfill(4)", "center(5, 'é')", "removeprefix('a')"]
+            more = ["split()[-1]", "rsplit('a', 1)[0]", "replace('', 'é', 2)", "upper()", "lower()"]
+            return f"{one}.{self.one_of([*methods, *more])}"
+        if option == 12:
+            kind = self.one_of(list(LEAVES))
+            specs = ["05d", ".2f", ">6", "", "+", "x", "g", "é^7", "=+9,", "%", "c", "z"]
+            value, spec = self.expression(kind, depth), self.one_of(specs)
+            if "'" in value:  # Which an f-string takes from 3.12 on.
+                return f"format({value}, {spec!r})"
+            return f"f'{{{value}{self.one_of(['', '!r', '!s'])}:{spec}}}'"
+        if option == 13:
+            return f"{self.one_of(['repr', 'str', 'format'])}({self.expression('float', depth)})"
         if option == 2:
             shown = self.expression(self.one_of(["int", "str", "bool"]), depth)
             return f"f'<{{{shown}}}-{{{one}!s}}>'" if "'" not in shown + one else f"str({shown})"
