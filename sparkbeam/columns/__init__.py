@@ -22,9 +22,10 @@ of the element::
 ``bytecode``     the instructions, alike in all versions of Python
 ``captured``     what a function takes from around it, and how one knows that it stays the same
 ``machine``      follows the instructions; ``instructions``, ``objects``, ``calls``, ``methods``,
-                 ``operators`` and ``comparisons`` say what they do
+                 ``operators``, ``comparisons`` and ``times`` say what they do
 ``graph``        makes expressions and statements, which are in ``nodes``
 ``evaluate``     evaluates them over a block, by the kernels in ``numbers``, ``text``, ``lists``
+                 and ``each``
 ``compiler``     the whole way
 ===============  ==========================================================================
 """

@@ -191,8 +191,8 @@ def _intrinsic(instruction: dis.Instruction) -> list[Op]:
 def _format_value(instruction: dis.Instruction) -> list[Op]:
     flags = instruction.arg or 0
     ops = [Op("convert", _conversion(flags & 3))] if flags & 3 else []
-    if flags & 4:
-        return [Op("unknown", "it formats with a format specification")]
+    if flags & 4:  # The specification is on top of the value.
+        return [*([Op("swap", 2), *ops, Op("swap", 2)] if ops else []), Op("format_spec")]
     return [*ops, Op("format_simple")]
 
 

@@ -4,7 +4,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from apache_beam.pvalue import Row
@@ -32,8 +32,10 @@ from sparkbeam.columns.operators import (
     as_float,
     as_number,
     as_text,
+    as_written,
     binary,
     fields_of,
+    in_format,
     items_of,
     tuple_of,
 )
@@ -54,10 +56,13 @@ from sparkbeam.columns.shapes import (
     Union,
     is_plain_namedtuple,
 )
+from sparkbeam.columns.times import is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector, union_places
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
 _MICROS = 1_000_000
+_MOST_DIGITS = 22
+"""Up to which a power of ten is exactly a float."""
 
 
 def known_function(function: Any) -> Handler | None:
@@ -124,7 +129,7 @@ def _extreme(symbol: str, name: str) -> Handler:
         if len(items) == 1 and _is_list_of_ints(items[0]):
             return _over_ints(graph, items[0], lists.least if symbol == "<" else lists.greatest)
         if len(items) < 2:
-            raise NotCompiled(f"it calls {name} with one argument")
+            raise NotCompiled(f"it calls {name} with {', '.join(map(named, items)) or 'nothing'}")
         best = items[0]
         for item in items[1:]:
             best = graph.select(compared(graph, symbol, item, best), item, best)
@@ -200,6 +205,38 @@ def _rounding(kernel: Callable[[Value], Vector], name: str) -> Handler:
         return number
 
     return handled
+
+
+def _rounded(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2 or (isinstance(items[1], Const) and items[1].value is None):
+        return _rounding(numbers.rounded, "round")(graph, items[:1] if len(items) == 2 else items)
+    digits = items[1].value if isinstance(items[1], Const) else None
+    if type(digits) is not int or not 0 <= digits <= _MOST_DIGITS:
+        raise NotCompiled("it calls round with other digits than a small constant")
+    number = _number(graph, _node(items[:1], "round"), "round")
+    if number.shape == FLOAT:
+        return graph.apply(numbers.rounded_to(digits), FLOAT, number)
+    graph.require(number)
+    return number
+
+
+def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2:
+        raise NotCompiled("it raises TypeError")
+    quotient, rest = (binary(graph, symbol, *items) for symbol in ("//", "%"))
+    assert isinstance(quotient, Node)
+    assert isinstance(rest, Node)
+    return tuple_of(graph, (quotient, rest))
+
+
+def _written(graph: Graph, items: tuple[Item, ...]) -> Item:
+    return as_written(graph, _node(items, "repr"))
+
+
+def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
+    if len(items) != 2:
+        return as_text(graph, _node(items, "format"))
+    return in_format(graph, *items)
 
 
 def _of_float(kernel: Callable[[Value], Vector], name: str, shape: Shape) -> Handler:
@@ -349,6 +386,8 @@ def _moment(graph: Graph, time: Item) -> Moment:
     """What Beam makes of a timestamp: seconds as an int or a float, or a Timestamp."""
     if isinstance(time, Moment):
         return time
+    if isinstance(time, Node) and is_timestamp(time.shape):
+        return Moment(micros_of(graph, time))
     if not isinstance(time, Node) or time.shape not in NUMBERS:
         raise NotCompiled(f"it takes {named(time)} as a timestamp")
     number = as_number(graph, time)
@@ -370,15 +409,19 @@ def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -
     zero = graph.const(0)
     rest = {name: item for name, item in by_name.items() if name != "micros"}
     (seconds,) = _bound(("seconds",), {"seconds": zero}, args, rest)
-    moment = Moment(zero) if isinstance(seconds, Moment) else _moment(graph, seconds)
     micros = by_name.get("micros", zero)
-    if isinstance(seconds, Moment) or not isinstance(micros, Node) or micros.shape not in NUMBERS:
+    if not _is_number(seconds) or not _is_number(micros):
         raise NotCompiled("it makes a Timestamp of what is no number")
+    moment = _moment(graph, seconds)
     if "micros" not in by_name:
         return moment
     total = binary(graph, "+", moment.micros, _whole(graph, as_number(graph, micros)))
     assert isinstance(total, Node)
     return Moment(total)
+
+
+def _is_number(item: Item) -> TypeGuard[Node]:
+    return isinstance(item, Node) and item.shape in NUMBERS
 
 
 def _timestamp_of(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -409,7 +452,10 @@ _KNOWN: dict[Any, Handler] = {
     tuple: _to_tuple,
     list: _to_list,
     sum: _sum,
-    round: _folding(round, _rounding(numbers.rounded, "round")),
+    round: _folding(round, _rounded),
+    divmod: _folding(divmod, _divided),
+    repr: _written,
+    format: _formatted,
     isinstance: _is_instance,
     math.floor: _folding(math.floor, _rounding(numbers.floored, "math.floor")),
     math.ceil: _folding(math.ceil, _rounding(numbers.raised_up, "math.ceil")),

@@ -2,7 +2,8 @@
 
 Globals, variables of functions around it, defaults, attributes of ``self``: what is found when
 the function is compiled becomes a constant, if it is plain and immutable data, or is followed
-further if it is a function, a class, a module or an object whose attributes are looked at.
+further if it is a function, a class, a module or an object whose attributes are looked at; of
+a set, list or dict it is what is in it.
 Python would look again at each element. So each place where something was found is kept, as a
 *guard*: a block is evaluated only if the same objects are still there. A variable that changes
 while the worker runs, by whatever code, costs the speed and not the result. (Within one block
@@ -16,7 +17,7 @@ import functools
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +132,12 @@ class Surroundings:
             raise NotCompiled(f"it takes .{name}, which is computed")
         return self._guarded(functools.partial(getattr, kind, name), name)
 
+    def contents_of(self, container: set[Any] | list[Any] | dict[Any, Any]) -> tuple[Any, ...]:
+        """What is in a set, list or dict, with a guard that it stays so."""
+        items = tuple(container)
+        self._guard(lambda: _is_made_of(container, items), True, f"a {type(container).__name__}")
+        return items
+
     def of_class(self, kind: type, name: str) -> Any:
         """What a class or one of its bases has under a name, not bound to anything."""
         return self._guarded(functools.partial(_of_class, kind, name), name)
@@ -154,6 +161,11 @@ class Surroundings:
 
     def _guard(self, look: Callable[[], Any], found: Any, name: str) -> None:
         self.guards.append(Guard(look, found, name))
+
+
+def _is_made_of(container: Collection[Any], items: tuple[Any, ...]) -> bool:
+    """Whether a container has these very objects in it, in this order."""
+    return len(container) == len(items) and all(map(operator.is_, container, items))
 
 
 def is_of_process(owner: Any, name: str) -> bool:

@@ -11,6 +11,7 @@ from sparkbeam.columns import numbers, text
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.nodes import (
     Const,
+    Contents,
     Held,
     Item,
     Listed,
@@ -20,6 +21,7 @@ from sparkbeam.columns.nodes import (
     Stamped,
 )
 from sparkbeam.columns.operators import as_float, as_number, folded, is_known, operand
+from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
     BOOL,
@@ -119,7 +121,7 @@ def both(graph: Graph, one: Node, other: Node) -> Node:
 
 def is_none(graph: Graph, item: Item) -> Node:
     """``item is None``."""
-    if isinstance(item, Held | Listed | Stamped | Moment):
+    if isinstance(item, Held | Listed | Contents | Stamped | Moment):
         return graph.const(False)
     if not isinstance(item, Node):
         raise NotCompiled(f"it asks whether {named(item)} is None")
@@ -156,7 +158,10 @@ def same_object(graph: Graph, left: Item, right: Item) -> Node:
 
 def contains(graph: Graph, item: Item, container: Item) -> Node:
     """``item in container``."""
-    node, inside = operand(item, "in"), operand(container, "in")
+    node = operand(item, "in")
+    if isinstance(container, Contents):
+        return _in_contents(graph, node, container.items)
+    inside = operand(container, "in")
     if isinstance(node, Const) and isinstance(inside, Const):
         try:
             return graph.const(node.value in inside.value)
@@ -173,6 +178,14 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
     if inside.shape in (STR, BYTES) and isinstance(node, Const) and node.shape == inside.shape:
         return graph.apply(text.matched(pc.match_substring, (node.value,)), BOOL, inside)
     raise NotCompiled(f"it asks whether {node.shape} is in {inside.shape}")
+
+
+def _in_contents(graph: Graph, node: Node, items: tuple[Any, ...]) -> Node:
+    if not all(map(is_plain, items)):
+        raise NotCompiled("it asks whether something is among other things than plain data")
+    if isinstance(node, Const):
+        return graph.const(node.value in items)
+    return _in_constants(graph, node, items)
 
 
 def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:

@@ -13,6 +13,7 @@ from sparkbeam.columns.nodes import (
     Branch,
     Column,
     Const,
+    Contents,
     Either,
     Evaluate,
     Fail,
@@ -190,6 +191,17 @@ class Graph:
             return self.const(node.value is not None)
         return self._once((is_present, node), lambda: Apply(BOOL, is_present, (node,)))
 
+    def _is_presence(self, condition: Node, item: Item) -> bool:
+        """Whether a condition holds where a record is not None."""
+        if not isinstance(item, Node) or not isinstance(item.shape, Record | Union):
+            return False
+        return self.presence(item) is condition
+
+    def replace_absent(self, condition: Node, stack: list[Item]) -> None:
+        """Puts None for a record on top, where the condition does not hold that it is there."""
+        if stack and self._is_presence(condition, stack[-1]):
+            stack[-1] = self.const(None)
+
     def require(self, node: Node) -> None:
         """Refuses a block in which a value is None."""
         present = self.presence(node)
@@ -207,6 +219,8 @@ class Graph:
         """
         if isinstance(item, Either | Select):
             return self._truth_of_either(item)
+        if isinstance(item, Contents):
+            return self.const(bool(item.items))
         if not isinstance(item, Node):
             raise NotCompiled(f"it asks whether {named(item)} is true")
         if isinstance(item, Const):
@@ -250,6 +264,8 @@ class Graph:
             return yes
         if isinstance(condition, Const):
             return yes if condition.value else no
+        if self._is_presence(condition, yes) and isinstance(no, Const) and no.value is None:
+            return yes
         self.goes_both_ways()
         yes = self.const(True) if yes is condition else yes
         no = self.const(False) if no is condition else no
@@ -354,6 +370,8 @@ def named(item: Item) -> str:
         return str(item.shape)
     if isinstance(item, Either):
         return either(named(item.yes), named(item.no))
+    if isinstance(item, Contents):
+        return f"a {item.kind.__name__}, which may change"
     return _NAMES.get(type(item), "an object")
 
 

@@ -229,12 +229,13 @@ class Instructions:
         frame.stack.append(operators.as_text(self._graph, frame.stack.pop()))
 
     def _op_format_spec(self, frame: Frame, arg: Any) -> None:
-        raise NotCompiled("it formats with a format specification")
+        frame.stack.append(operators.in_format(self._graph, *frame.pop(2)))
 
     def _op_convert(self, frame: Frame, function: str) -> None:
-        if function != "str":
-            raise NotCompiled(f"it calls {function}")
-        frame.stack.append(operators.as_text(self._graph, frame.stack.pop()))
+        if function == "ascii":
+            raise NotCompiled("it calls ascii")
+        convert = operators.as_text if function == "str" else operators.as_written
+        frame.stack.append(convert(self._graph, frame.stack.pop()))
 
     def _op_swap(self, frame: Frame, depth: int) -> None:
         stack = frame.stack

@@ -178,9 +178,11 @@ class Machine:
             raise NotCompiled("it has too many ways through it")
         self._nested += 1
         ways: list[tuple[Frame, list[Statement]]] = []
-        for target in targets:
+        for holds, target in zip((True, False), targets, strict=True):
             way = frame.copy()
             self._after_jump(program.ops[at], way, target == program.ops[at].target)
+            if not holds:
+                self._graph.replace_absent(condition, way.stack)
             with self._graph.collected() as statements:
                 self._run(program, target, meet, way)
             ways.append((way, statements))

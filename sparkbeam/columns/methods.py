@@ -6,11 +6,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from sparkbeam.columns import operators, text
+from sparkbeam.columns.each import called
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.nodes import Const, Item, Listed, Made, Node
 from sparkbeam.columns.operators import as_text, items_of
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import BOOL, BYTES, INT, STR, Record, Texts
+from sparkbeam.columns.shapes import BOOL, BYTES, INT, STR, Record, Shape, Texts
 
 _TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "strip": (pc.utf8_trim, str.strip),
@@ -19,6 +20,25 @@ _TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 _MATCHES = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 _SIMPLE = {"upper": text.upper, "lower": text.lower}
+_BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
+    **dict.fromkeys(["title", "capitalize", "swapcase", "casefold"], (STR, (), 0)),
+    **dict.fromkeys(["removeprefix", "removesuffix"], (STR, (str,), 1)),
+    **dict.fromkeys(["ljust", "rjust", "center"], (STR, (int, str), 1)),
+    "zfill": (STR, (int,), 1),
+    "replace": (STR, (str, str, int), 2),
+    **dict.fromkeys(["split", "rsplit"], (Texts(), (str, int), 0)),
+    **dict.fromkeys(["find", "rfind", "index", "rindex", "count"], (INT, (str, int, int), 1)),
+    **dict.fromkeys(
+        [
+            *("isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower"),
+            *("isnumeric", "isprintable", "isspace", "istitle", "isupper"),
+        ],
+        (BOOL, (), 0),
+    ),
+}
+"""Methods of str: what they give, the types of their parameters, and how many they need."""
+
+_LARGEST = 10_000
 _OF_STR = frozenset([*_TRIMS, *_MATCHES, *_SIMPLE, "replace", "count", "find", "split"])
 
 
@@ -47,6 +67,7 @@ def of_text(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Nod
             checked(arg)
     method = _METHODS.get(name)
     made = method(graph, owner, name, values) if method else None
+    made = _by_python(graph, owner, name, values) if made is None else made
     if made is None:
         raise NotCompiled(f"it calls {owner.shape}.{name}")
     return made
@@ -62,6 +83,18 @@ def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Nod
         return graph.const(getattr(owner, name)(*values))
     except Exception as error:
         raise NotCompiled(f"it raises {type(error).__name__}") from None
+
+
+def _by_python(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
+    if owner.shape != STR or name not in _BY_PYTHON:
+        return None
+    shape, kinds, needed = _BY_PYTHON[name]
+    if not needed <= len(values) <= len(kinds):
+        return None
+    for value, kind in zip(values, kinds, strict=False):
+        if type(value) is not kind or (isinstance(value, int) and abs(value) > _LARGEST):
+            return None
+    return graph.apply(called(getattr(str, name), shape, *values), shape, owner)
 
 
 def _simple(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:

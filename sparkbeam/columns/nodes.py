@@ -158,6 +158,19 @@ class Listed:
 
 
 @dataclass(frozen=True, eq=False)
+class Contents:
+    """What a set, list or dict that may change has in it: items, or keys.
+
+    Attributes:
+        kind: set, list or dict.
+        items: plain data.
+    """
+
+    kind: type
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Generated:
     """A generator that nobody has asked yet.
 
@@ -213,6 +226,7 @@ Item: TypeAlias = (
     | Held
     | Method
     | Listed
+    | Contents
     | Generated
     | Named
     | Slice

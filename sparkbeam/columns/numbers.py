@@ -231,6 +231,27 @@ truncated, floored = rounded_to_int(np.trunc), rounded_to_int(np.floor)
 raised_up, rounded = rounded_to_int(np.ceil), rounded_to_int(np.rint)
 
 
+def rounded_to(digits: int) -> Callable[[Value], Vector]:
+    """``round`` of floats to some decimal places, from 0 to 22.
+
+    The power of ten is exact, and so is the whole number of them unless the product, which is
+    off by less than half of its last bit, is close to the middle of two: of those Python decides.
+    """
+    scale = 10.0**digits
+
+    def applied(value: Value) -> Vector:
+        data = bare(value)
+        product = data * scale
+        size = np.abs(product)
+        from_middle = np.abs(size - np.floor(size) - 0.5)
+        result = np.rint(product) / scale
+        for at in np.flatnonzero(~((size < 2.0**50) & (from_middle > size * 2.0**-50))):
+            result[at] = round(float(data[at]), digits)
+        return Vector(result)
+
+    return applied
+
+
 def square_root(value: Value) -> Vector:
     """``math.sqrt``."""
     data = bare(value)

@@ -16,7 +16,18 @@ from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
 from sparkbeam.columns.counting import counted
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
-from sparkbeam.columns.nodes import NOTHING, Column, Const, Held, Item, Named, Node, Slice
+from sparkbeam.columns.nodes import (
+    NOTHING,
+    Column,
+    Const,
+    Contents,
+    Held,
+    Item,
+    Moment,
+    Named,
+    Node,
+    Slice,
+)
 from sparkbeam.columns.plain import is_plain
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
@@ -30,8 +41,11 @@ from sparkbeam.columns.shapes import (
     is_field,
     is_plain_namedtuple,
 )
+from sparkbeam.columns.times import is_datetime, is_timestamp, micros_of, of_datetime
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
+_MOST_ITEMS = 10_000
+"""Of a container that may change: for each block it is asked whether it has."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,9 @@ class Objects:
         """A captured object as a constant, if it is plain data."""
         if is_plain(value):
             return self._graph.const(value)
+        if type(value) in (set, list, dict) and len(value) <= _MOST_ITEMS:
+            items = self._surroundings.contents_of(value)
+            return Contents(type(value), items)
         if isinstance(value, list | dict | set | bytearray):
             raise NotCompiled(f"it uses a {type(value).__name__}, which may change")
         return Held(value)
@@ -242,9 +259,13 @@ class Objects:
         """An attribute; None if it is at most a method."""
         if isinstance(owner, Held):
             return self._attribute_of_object(owner.value, name)
+        if isinstance(owner, Moment) and name == "micros":
+            return owner.micros
         if not isinstance(owner, Node):
             return None
         shape = owner.shape
+        if is_timestamp(shape) and name == "micros":
+            return micros_of(self._graph, owner)
         if isinstance(shape, Record):
             return self._attribute_of_record(owner, shape, name)
         if isinstance(shape, Union) and isinstance(owner, Column):
@@ -294,6 +315,8 @@ class Objects:
             return of_dict(self._graph, owner, name, tuple(args), by_name)
         if isinstance(shape, Table):
             return of_table(self._graph, owner, name, tuple(args), by_name)
+        if is_datetime(shape) and not by_name:
+            return of_datetime(self._graph, owner, name, tuple(args))
         if isinstance(shape, Record) and is_plain_namedtuple(shape.type):
             self._graph.require(owner)
             if name == "_replace" and not args and _is_of_namedtuples(shape.type, name):

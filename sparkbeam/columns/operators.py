@@ -4,10 +4,12 @@ All functions here raise NotCompiled for what has no exact form over columns.
 """
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.columns import lists, numbers, tables, text
+from sparkbeam.columns.each import called
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.nodes import (
     Const,
@@ -85,6 +87,7 @@ _PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
 _LARGEST_EXPONENT = 8
 _MOST_BITS = 64
 _LONGEST_CONSTANT = 1000
+_LONG_NUMBER = re.compile(r"\d{4}")
 
 
 def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
@@ -240,7 +243,9 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
     at = index.value if isinstance(index, Const) else None
     if isinstance(item, Node) and is_dict(item.shape) and isinstance(index, Const):
         return of_dict(graph, item, at)
-    if not isinstance(item, Node) or type(at) is not int:
+    if not isinstance(item, Node):
+        raise NotCompiled(f"it takes an item of {named(item)}")
+    if type(at) is not int:
         raise NotCompiled("it takes an item by what is no constant position")
     if is_tuple(item.shape):
         assert isinstance(item.shape, Record)
@@ -367,7 +372,37 @@ def as_text(graph: Graph, item: Item) -> Node:
         return graph.const(str(node.value))
     if node.shape in (INT, BOOL):
         return graph.apply(text.of_int if node.shape == INT else text.of_bool, STR, node)
+    if node.shape == FLOAT:
+        return graph.apply(called(str, STR), STR, node)
     raise NotCompiled(f"it writes {node.shape} as text")
+
+
+def as_written(graph: Graph, item: Item) -> Node:
+    """``repr(item)``."""
+    node = operand(item, "repr")
+    if node.shape not in NUMBERS | {STR, BYTES, NONE}:
+        raise NotCompiled(f"it calls repr with {node.shape}")
+    if isinstance(node, Const):
+        return graph.const(repr(node.value))
+    return graph.apply(called(repr, STR), STR, node)
+
+
+def in_format(graph: Graph, item: Item, specification: Item) -> Node:
+    """``format(item, specification)``."""
+    node, wanted = operand(item, "format"), operand(specification, "format")
+    if not isinstance(wanted, Const) or type(wanted.value) is not str:
+        raise NotCompiled("it formats with a specification that is no constant")
+    if node.shape not in NUMBERS | {STR} or _LONG_NUMBER.search(wanted.value):
+        raise NotCompiled(f"it formats {node.shape} with a specification")
+    assert isinstance(node.shape, Scalar)
+    sample = node.value if isinstance(node, Const) else node.shape.type()
+    try:
+        written = format(sample, wanted.value)
+    except (ValueError, OverflowError) as error:
+        raise NotCompiled(f"it raises {type(error).__name__}") from None
+    if isinstance(node, Const):
+        return graph.const(written)
+    return graph.apply(called(format, STR, wanted.value), STR, node)
 
 
 def formatted(graph: Graph, parts: tuple[Item, ...]) -> Node:

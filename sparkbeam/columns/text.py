@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkbeam.columns.each import called
 from sparkbeam.columns.numbers import with_nulls_equal
 from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.shapes import INT, STR
 from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
 
 _WHITESPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
@@ -109,21 +111,21 @@ def _matching(value: Value, pattern: str) -> Any:
     return data
 
 
-def _ascii(value: Value) -> Any:
-    data = bare(value)
-    if not pc.all(pc.string_is_ascii(data)).as_py():
-        raise NotExact("a str is not ASCII alone")
-    return data
+def _of_ascii(
+    kernel: Callable[..., Any], of_all: Callable[[Value], Vector]
+) -> Callable[[Value], Vector]:
+    """What a kernel gives for ASCII alone, and something slower for all text."""
 
-
-def _of_ascii(kernel: Callable[..., Any]) -> Callable[[Value], Vector]:
     def applied(value: Value) -> Vector:
-        return Vector(kernel(_ascii(value)))
+        data = bare(value)
+        is_ascii = pc.all(pc.string_is_ascii(data)).as_py()
+        return Vector(kernel(data)) if is_ascii else of_all(value)
 
     return applied
 
 
-upper, lower = _of_ascii(pc.ascii_upper), _of_ascii(pc.ascii_lower)
+upper = _of_ascii(pc.ascii_upper, called(str.upper, STR))
+lower = _of_ascii(pc.ascii_lower, called(str.lower, STR))
 
 
 def trimmed(kernel: Callable[..., Any], characters: str | None) -> Callable[[Value], Vector]:
@@ -164,12 +166,12 @@ def counted(pattern: Any) -> Callable[[Value], Vector]:
 
 
 def found_at(pattern: str) -> Callable[[Value], Vector]:
-    """``find`` in ASCII, where bytes are code points."""
+    """``find``; in ASCII bytes are code points."""
 
-    def applied(value: Value) -> Vector:
-        return Vector(numpy_of(pc.find_substring(_ascii(value), pattern)).astype(np.int64))
+    def kernel(data: Any) -> Any:
+        return numpy_of(pc.find_substring(data, pattern)).astype(np.int64)
 
-    return applied
+    return _of_ascii(kernel, called(str.find, INT, pattern))
 
 
 def replaced(pattern: Any, replacement: Any) -> Callable[[Value], Vector]:

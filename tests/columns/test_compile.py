@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 from in_python import (
     BOOL,
     BYTES,
@@ -62,7 +64,11 @@ ELEMENTS = [
 ]
 SKIP = 3
 NAMES = frozenset(["a1", "aé2"])
-TABLE = {1: 2}
+TABLE: dict[Any, Any] = {1: 2}
+CHOSEN: set[Any] = {1, 2.0, "a1", None}
+LISTED: list[Any] = [True, "aé2", 0.5, b"a"]
+MANY = set(range(20_000))
+ODD = [1, object()]
 CHANGING = 5
 LARGE = 10**5000
 
@@ -167,6 +173,9 @@ MAPPED = [
     lambda x: (x.a << 2, x.a >> 1, x.a**2, x.a**0, abs(x.a), abs(x.f)),
     lambda x: (x.a < x.b, x.a == x.f, x.p == 1, x.s < x.t, x.y >= b"a", 0 <= x.a < 3),
     lambda x: (x.a in (1, 2.0, "a"), x.s in NAMES, x.f not in (0.5, -0.0), "é" in x.s),
+    lambda x: (x.a in CHOSEN, x.s in CHOSEN, x.f not in LISTED, x.p in LISTED, x.a in TABLE),
+    lambda x: (x.y in LISTED, 2 in CHOSEN, "1" in TABLE, x.a > 0 and CHOSEN and x.b in CHOSEN),
+    lambda x: (CHOSEN is not None, not LISTED),
     lambda x: (x.a is None, x.inner is not None, not x.a, not x.s, not x.y),
     lambda x: (x.a or 7, x.s and "yes", x.a and x.b and 5, x.f or 0.0),
     lambda x: x.a if x.p else x.b,
@@ -174,6 +183,13 @@ MAPPED = [
     lambda x: x.inner if x.p else None,
     lambda x: None if x.p else x.s,
     lambda x: (f"{x.a}-{x.s}", f"{x.p}", str(x.a), x.s + "!", f"{x.s!s}"),
+    lambda x: (f"{x.a:05d}", f"{x.f:.2f}", f"{x.s:>9}|", f"{x.p:d}", f"{x.f!r:>9}", f"{7:03}"),
+    lambda x: (f"{x.f}", str(x.f), repr(x.s), repr(x.y), f"{x.a!r}", repr(1.0), format(x.a, "x")),
+    lambda x: (round(x.f, 2), round(x.f / 3, 1), round(x.a, 2), round(x.p, 1), round(x.f, None)),
+    lambda x: (divmod(x.a, 3), divmod(x.f, -2), divmod(7, 2), format(x.f)),
+    lambda x: (x.s.title(), x.s.capitalize(), x.s.zfill(5), x.s.rjust(4, "é"), x.s.upper()),
+    lambda x: (x.s.isdigit(), x.t.isspace(), x.s.removeprefix("a"), x.s.rfind("é"), x.s.lower()),
+    lambda x: (x.t.split()[0], x.s.replace("a", "b", 1), x.s.split("é", 1)[-1], len(x.t.split())),
     lambda x: (x.t.strip(), x.t.lstrip(), x.t.rstrip("\x1c"), x.s.replace("a", "bb")),
     lambda x: (x.s.startswith("a"), x.s.endswith(("1", "2")), x.s.count("a"), len(x.s)),
     lambda x: (x.s[1:], x.s[-1], x.s[:-1], b"ab"[1:], len(x.y), x.s.encode(), x.t.find("1")),
@@ -198,6 +214,9 @@ MAPPED = [
     lambda x: ({"a": x.a}["a"], {"a": x.a}.get("b")),
     lambda x: x.item if x.p else {"i": 0, "s": x.s},
     lambda x: isinstance(x.item, dict),
+    lambda x: (x.inner and x.inner.s, x.row and x.row.u, x.inner or None, (x and x.a) or 0),
+    lambda x: (x.inner, 1 if x.inner else 0, x.pair and x.pair[0]),
+    lambda x: (x.inner if x.p else None) and x.inner.i,
     lambda x: TimestampedValue(x.a, x.b),
     lambda x: TimestampedValue((x.a, x.s), x.f),
     lambda x: TimestampedValue(x.a, Timestamp(micros=x.b * 7)) if x.p else TimestampedValue(0, 1),
@@ -446,9 +465,23 @@ def test_a_type_that_differs_by_the_way_taken_is_refused() -> None:
     assert compiled(lambda x: x > 0 and x, INT, form=Form.FILTER)
 
 
-def test_letters_change_case_in_ascii_alone() -> None:
-    assert gives(lambda x: (x.upper(), x.lower()), "aB1", shape=STR) == [("AB1", "ab1")]
-    assert is_refused(lambda x: x.upper(), "ß", shape=STR) == "a str is not ASCII alone"
+def test_letters_change_case_as_in_python() -> None:
+    texts = ["aB1", "straße", "İI", "Σσς", "ǆ", "\U0001f600"]
+    for one in ([texts[0]], texts):
+        assert gives(lambda x: (x.upper(), x.lower(), x.title()), *one, shape=STR)
+
+
+@given(st.lists(st.integers(-(10**7), 10**7)), st.integers(0, 22), st.integers(0, 4))
+def test_floats_are_rounded_to_digits_as_in_python(
+    numbers: list[int], digits: int, shift: int
+) -> None:
+    values = [float(f"{number}e-{digits + shift}") for number in numbers]
+    odd = [math.nan, math.inf, -0.0, 0.5, 2.675, 1e300, -5e-324, 1e15 + 0.3]
+    for some in (values, odd):
+        space: dict[str, Any] = {}
+        exec(f"function = lambda x: round(x, {digits})", space)
+        assert assert_same(compiled(space["function"], FLOAT), space["function"], some, Form.MAP)
+    assert gives(lambda x: round(x, 2), 2.675, -0.004, 1e22, shape=FLOAT) == [2.67, -0.0, 1e22]
 
 
 def test_numbers_are_read_if_they_are_written_plainly() -> None:
@@ -652,11 +685,25 @@ def calls_itself(x: Element) -> int:
         (with_with, "it (has a with|calls .*open)"),
         (calls_itself, "it calls .*calls_itself too deep"),
         (lambda x: waits(x), "it calls test_compile.waits, where it has a loop"),
-        (lambda x: TABLE[x.a], "it uses a dict, which may change"),
+        (lambda x: TABLE[x.a], "it takes an item of a dict, which may change"),
+        (lambda x: CHOSEN.add(x.a), "it calls .add of a set, which may change"),
+        (lambda x: x.a in MANY, "it uses a set, which may change"),
+        (lambda x: x.a in ODD, "it asks whether something is among other things than plain data"),
+        (lambda x: CHOSEN, "it gives a set, which may change"),
+        (lambda x: (x.a, CHOSEN), "it makes a tuple with a set, which may change in it"),
         (lambda x: x.a + CHANGING, "the global variable CHANGING is set by a function"),
-        (lambda x: x.s.title(), "it calls str.title"),
-        (lambda x: f"{x.f:.2f}", "it formats with a format specification"),
-        (lambda x: f"{x.f}", "it writes float as text"),
+        (lambda x: x.s.splitlines(), "it calls str.splitlines"),
+        (lambda x: x.s.ljust(10**6), "it calls str.ljust"),
+        (lambda x: x.s.ljust(x.a), "it calls str.ljust with what is no constant"),
+        (lambda x: x.s.title(1), "it calls str.title"),
+        (lambda x: x.y.title(), "it calls bytes.title"),
+        (lambda x: f"{x.f:{x.s}}", "it formats with a specification that is no constant"),
+        (lambda x: f"{x.f:99999}", "it formats float with a specification"),
+        (lambda x: f"{x.inner:>9}", "it formats Inner with a specification"),
+        (lambda x: f"{x.s:d}", "it raises ValueError"),
+        (lambda x: f"{x.s!a}", "it calls ascii"),
+        (lambda x: f"{x.inner!r}", "it calls repr with Inner"),
+        (lambda x: round(x.f, x.a), "it calls round with other digits than a small constant"),
         (lambda x: x.s % x.a, "it computes str % int"),
         (lambda x: x.a < x.s, "it compares int with str"),
         (lambda x: x.nothing, "it takes .nothing of Element"),
@@ -675,7 +722,7 @@ def calls_itself(x: Element) -> int:
         (many_ways, "it has too many ways through it"),
         (lambda x: x.a**x.b, r"it computes \*\* of what is no small constant"),
         (lambda x: x.f**2, r"it computes float \*\* int"),
-        (lambda x: round(x.f, 2), "it calls round with float, int"),
+        (lambda x: round(x.f, -2), "it calls round with other digits than a small constant"),
         (lambda x: (yield x.a), "it is a generator function"),
         (lambda x: x.a + 2**70, "an int has more than 64 bits"),
         (lambda x: x.s + "\ud800", "a str has half a character.*"),
@@ -718,6 +765,24 @@ def test_a_variable_that_changes_refuses_the_blocks_after_that() -> None:
     settings.skip, rate = 3, 5
     with pytest.raises(NotExact, match="rate has changed"):
         whole.evaluate(pa.array([1]))
+
+
+@pytest.mark.parametrize("container", [{1, 2}, [1, 2], {1: "a", 2: "b"}])
+def test_a_container_that_changes_refuses_the_blocks_after_that(container: Any) -> None:
+    def function(x: int) -> bool:
+        return x in container
+
+    whole = compiled(function, INT)
+    for _ in range(2):
+        assert whole.evaluate(pa.array([1, 3])).values.to_pylist() == [True, False]
+    change = getattr(container, "add", None) or getattr(container, "append", None)
+    if change is None:
+        container[3] = "c"
+    else:
+        change(3)
+    with pytest.raises(NotExact, match=f"a {type(container).__name__} has changed"):
+        whole.evaluate(pa.array([1]))
+    assert gives(function, 1, 3, 4) == [True, True, False]
 
 
 def test_a_function_that_is_replaced_refuses_the_blocks_after_that(

@@ -13,7 +13,12 @@ from in_python import ELEMENT, Element, Inner, assert_same
 
 from sparkbeam.columns import Compiled, Form, compile_function
 
-SPACE = {"Inner": Inner, "Row": Row, "TimestampedValue": TimestampedValue, "Element": Element}
+SPACE: dict[str, Any] = {
+    **{one.__name__: one for one in (Inner, Row, TimestampedValue, Element)},
+    "NUMBERS": [0, 2.5, 2**70, 1e308, 2**63 - 1, True, None],
+    "TEXTS": {"", "a", "é", b"a", 1, None, ("a", 1)},
+    "KEYS": {"a": 1, 2: "b", -0.0: None, 2**53 + 1: []},
+}
 
 INTS = st.one_of(
     st.integers(-4, 4),
@@ -110,6 +115,7 @@ class Writer:
                     f"({one} if {condition} else None)",
                     f"({one} or {other})",
                     f"({one} and {other})",
+                    f"({self.one_of(['x.inner', 'x.pair', 'x.row', 'x.item', 'x'])} and {one})",
                     f"min({one}, {other})",
                     f"max({one}, {other}, {one})",
                     f"({one}, {other})[1]",
@@ -121,7 +127,12 @@ class Writer:
     def of_int(self, depth: int) -> str:
         number = self.one_of(["int", "int", "int", "bool"])
         one, other = self.expression("int", depth), self.expression(number, depth)
-        option = self.number(0, 16)
+        option = self.number(0, 18)
+        if option == 17:
+            return f"divmod({one}, {other})[{self.one_of([0, 1])}]"
+        if option == 18:
+            text = self.expression("str", depth)
+            return f"{text}.{self.one_of(['rfind', 'index', 'find'])}({self.one_of(STR_LEAVES)})"
         if option < 9:
             symbol = self.one_of(["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"])
             return f"({one} {symbol} {other})"
@@ -147,7 +158,10 @@ class Writer:
     def of_float(self, depth: int) -> str:
         kinds = ["float", "float", "int", "bool"]
         one, other = (self.expression(self.one_of(kinds), depth) for _ in range(2))
-        option = self.number(0, 10)
+        option = self.number(0, 11)
+        if option == 11:
+            value = self.one_of([f"divmod({one}, {other})[{self.number(0, 1)}]", f"({one})"])
+            return f"round({value}, {self.one_of([0, 1, 2, 5, 16, 22, None])})"
         if option < 6:
             return f"({one} {self.one_of(['+', '-', '*', '/', '/', '//', '%'])} {other})"
         if option == 6:
@@ -162,7 +176,10 @@ class Writer:
     def of_bool(self, depth: int) -> str:
         kind = self.one_of(list(LEAVES))
         one, other = self.expression(kind, depth), self.expression(kind, depth)
-        option = self.number(0, 14)
+        option = self.number(0, 15)
+        if option == 15:
+            method = self.one_of(["digit", "alpha", "space", "upper", "identifier", "ascii"])
+            return f"{self.expression('str', depth)}.is{method}()"
         if option < 4:
             return f"({one} {self.one_of(['<', '<=', '>', '>=', '==', '!='])} {other})"
         if option == 4:
@@ -174,7 +191,14 @@ class Writer:
         if option == 6:
             return f"({one} is {self.one_of(['None', 'not None'])})"
         if option == 7:
-            constants = "(1, 2.0, True, 'a', 'é', None, b'a', -0.0, 2**53 + 1)"
+            constants = self.one_of(
+                [
+                    "(1, 2.0, True, 'a', 'é', None, b'a', -0.0, 2**53 + 1)",
+                    "NUMBERS",
+                    "TEXTS",
+                    "KEYS",
+                ]
+            )
             return f"({one} {self.one_of(['in', 'not in'])} {constants})"
         if option == 8:
             return f"({self.one_of(['a', '', 'é'])!r} in {self.expression('str', depth)})"
@@ -199,9 +223,22 @@ class Writer:
 
     def of_str(self, depth: int) -> str:
         one, other = self.expression("str", depth), self.expression("str", depth)
-        option = self.number(0, 10)
+        option = self.number(0, 13)
         if option < 2:
             return f"({one} + {other})"
+        if option == 11:
+            methods = ["title()", "casefold()", "zfill(4)", "center(5, 'é')", "removeprefix('a')"]
+            more = ["split()[-1]", "rsplit('a', 1)[0]", "replace('', 'é', 2)", "upper()", "lower()"]
+            return f"{one}.{self.one_of([*methods, *more])}"
+        if option == 12:
+            kind = self.one_of(list(LEAVES))
+            specs = ["05d", ".2f", ">6", "", "+", "x", "g", "é^7", "=+9,", "%", "c", "z"]
+            value, spec = self.expression(kind, depth), self.one_of(specs)
+            if "'" in value:  # Which an f-string takes from 3.12 on.
+                return f"format({value}, {spec!r})"
+            return f"f'{{{value}{self.one_of(['', '!r', '!s'])}:{spec}}}'"
+        if option == 13:
+            return f"{self.one_of(['repr', 'str', 'format'])}({self.expression('float', depth)})"
         if option == 2:
             shown = self.expression(self.one_of(["int", "str", "bool"]), depth)
             return f"f'<{{{shown}}}-{{{one}!s}}>'" if "'" not in shown + one else f"str({shown})"

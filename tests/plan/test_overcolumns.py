@@ -78,7 +78,7 @@ def test_groups_stay_columns() -> None:
     evaluators = [stage.grouping.evaluator for stage in plan.stages if stage.grouping is not None]
     assert evaluators == [Evaluator.PACKED] * 2
     found = told(build)
-    assert found.pop("keys") == "it calls repr"
+    assert found.pop("keys") == "it calls repr with (int, dict)"
     assert {"match", "key", "count"} <= found.keys()
     assert set(found.values()) == {None}
     off = planned(build, "--columns=off")
@@ -330,14 +330,11 @@ def test_a_function_with_arguments_is_columns() -> None:
         _ = rows | "times" >> beam.Map(lambda row, factor=2, *, more: row.id * factor, more=None)
         _ = rows | "counted" >> beam.Map(lambda row, of: row.id / of, of=count)
         _ = rows | "in a list" >> beam.Filter(lambda row, ids: row.id in ids, [3, 4])
+        _ = rows | "of a list" >> beam.Filter(lambda row, ids: row.id < max(ids), [3, 4])
 
     steps = told(build)
-    assert steps["in a list"] == "it uses a list, which may change"
-    assert {label: steps[label] for label in ("limited", "times", "counted")} == {
-        "limited": None,
-        "times": None,
-        "counted": None,
-    }
+    assert steps["of a list"] == "it calls max with a list, which may change"
+    assert {steps[label] for label in ("limited", "times", "counted", "in a list")} == {None}
 
 
 def test_a_select_is_columns() -> None:
@@ -420,6 +417,20 @@ def test_sides_of_a_join_are_columns_and_so_is_what_comes_out(how: str) -> None:
     assert filtered.pop("J/Key all") is None
     assert filtered.pop("J/Key some") is None
     assert filtered == {"J/Result": None}
+
+
+def test_what_a_result_makes_of_nobody_is_columns() -> None:
+    def build(rows: Any) -> None:
+        sales = rows | "sales" >> beam.Map(lambda row: beam.Row(item_id=row.id, name=row.name))
+        items = rows | "items" >> beam.Map(lambda row: beam.Row(item_id=row.id, name=row.name))
+        prices = {"sales": sales, "items": items} | "J" >> Join(
+            on="item_id", how="left", result=lambda key, sale, item: (sale, item and item.name)
+        )
+        _ = prices | "names" >> beam.Map(lambda price: price[1] or "nobody")
+
+    found = told(build)
+    assert found["J/Result"] is None
+    assert found["names"] is None
 
 
 def test_of_the_side_of_a_join_that_is_no_columns_it_is_said_why() -> None:

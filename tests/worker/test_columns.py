@@ -151,6 +151,11 @@ PIPELINES: dict[str, Build] = {
         | beam.Map(lambda row: TimestampedValue(row.user, row.id))
         | beam.WindowInto(FixedWindows(7))
     ),
+    "stamped by a field": lambda rows: (
+        rows
+        | beam.Map(lambda row: TimestampedValue((row.id, row.at.micros % 7), row.at))
+        | beam.WindowInto(SlidingWindows(60, 30))
+    ),
     "in windows": lambda rows: (
         rows
         | beam.WindowInto(SlidingWindows(60, 30))

@@ -95,6 +95,19 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
         | beam.WindowInto(FixedWindows(60))
         | beam.CombinePerKey(max)
     ),
+    "stamped by a datetime": lambda rows: (
+        rows
+        | beam.Map(lambda row: TimestampedValue(row["bidder"], row["at"].timestamp()))
+        | "ones" >> beam.Map(lambda bidder: (bidder, 1))
+        | beam.WindowInto(FixedWindows(60))
+        | beam.CombinePerKey(sum)
+    ),
+    "stamped by a datetime without a zone": lambda rows: (
+        rows
+        | beam.Map(lambda row: TimestampedValue((row["name"], 1), row["naive"].timestamp()))
+        | beam.WindowInto(FixedWindows(60))
+        | beam.CombinePerKey(sum)
+    ),
     "side input": lambda rows: rows | beam.combiners.Count.Globally(),
 }
 

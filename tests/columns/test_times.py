@@ -1,0 +1,136 @@
+"""Points in time: what functions make of them over columns is what they make of the values."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkbeam.columns import Compiled, NotExact, Opaque, Record, Refused, Scalar, compile_function
+from sparkbeam.columns.values import values_of
+
+ZONES = [None, "UTC", "+05:30", "Europe/Berlin", "America/New_York", "Africa/Monrovia"]
+UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
+MOMENTS = st.one_of(
+    st.integers(-(2**31), 2**33).map(lambda seconds: seconds * 1_000_000),
+    st.integers(-(2**53) - 2, 2**53 + 2),
+    st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999),
+    st.integers(1_700_000_000_000_000, 1_700_000_000_000_100),
+)
+DATETIMES: list[Callable[[Any], Any]] = [
+    lambda row: row["at"].timestamp(),
+    lambda row: TimestampedValue(row["number"], row["at"].timestamp()),
+    lambda row: int(row["at"].timestamp() * 1000) + row["number"],
+]
+TIMESTAMPS: list[Callable[[Any], Any]] = [
+    lambda row: TimestampedValue(row["number"], row["at"]),
+    lambda row: TimestampedValue(row["number"], Timestamp.of(row["at"])),
+    lambda row: row["at"].micros // 1000 + Timestamp.of(row["number"]).micros,
+]
+
+
+def shape_of(unit: str, zone: str | None, *, is_as_in_arrow: bool) -> Record:
+    times = Opaque(pa.timestamp(unit, zone), is_as_in_arrow=is_as_in_arrow)
+    return Record(dict, ("at", "number"), (times, Scalar(int)))
+
+
+def block_of(micros: list[int | None], shape: Record) -> pa.Array:
+    kind = shape.fields[0].arrow_type  # type: ignore[union-attr]
+    cast = [None if one is None else one // UNITS[kind.unit] for one in micros]
+    times = pa.array(cast, pa.int64()).cast(kind)
+    return pa.StructArray.from_arrays([times, pa.array(range(len(micros)))], ["at", "number"])
+
+
+def assert_same(function: Callable[[Any], Any], block: pa.Array, shape: Record) -> bool:
+    """Compares a function over columns with calling it; False if the block was refused."""
+    compiled = compile_function(function, shape)
+    assert isinstance(compiled, Compiled), compiled
+    try:
+        output = compiled.evaluate(block)
+    except NotExact:
+        return False
+    found = output.values.to_pylist()
+    if output.times is not None:
+        found = list(zip(found, output.times.tolist(), strict=True))
+    expected = [_unstamped(function(value)) for value in values_of(block, shape)]
+    assert list(map(repr, found)) == list(map(repr, expected))
+    return True
+
+
+def _unstamped(value: Any) -> Any:
+    if isinstance(value, TimestampedValue):
+        return value.value, value.timestamp.micros
+    return value
+
+
+@pytest.fixture(
+    scope="module", autouse=True, params=["UTC", "Europe/Berlin", "Australia/Lord_Howe"]
+)
+def local_zone(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@given(
+    st.lists(MOMENTS, min_size=1, max_size=8),
+    st.sampled_from(list(UNITS)),
+    st.sampled_from(ZONES),
+    st.sampled_from(DATETIMES),
+)
+def test_datetimes_are_seconds_as_in_python(
+    micros: list[int], unit: str, zone: str | None, function: Callable[[Any], Any]
+) -> None:
+    shape = shape_of(unit, zone, is_as_in_arrow=True)
+    assert_same(function, block_of(list(micros), shape), shape)
+
+
+@given(
+    st.lists(MOMENTS, min_size=1, max_size=8),
+    st.sampled_from(list(UNITS)),
+    st.sampled_from(ZONES),
+    st.sampled_from(TIMESTAMPS),
+)
+def test_timestamps_are_those_of_beam(
+    micros: list[int], unit: str, zone: str | None, function: Callable[[Any], Any]
+) -> None:
+    shape = shape_of(unit, zone, is_as_in_arrow=False)
+    assert assert_same(function, block_of(list(micros), shape), shape)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("function", DATETIMES)
+def test_times_of_our_days_are_not_refused(function: Callable[[Any], Any], zone: str) -> None:
+    shape = shape_of("us", zone, is_as_in_arrow=True)
+    micros: list[int | None] = [1_700_000_000_000_000 + 12_345_678 * at for at in range(50)]
+    assert assert_same(function, block_of(micros, shape), shape)
+    assert not assert_same(function, block_of([*micros, None], shape), shape)
+
+
+@pytest.mark.parametrize(
+    ("function", "unit", "reason"),
+    [
+        (lambda row: row["at"].isoformat(), "us", "it calls datetime.isoformat"),
+        (lambda row: row["at"].timestamp(), "ns", "it calls timestamp[ns, tz=UTC].timestamp"),
+        (lambda row: TimestampedValue(1, row["at"]), "us", "it takes timestamp[us, tz=UTC] as a"),
+    ],
+)
+def test_what_else_is_done_with_datetimes_has_a_reason(
+    function: Callable[[Any], Any], unit: str, reason: str
+) -> None:
+    refused = compile_function(function, shape_of(unit, "UTC", is_as_in_arrow=True))
+    assert isinstance(refused, Refused)
+    assert refused.reason.startswith(reason)
+
+
+def test_a_timestamp_is_no_number_of_seconds() -> None:
+    shape = shape_of("us", None, is_as_in_arrow=False)
+    refused = compile_function(lambda row: TimestampedValue(1, Timestamp(row["at"])), shape)
+    assert refused == Refused("it makes a Timestamp of what is no number")
