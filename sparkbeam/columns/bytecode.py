@@ -27,6 +27,11 @@ def end_of_round(head: int) -> int:
     return _FIRST_END - head
 
 
+def head_of(end: int) -> int:
+    """The position of the ``for`` of which this is the end of a round."""
+    return _FIRST_END - end
+
+
 @dataclass(frozen=True)
 class Op:
     """One instruction.
@@ -50,7 +55,7 @@ class Program:
         ops: the instructions.
         meets: for each of them where all ways from it come together again; EXIT where they
             only meet as all return. Ways do not go through a loop, but past it; those within it
-            go to the end of a round.
+            go to the end of a round, or leave it.
         is_generator: whether the function is a generator function.
     """
 
@@ -146,6 +151,7 @@ _REFUSED = {
     "GET_YIELD_FROM_ITER": "it has a yield from",
     "LOAD_CLOSURE": "it defines a function",
     "MAKE_FUNCTION": "it defines a function, or has a loop in brackets",
+    "LOAD_FAST_AND_CLEAR": "it has a loop in brackets",
     "STORE_ATTR": "it sets an attribute",
     "DELETE_ATTR": "it deletes an attribute",
     "STORE_GLOBAL": "it sets a global variable",
@@ -233,8 +239,10 @@ def program_of(code: CodeType) -> Program:
         ops += _translated(instruction, code)
     placed = [op if op.target is None else Op(op.name, op.arg, starts[op.target]) for op in ops]
     for at, op in enumerate(placed):
-        if op.target is not None and op.target <= at and placed[op.target].name != "for":
-            placed[at] = Op("unknown", _IS_BACKWARD)
+        if op.target is not None and op.target <= at:
+            head = placed[op.target]
+            if head.name != "for" or head.target is None or head.target <= at:
+                placed[at] = Op("unknown", _IS_BACKWARD)
     return Program(tuple(placed), _meets(placed), any(op.name == "generator" for op in placed))
 
 
@@ -274,27 +282,40 @@ def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
 def _meets(ops: list[Op]) -> tuple[int, ...]:
     """The nearest position that all ways from each instruction come through.
 
-    They are the immediate postdominators of a graph without circles, as loops end with a round:
-    those of the later instructions are known when an earlier one is looked at.
+    They are the immediate postdominators of a graph without circles, as from the end of a round
+    ways go on behind the loop: those of what is later are known when something earlier is looked
+    at.
     """
-    meets = [EXIT] * len(ops)
-    for at in range(len(ops) - 1, -1, -1):
-        after = followers(ops, at)
-        meets[at] = after[0]
-        for other in after[1:]:
-            meets[at] = _common(meets, meets[at], other)
-    return tuple(meets)
+    exits = {at: _exits(ops, at) for at, op in enumerate(ops) if op.name == "for"}
+
+    def order(at: int) -> tuple[float, int]:
+        if at == EXIT:
+            return len(ops), 0
+        head = head_of(at)
+        return (at, 0) if at >= 0 else (exits[head][0] - 0.5, -head)
+
+    meets = {EXIT: EXIT}
+    for at in sorted([*range(len(ops)), *map(end_of_round, exits)], key=order, reverse=True):
+        loop = exits.get(head_of(at) if at < EXIT else at)
+        meets[at], *others = followers(ops, at) if loop is None else loop
+        for other in others:
+            one = meets[at]
+            while one != other:
+                if order(one) < order(other):
+                    one = meets[one]
+                else:
+                    other = meets[other]
+            meets[at] = one
+    return tuple(meets[at] for at in range(len(ops)))
 
 
-def _common(meets: list[int], one: int, other: int) -> int:
-    while one != other:
-        if one < 0 and other < 0:
-            return EXIT
-        if other < 0 or 0 <= one < other:
-            one = meets[one]
-        else:
-            other = meets[other]
-    return one
+def _exits(ops: list[Op], head: int) -> list[int]:
+    """Where it goes on behind a loop: past it, or to what the loop leaves it for."""
+    past = ops[head].target
+    assert past is not None
+    within = range(head, past)
+    found = {after: None for at in within[1:] for after in followers(ops, at)}
+    return [past, *(at for at in found if (at if at >= EXIT else head_of(at)) not in within)]
 
 
 def followers(ops: "list[Op] | tuple[Op, ...]", at: int) -> list[int]:

@@ -21,6 +21,7 @@ from sparkbeam.columns.nodes import (
     Const,
     Held,
     Item,
+    Listed,
     Made,
     Moment,
     Node,
@@ -55,6 +56,7 @@ from sparkbeam.columns.shapes import (
     Texts,
     Union,
     is_plain_namedtuple,
+    is_tuple,
 )
 from sparkbeam.columns.times import is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector, union_places
@@ -128,14 +130,23 @@ def _extreme(symbol: str, name: str) -> Handler:
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         if len(items) == 1 and _is_list_of_ints(items[0]):
             return _over_ints(graph, items[0], lists.least if symbol == "<" else lists.greatest)
-        if len(items) < 2:
+        several = _spread(graph, items[0]) if len(items) == 1 else items
+        if not several:
             raise NotCompiled(f"it calls {name} with {', '.join(map(named, items)) or 'nothing'}")
-        best = items[0]
-        for item in items[1:]:
+        best, *others = several
+        for item in others:
             best = graph.select(compared(graph, symbol, item, best), item, best)
         return best
 
     return handled
+
+
+def _spread(graph: Graph, item: Item) -> tuple[Item, ...]:
+    """The items of a tuple, or of a list that the function makes; nothing of anything else."""
+    if isinstance(item, Listed):
+        return item.items
+    is_one = isinstance(item, Node) and is_tuple(item.shape)
+    return items_of(graph, item) if is_one else ()
 
 
 def _is_list_of_ints(item: Item) -> bool:
@@ -149,9 +160,16 @@ def _over_ints(graph: Graph, item: Item, kernel: Callable[[Value], Vector]) -> N
 
 
 def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
-    if len(items) != 1 or not _is_list_of_ints(items[0]):
+    if len(items) == 1 and _is_list_of_ints(items[0]):
+        return _over_ints(graph, items[0], lists.sums)
+    parts = _spread(graph, items[0]) if len(items) == 1 else ()
+    # How Python adds floats up depends on its version.
+    if not parts or not all(isinstance(one, Node) and one.shape in (INT, BOOL) for one in parts):
         raise NotCompiled(f"it calls sum with {', '.join(map(named, items)) or 'nothing'}")
-    return _over_ints(graph, items[0], lists.sums)
+    total: Item = graph.const(0)
+    for part in parts:
+        total = binary(graph, "+", total, part)
+    return total
 
 
 def _to_list(graph: Graph, items: tuple[Item, ...]) -> Item:

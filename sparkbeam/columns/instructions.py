@@ -8,10 +8,21 @@ from sparkbeam.columns import comparisons, operators
 from sparkbeam.columns.bytecode import Op
 from sparkbeam.columns.captured import Surroundings
 from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.nodes import NULL, Const, Held, Item, Listed, Method, Named, Node, Slice
+from sparkbeam.columns.nodes import (
+    NULL,
+    Const,
+    Held,
+    Item,
+    Iterated,
+    Listed,
+    Method,
+    Named,
+    Node,
+    Slice,
+)
 from sparkbeam.columns.objects import Objects
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import Lists
+from sparkbeam.columns.shapes import Lists, is_tuple
 
 
 @dataclass
@@ -78,8 +89,11 @@ class Instructions:
 
     def _op_iterate(self, frame: Frame, arg: Any) -> None:
         item = frame.stack[-1]
-        if not isinstance(item, Node) or not isinstance(item.shape, Lists):
+        if isinstance(item, Node) and isinstance(item.shape, Lists):
+            return
+        if not isinstance(item, Listed) and not (isinstance(item, Node) and is_tuple(item.shape)):
             raise NotCompiled("it has a loop")
+        frame.stack[-1] = Iterated(self._spread(item))
 
     def _op_const(self, frame: Frame, arg: Any) -> None:
         frame.stack.append(Held(arg) if isinstance(arg, type) else self._objects.held(arg))

@@ -17,6 +17,7 @@ from sparkbeam.columns.bytecode import (
     Program,
     end_of_round,
     followers,
+    head_of,
     names_set,
     program_of,
 )
@@ -29,6 +30,7 @@ from sparkbeam.columns.nodes import (
     Const,
     Generated,
     Item,
+    Iterated,
     Loop,
     Looped,
     Node,
@@ -119,16 +121,37 @@ class Machine:
             self._steps += 1
             if self._steps > _MOST_STEPS:
                 raise NotCompiled("it has too many ways through it")
+            if at < EXIT:
+                at = head_of(at)
             if at < 0 or (frame.within is not None and at not in frame.within):
                 raise NotCompiled("it leaves a loop before its end")
             op = program.ops[at]
             if op.name == "for":
-                at = self._loop(program, at, frame)
+                at = self._next_round(program, at, frame)
             elif op.target is None or op.name == "jump":
                 self._instructions.do(op, frame)
                 at = followers(program.ops, at)[0]
             else:
                 at = self._jump(program, at, frame)
+
+    def _next_round(self, program: Program, head: int, frame: Frame) -> int:
+        """Begins a round of a loop, or goes through all of them; gives the position then."""
+        iterated = frame.stack[-1]
+        if not isinstance(iterated, Iterated):
+            return self._loop(program, head, frame)
+        if iterated.items:
+            first, *others = iterated.items
+            frame.stack[-1:] = [Iterated(tuple(others)), first]
+            return head + 1
+        return self._behind(program, head, frame)
+
+    def _behind(self, program: Program, head: int, frame: Frame) -> int:
+        """Ends a loop; gives the position at which it goes on."""
+        if not LEAVES_ITERATOR:
+            frame.stack.pop()
+        target = program.ops[head].target
+        assert target is not None
+        return target
 
     def _loop(self, program: Program, head: int, frame: Frame) -> int:
         """Goes through a round of a loop; gives the position at which it goes on behind it.
@@ -153,9 +176,7 @@ class Machine:
             raise NotCompiled("it returns within a loop")
         self._graph.repeat(loop, statements)
         frame.yielded += _looped(loop, one)
-        if not LEAVES_ITERATOR:
-            frame.stack.pop()
-        return target
+        return self._behind(program, head, frame)
 
     def _jump(self, program: Program, at: int, frame: Frame) -> int:
         """Takes the one way or both; gives the position at which it goes on."""

@@ -171,6 +171,13 @@ class Contents:
 
 
 @dataclass(frozen=True, eq=False)
+class Iterated:
+    """What is left of the items that a loop goes through, one round after the other."""
+
+    items: "tuple[Item, ...]"
+
+
+@dataclass(frozen=True, eq=False)
 class Generated:
     """A generator that nobody has asked yet.
 
@@ -227,6 +234,7 @@ Item: TypeAlias = (
     | Method
     | Listed
     | Contents
+    | Iterated
     | Generated
     | Named
     | Slice

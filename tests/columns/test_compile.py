@@ -129,6 +129,52 @@ def calls_another(x: Element) -> int:
     return total(x, extra=4) + with_early_return(x)
 
 
+def through_a_tuple(x: Element) -> Any:
+    found = "none"
+    for prefix, size in (("a", 1), ("aé", x.a), (x.t, 3)):
+        if size > 2:
+            continue
+        if x.s.startswith("a") and prefix in ("a", "é"):
+            return prefix, size
+        found += prefix
+    return found, size
+
+
+def up_to_one(x: Element) -> int:
+    total = 0
+    for one in [x.a, x.b, *x.pair[:1]]:
+        if one > 2:
+            break
+        total += one
+    else:
+        total -= 10
+    return total
+
+
+def tries_each(x: Element) -> int:
+    for one in (x.a, x.b):
+        try:
+            if one > 1:
+                return one
+        except ValueError:
+            if one < 0:
+                continue
+            raise
+    return 0
+
+
+def yields_each(x: Element) -> Any:
+    for one in (x.a, x.b, 7):
+        if one > 1:
+            yield one
+            for text in (x.s, "b"):
+                if one % 2:
+                    break
+                yield len(text)
+    if one == 7:
+        yield one
+
+
 SPACE: dict[str, Any] = {}
 exec("def checks(x):\n    assert x.a > -100, 'too small'\n    return x.a", SPACE)
 checks = SPACE["checks"]  # Here pytest would make something else of the assertion.
@@ -196,6 +242,10 @@ MAPPED = [
     lambda x: (x.y.startswith(b"a"), x.y.endswith((b"b", b"")), x.y + b"!", b"a" in x.y),
     lambda x: (min(x.a, x.b), max(x.a, 2, x.b), min(x.f, x.g), max(x.s, x.t)),
     lambda x: (int(x.f), float(x.a), bool(x.a), round(x.f), math.floor(x.f), math.ceil(x.f)),
+    lambda x: (min((x.a, x.b)), max([x.f, x.g]), max(x.pair[:1]), sum((x.a, x.b, x.p)), sum([3])),
+    through_a_tuple,
+    up_to_one,
+    tries_each,
     lambda x: (math.sqrt(abs(x.f)), math.isnan(x.f), math.trunc(x.f), math.fabs(x.a)),
     lambda x: (isinstance(x, Element), isinstance(x.a, (int, str)), isinstance(x.p, int)),
     lambda x: beam.Row(name=x.s, twice=beam.Row(two=x.a * 2)),
@@ -291,6 +341,7 @@ class KeepFn(beam.DoFn):
 FLAT = [
     only_some,
     stops_early,
+    yields_each,
     KeepFn(1).process,
     lambda x: [x] if x.p else [],
     lambda x: [x.a, x.b],
@@ -637,8 +688,8 @@ def test_a_namedtuple_that_brings_its_own_behaviour_is_respected() -> None:
 
 def loops(x: Element) -> int:
     result = 0
-    for one in (1, 2):
-        result += one
+    for one in x.s:
+        result += len(one)
     return result
 
 
@@ -682,6 +733,8 @@ def calls_itself(x: Element) -> int:
         (lambda x: [one + 1 for one in (x.a,)], "it .* loop.*"),
         (lambda x: sum(one for one in (x.a,)), "it .* loop.*"),
         (sets_global, "it sets a global variable"),
+        (lambda x: max(x.a), "it calls max with int"),
+        (lambda x: sum((x.a, x.f)), r"it calls sum with \(int, float\)"),
         (with_with, "it (has a with|calls .*open)"),
         (calls_itself, "it calls .*calls_itself too deep"),
         (lambda x: waits(x), "it calls test_compile.waits, where it has a loop"),

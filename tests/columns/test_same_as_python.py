@@ -319,6 +319,8 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, Form]:
     depth = number(0, 3)
     condition = writer.expression("bool", depth)
     value, other = writer.result(depth), writer.result(depth)
+    one = writer.expression("int", depth)
+    items = ", ".join(writer.expression("int", depth - 1) for _ in range(number(2, 4)))
     if form is Form.FILTER:
         return f"def function(x):\n    return {condition}", form
     bodies = [
@@ -327,6 +329,8 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, Form]:
         f"    if {condition}:\n        return {value}\n    return {other}",
         f"    _ = {condition}\n    return {value}",
         f"    try:\n        return {value}\n    except ValueError:\n        return 0",
+        f"    for y in ({items}):\n        if {condition} or y:\n            break\n    return y",
+        f"    z = 0\n    for y in [{items}]:\n        if y:\n            z = y\n    return z",
     ]
     if form is Form.FLAT:
         bodies = [
@@ -334,6 +338,8 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, Form]:
             f"    yield {value}\n    if {condition}:\n        return\n    yield {other}",
             f"    if {condition}:\n        yield {value}\n    else:\n        yield {other}",
             f"    return [{value}] if {condition} else []",
+            f"    for y in ({items}):\n        if {condition} or not y:\n            yield y",
+            f"    for y in ({items}):\n        if y == 1:\n            break\n        yield {one}",
             f"    return [{value}, {other}]",
             f"    if {condition}:\n        return ({value},)",
         ]
