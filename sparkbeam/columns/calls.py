@@ -3,20 +3,19 @@
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-import numpy as np
 from apache_beam.pvalue import Row
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns import lists, numbers, text
-from sparkbeam.columns.comparisons import compared, is_none
+from sparkbeam.columns.comparisons import HasTypeCode, compared, is_none
 from sparkbeam.columns.counting import METRICS
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.nodes import (
     Apply,
+    ClassOf,
     Column,
     Const,
     Held,
@@ -59,7 +58,7 @@ from sparkbeam.columns.shapes import (
     is_tuple,
 )
 from sparkbeam.columns.times import is_timestamp, micros_of
-from sparkbeam.columns.vectors import Value, Vector, union_places
+from sparkbeam.columns.vectors import Value, Vector
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
 _MICROS = 1_000_000
@@ -298,6 +297,16 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
     raise NotCompiled(f"it asks what {node.shape} is an instance of")
 
 
+def _class_of(graph: Graph, items: tuple[Item, ...]) -> Item:
+    node = _node(items, "type")
+    match node.shape:
+        case Union() if isinstance(node, Column):
+            return ClassOf(node)
+        case Scalar() | Record():
+            return graph.select(is_none(graph, node), Held(type(None)), Held(node.shape.type))
+    raise NotCompiled(f"it asks for the class of {node.shape}")
+
+
 def _are_plain(kinds: tuple[Any, ...]) -> bool:
     return all(type(kind) is type for kind in kinds)
 
@@ -311,21 +320,6 @@ def _classes(held: Any) -> tuple[type, ...]:
     if not _are_plain(tuple(kind for kind in kinds if kind not in _ABSTRACT)):
         raise NotCompiled("it calls isinstance with a class that decides by itself")
     return kinds
-
-
-@dataclass(frozen=True)
-class HasTypeCode:
-    """Whether elements of a union are of certain members of it.
-
-    Attributes:
-        codes: the type codes of those.
-    """
-
-    codes: tuple[int, ...]
-
-    def __call__(self, value: Value) -> Vector:
-        assert isinstance(value, Vector)
-        return Vector(np.isin(union_places(value.data)[0], np.array(self.codes, np.int8)))
 
 
 def type_codes(condition: Node, every: frozenset[int]) -> frozenset[int]:
@@ -475,6 +469,7 @@ _KNOWN: dict[Any, Handler] = {
     repr: _written,
     format: _formatted,
     isinstance: _is_instance,
+    type: _class_of,
     math.floor: _folding(math.floor, _rounding(numbers.floored, "math.floor")),
     math.ceil: _folding(math.ceil, _rounding(numbers.raised_up, "math.ceil")),
     math.trunc: _folding(math.trunc, _rounding(numbers.truncated, "math.trunc")),

@@ -3,15 +3,19 @@
 All functions here raise NotCompiled for what has no exact form over columns.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from sparkbeam.columns import numbers, text
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.nodes import (
+    ClassOf,
     Const,
     Contents,
+    Either,
     Held,
     Item,
     Listed,
@@ -35,9 +39,11 @@ from sparkbeam.columns.shapes import (
     Shape,
     Table,
     Texts,
+    Union,
     is_dict,
     is_tuple,
 )
+from sparkbeam.columns.vectors import Value, Vector, union_places
 
 _KEYS = frozenset([*NUMBERS, STR, BYTES, NONE])
 _ORDERS = {
@@ -50,10 +56,10 @@ _ORDERS = {
 
 def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
     """``left < right`` and the like."""
-    one, other = operand(left, symbol), operand(right, symbol)
     if symbol in ("==", "!="):
-        same = equal(graph, one, other)
+        same = equal_items(graph, left, right)
         return same if symbol == "==" else graph.negated(same)
+    one, other = operand(left, symbol), operand(right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
         return folded(graph, symbol, one.value, other.value)
     same_type = _same_type(graph, one, other)
@@ -74,6 +80,13 @@ def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None
         exact = numbers.as_exact_float
         return as_float(graph, one, exact), as_float(graph, other, exact)
     return as_number(graph, one), as_number(graph, other)
+
+
+def equal_items(graph: Graph, left: Item, right: Item) -> Node:
+    """``left == right``, also of classes."""
+    if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
+        return same_object(graph, left, right)
+    return equal(graph, operand(left, "=="), operand(right, "=="))
 
 
 def equal(graph: Graph, left: Node, right: Node) -> Node:
@@ -153,7 +166,35 @@ def same_object(graph: Graph, left: Item, right: Item) -> Node:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Const) and one.value is None:
             return is_none(graph, other)
+        if isinstance(one, Either):
+            yes, no = (same_object(graph, way, other) for way in (one.yes, one.no))
+            same = graph.select(one.condition, yes, no)
+            assert isinstance(same, Node)
+            return same
+        if isinstance(other, Held) and isinstance(other.value, type):
+            if isinstance(one, Held):
+                return graph.const(one.value is other.value)
+            if isinstance(one, ClassOf):
+                assert isinstance(one.column.shape, Union)
+                members = enumerate(one.column.shape.members)
+                codes = tuple(code for code, member in members if member.type is other.value)
+                return graph.apply(HasTypeCode(codes), BOOL, one.column)
     raise NotCompiled("it asks whether two values are the same object")
+
+
+@dataclass(frozen=True)
+class HasTypeCode:
+    """Whether elements of a union are of certain members of it.
+
+    Attributes:
+        codes: the type codes of those.
+    """
+
+    codes: tuple[int, ...]
+
+    def __call__(self, value: Value) -> Vector:
+        assert isinstance(value, Vector)
+        return Vector(np.isin(union_places(value.data)[0], np.array(self.codes, np.int8)))
 
 
 def contains(graph: Graph, item: Item, container: Item) -> Node:

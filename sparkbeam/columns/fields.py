@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from sparkbeam.columns.calls import HasTypeCode
+from sparkbeam.columns.comparisons import HasTypeCode
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.nodes import (
     UNKNOWN,

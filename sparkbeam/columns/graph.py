@@ -11,6 +11,7 @@ from sparkbeam.columns.nodes import (
     UNKNOWN,
     Apply,
     Branch,
+    ClassOf,
     Column,
     Const,
     Contents,
@@ -381,6 +382,7 @@ _NAMES: dict[type, str] = {
     Nothing: "nothing",
     Stamped: "a TimestampedValue",
     Moment: "a Timestamp",
+    ClassOf: "a class",
 }
 
 

@@ -143,6 +143,13 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False)
+class ClassOf:
+    """The class of elements of a union."""
+
+    column: Column
+
+
+@dataclass(frozen=True, eq=False)
 class Method:
     """What is about to be called as a method."""
 
@@ -231,6 +238,7 @@ Item: TypeAlias = (
     | Moment
     | Stamped
     | Held
+    | ClassOf
     | Method
     | Listed
     | Contents

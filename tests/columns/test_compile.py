@@ -247,6 +247,13 @@ MAPPED = [
     up_to_one,
     tries_each,
     lambda x: (math.sqrt(abs(x.f)), math.isnan(x.f), math.trunc(x.f), math.fabs(x.a)),
+    lambda x: (
+        type(x) is Element,
+        type(x.a) is bool,
+        type(x.pair) is tuple,
+        type(x.row) is beam.Row,
+    ),
+    lambda x: (type(x.a if x.p else None) is int, type(x.row) is beam.Row),
     lambda x: (isinstance(x, Element), isinstance(x.a, (int, str)), isinstance(x.p, int)),
     lambda x: beam.Row(name=x.s, twice=beam.Row(two=x.a * 2)),
     lambda x: Inner(s=x.s, i=x.a),
@@ -585,6 +592,10 @@ def test_elements_of_several_classes_are_told_apart() -> None:
         (lambda x: isinstance(x, Inner) and x.i > 3, Form.FILTER),
         (lambda x: x.amount if isinstance(x, Price) else x.i, Form.MAP),
         (lambda x: isinstance(x, (int, Price)), Form.MAP),
+        (lambda x: type(x) is Inner, Form.FILTER),
+        (lambda x: x.i if type(x) == Inner else x.amount, Form.MAP),  # noqa: E721
+        (lambda x: type(x) is not Price and x.i > 3, Form.FILTER),
+        (lambda x: type(x) is int, Form.MAP),
         (lambda x: x, Form.MAP),
         (lambda x: x is None, Form.MAP),
     ]
@@ -596,6 +607,7 @@ def test_elements_of_several_classes_are_told_apart() -> None:
     some = compiled(lambda x: isinstance(x, Inner) and x.i > 3, shape, form=Form.FILTER)
     rows = some.kept(union.slice(1, 3))
     assert some.members == (1,)
+    assert compiled(lambda x: type(x) is Inner, shape, form=Form.FILTER).members == (1,)
     assert python_values(member_of(union.slice(1, 3), 1, rows), INNER_) == [Inner(4, "b")]
     assert compiled(lambda x: isinstance(x, Inner) or x, shape, form=Form.FILTER).members == (0, 1)
     amounts = compiled(lambda x: x.amount, shape)
@@ -733,6 +745,8 @@ def calls_itself(x: Element) -> int:
         (lambda x: [one + 1 for one in (x.a,)], "it .* loop.*"),
         (lambda x: sum(one for one in (x.a,)), "it .* loop.*"),
         (sets_global, "it sets a global variable"),
+        (lambda x: type(x.a), "it gives an object"),
+        (lambda x: type(x.a)(x.f), "it calls an object of several types"),
         (lambda x: max(x.a), "it calls max with int"),
         (lambda x: sum((x.a, x.f)), r"it calls sum with \(int, float\)"),
         (with_with, "it (has a with|calls .*open)"),
