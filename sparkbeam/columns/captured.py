@@ -13,6 +13,7 @@ place: it is meant to change.
 """
 
 import dis
+import enum
 import functools
 import operator
 import sys
@@ -113,6 +114,10 @@ class Surroundings:
         if isinstance(owner, type):
             return self._class_attribute(owner, name)
         kind = type(owner)
+        if isinstance(owner, enum.Enum) and _of_class(kind, name) is vars(enum.Enum).get(
+            name, owner
+        ):
+            return self._guarded(functools.partial(getattr, owner, name), name)
         if _of_class(kind, "__getattribute__") is not vars(object)["__getattribute__"]:
             raise NotCompiled(f"it takes .{name} of an object that answers by itself")
         of_class = _of_class(kind, name)
@@ -143,6 +148,8 @@ class Surroundings:
         return self._guarded(functools.partial(_of_class, kind, name), name)
 
     def _class_attribute(self, owner: type, name: str) -> Any:
+        if type(owner) is enum.EnumType and name in owner.__members__:
+            return self._guarded(functools.partial(getattr, owner, name), name)
         found = _of_class(owner, name)
         is_function = isinstance(found, types.FunctionType | staticmethod)
         if type(owner) is not type or found is _MISSING:
@@ -187,8 +194,11 @@ def is_of_process(owner: Any, name: str) -> bool:
 
 
 def is_defined(value: Any, name: str) -> bool:
-    """Whether a value is a module, or a function or class of that name: alike in all processes."""
-    if isinstance(value, types.ModuleType):
+    """Whether a value is alike in all processes.
+
+    So are a module, a member of an enum, and a function or class of that name.
+    """
+    if isinstance(value, types.ModuleType | enum.Enum):
         return True
     return isinstance(value, _DEFINED) and getattr(value, "__name__", None) == name
 

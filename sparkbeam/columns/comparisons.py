@@ -3,6 +3,7 @@
 All functions here raise NotCompiled for what has no exact form over columns.
 """
 
+import enum
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from sparkbeam.columns.nodes import (
     Stamped,
 )
 from sparkbeam.columns.operators import as_float, as_number, folded, is_known, operand
-from sparkbeam.columns.plain import is_plain
+from sparkbeam.columns.plain import as_compared, is_plain
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.shapes import (
     BOOL,
@@ -59,7 +60,7 @@ def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
     if symbol in ("==", "!="):
         same = equal_items(graph, left, right)
         return same if symbol == "==" else graph.negated(same)
-    one, other = operand(left, symbol), operand(right, symbol)
+    one, other = _operand(graph, left, symbol), _operand(graph, right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
         return folded(graph, symbol, one.value, other.value)
     same_type = _same_type(graph, one, other)
@@ -86,7 +87,14 @@ def equal_items(graph: Graph, left: Item, right: Item) -> Node:
     """``left == right``, also of classes."""
     if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
         return same_object(graph, left, right)
-    return equal(graph, operand(left, "=="), operand(right, "=="))
+    return equal(graph, _operand(graph, left, "=="), _operand(graph, right, "=="))
+
+
+def _operand(graph: Graph, item: Item, symbol: str) -> Node:
+    """A value that is compared; a member of an enum that compares as int or str is one."""
+    if isinstance(item, Held) and isinstance(item.value, enum.Enum):
+        return graph.const(as_compared(item.value))
+    return operand(item, symbol)
 
 
 def equal(graph: Graph, left: Node, right: Node) -> Node:
@@ -199,9 +207,11 @@ class HasTypeCode:
 
 def contains(graph: Graph, item: Item, container: Item) -> Node:
     """``item in container``."""
-    node = operand(item, "in")
+    node = _operand(graph, item, "in")
     if isinstance(container, Contents):
         return _in_contents(graph, node, container.items)
+    if isinstance(container, Held) and type(container.value) in (tuple, frozenset):
+        return _in_contents(graph, node, tuple(container.value))
     inside = operand(container, "in")
     if isinstance(node, Const) and isinstance(inside, Const):
         try:
@@ -222,6 +232,7 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
 
 
 def _in_contents(graph: Graph, node: Node, items: tuple[Any, ...]) -> Node:
+    items = tuple(map(as_compared, items))
     if not all(map(is_plain, items)):
         raise NotCompiled("it asks whether something is among other things than plain data")
     if isinstance(node, Const):

@@ -217,8 +217,8 @@ class Objects:
         fields = tuple(item for item in items if isinstance(item, Node))
         if len(fields) == len(items):
             return operators.tuple_of(self._graph, fields)
-        if all(isinstance(item, Held) for item in items):
-            return Held(tuple(item.value for item in items if isinstance(item, Held)))
+        if all(isinstance(item, Held | Const) for item in items):
+            return Held(tuple(item.value for item in items if isinstance(item, Held | Const)))
         odd = next(item for item in items if not isinstance(item, Node))
         raise NotCompiled(f"it makes a tuple with {named(odd)} in it")
 

@@ -4,6 +4,7 @@ A value counts only if it is exactly of one of Python's own immutable types, or 
 NamedTuple or frozenset of such.
 """
 
+import enum
 from typing import Any
 
 from sparkbeam.columns.reasons import NotCompiled
@@ -27,6 +28,26 @@ def is_plain(value: Any) -> bool:
     if kind is frozenset or kind is tuple or is_plain_namedtuple(kind):
         return all(map(is_plain, value))
     return False
+
+
+def as_compared(value: Any) -> Any:
+    """A value for comparisons: a member of an enum that compares as int or str is that.
+
+    Any other value is itself.
+    """
+    if isinstance(value, enum.Enum):
+        if isinstance(value, int) and _compares_as(value, int):
+            return int.__add__(value, 0)
+        if isinstance(value, str) and _compares_as(value, str):
+            return str.__str__(value)
+    return value
+
+
+def _compares_as(value: Any, kind: type) -> bool:
+    return all(getattr(type(value), name) is getattr(kind, name) for name in _COMPARISONS)
+
+
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 
 
 def shape_of_value(value: Any) -> Shape:

@@ -1,3 +1,4 @@
+import enum
 import functools
 import math
 import operator
@@ -175,6 +176,31 @@ def yields_each(x: Element) -> Any:
         yield one
 
 
+class Kind(enum.Enum):
+    SALE = "a1"
+    OTHER = 3
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Word(enum.StrEnum):
+    FIRST = "a1"
+
+
+class Strange(int, enum.Enum):
+    ONE = 1
+
+    def __eq__(self, other: Any) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+LEVELS = frozenset([Level.LOW, Level.HIGH])
+
 SPACE: dict[str, Any] = {}
 exec("def checks(x):\n    assert x.a > -100, 'too small'\n    return x.a", SPACE)
 checks = SPACE["checks"]  # Here pytest would make something else of the assertion.
@@ -243,6 +269,9 @@ MAPPED = [
     lambda x: (min(x.a, x.b), max(x.a, 2, x.b), min(x.f, x.g), max(x.s, x.t)),
     lambda x: (int(x.f), float(x.a), bool(x.a), round(x.f), math.floor(x.f), math.ceil(x.f)),
     lambda x: (min((x.a, x.b)), max([x.f, x.g]), max(x.pair[:1]), sum((x.a, x.b, x.p)), sum([3])),
+    lambda x: (x.s == Kind.SALE.value, Kind.OTHER.value + x.a, Kind.SALE.name, x.s != Word.FIRST),
+    lambda x: (x.a == Level.LOW, x.a in (Level.LOW, Level.HIGH), x.a >= Level.HIGH, x.b in LEVELS),
+    lambda x: (x.f < Level.HIGH, x.s in (Word.FIRST, Kind.SALE.name), Level.LOW in LEVELS),
     through_a_tuple,
     up_to_one,
     tries_each,
@@ -745,6 +774,11 @@ def calls_itself(x: Element) -> int:
         (lambda x: [one + 1 for one in (x.a,)], "it .* loop.*"),
         (lambda x: sum(one for one in (x.a,)), "it .* loop.*"),
         (sets_global, "it sets a global variable"),
+        (lambda x: x.s == Kind.SALE, "it uses a Kind, which may change"),
+        (lambda x: x.a == Strange.ONE, "it uses a Strange, which may change"),
+        (lambda x: Level.LOW, "it gives an object"),
+        (lambda x: x.a + Level.LOW, r"it computes \+ with an object"),
+        (lambda x: x.a == Level.LOW.real, "it takes .real of an object that answers by itself"),
         (lambda x: type(x.a), "it gives an object"),
         (lambda x: type(x.a)(x.f), "it calls an object of several types"),
         (lambda x: max(x.a), "it calls max with int"),
