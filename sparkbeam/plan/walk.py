@@ -38,7 +38,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, tells_all
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.called import why_called
-from sparkbeam.plan.combinedcolumns import outcome_of
+from sparkbeam.plan.combinedcolumns import is_key, outcome_of
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
 from sparkbeam.plan.groupedcolumns import as_pair, by_tag
 from sparkbeam.plan.grouping import stamp_of
@@ -523,7 +523,9 @@ class Walk:
             return Refused(_NO_FORM)
         if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
             return Refused(f"its input is no pair, but {shape}")
-        values = shape.fields[1]
+        key, values = shape.fields
+        if not is_key(key):
+            return Refused(f"its keys are {key}, which are not told apart over columns")
         if choice is not None and choice.is_for(values):
             return None
         if form is None or not form.takes(empty_column(values), values):
