@@ -24,6 +24,7 @@ from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.explain.batch import Rehearsal
 from sparkbeam.explain.explanation import Explanation, is_collecting, show
 from sparkbeam.explain.joins import joins
+from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
@@ -267,14 +268,15 @@ def _companions(
 def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
     """How a pipeline has run by now."""
     plans = run.executed() or ["Spark does not tell what it has run."]
-    summary = run.result.summary()
+    summary, graphs = run.result.summary(), run.graphs()
+    shuffled = {} if plan.streaming else shuffles(plan, graphs)
     return Explanation(
         _plan=plan,
         pipeline=outline(),
-        stages=describe.stages(plan, run.files, summary.stages),
+        stages=describe.stages(plan, run.files, summary.stages, shuffled),
         spark="\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]),
-        aggregations=aggregations(plan, summary),
-        joins=joins(plan, run.graphs()) if any(stage.join for stage in plan.stages) else "",
+        aggregations=aggregations(plan, summary, shuffled),
+        joins=joins(plan, graphs),
     )
 
 

@@ -130,7 +130,7 @@ class TestAfter:
         assert "Final Plan" in explanation.spark
         assert "MapInArrow" in explanation.spark
         (exchange,) = (one for one in explanation.aggregations.splitlines() if "  exchange" in one)
-        assert exchange.endswith(" read")
+        assert exchange.find(" partitions, read as ") > 0
         assert "Count" in explanation.pipeline
 
     def test_spark_tells_the_plan_of_the_last_micro_batch(self, spark: Any) -> None:
@@ -150,3 +150,19 @@ class TestAfter:
     def test_a_pipeline_that_was_only_explained_has_that(self, capsys: Any) -> None:
         result: Any = pipeline(count, SparkRunner(), "--streaming", "--spark_explain").run()
         assert str(result.explain()) in capsys.readouterr().out
+
+
+def test_on_spark_partitions_of_each_shuffle_are_told(spark: Any) -> None:
+    made = beam.Pipeline(SparkRunner(spark), PipelineOptions(["--spark_parallelism=5"]))
+    pairs = made | beam.Create([("ab"[n % 2], n) for n in range(100)]) | "Same" >> beam.Filter(bool)
+    _ = pairs | "Sum" >> beam.CombinePerKey(sum) | "Show" >> beam.Map(str)
+    _ = pairs | beam.GroupByKey() | "Size" >> beam.MapTuple(lambda key, group: len(list(group)))
+    _ = pairs | beam.Reshuffle() | "Spread" >> beam.Map(str)
+    result: Any = made.run()
+    result.wait_until_finish()
+    told = result.explain()
+    lines = [line.strip() for line in told.stages.splitlines() if " parts " in line]
+    assert len(lines) == 3
+    assert all(" partitions, read as " in line and " written" in line for line in lines)
+    assert "parts 5 partitions, read as" in told.stages
+    assert " ".join(told.aggregations.split()).count("order: 5 partitions, read as") == 2

@@ -47,12 +47,15 @@ class Action:
     figures: str = ""
 
 
-def aggregations(plan: Plan, summary: RunSummary | None = None) -> str:
+def aggregations(
+    plan: Plan, summary: RunSummary | None = None, shuffles: Mapping[str, str] | None = None
+) -> str:
     """All of them, in an order in which they can run; empty where there is none.
 
     Args:
         plan: what runs.
         summary: what a run of it has done; None before one.
+        shuffles: what it has made of the shuffles before stages, by their ids; None likewise.
     """
     figures = {} if summary is None else dict(zip(_ids(plan), summary.stages, strict=True))
     edges = describe.edges(plan)
@@ -62,7 +65,7 @@ def aggregations(plan: Plan, summary: RunSummary | None = None) -> str:
         if stage.grouping is None:
             continue
         read = [edge for edge in edges if edge.reader is stage and not edge.side_inputs]
-        actions = list(_Aggregation(plan, stage, read, hosts, figures).actions())
+        actions = list(_Aggregation(plan, stage, read, hosts, figures, shuffles or {}).actions())
         head = wrapped("", f"{_title(stage)}: {describe.grouping(stage.grouping)}")
         blocks.append("\n".join([head, *_lines(actions)]))
     return "\n\n".join(blocks)
@@ -77,6 +80,7 @@ class _Aggregation:
         read: the edges of its main input.
         hosts: the operators of Spark by the ids of the stages that they host.
         figures: what is known of the stages after a run, by their ids.
+        shuffles: what Spark has made of the shuffles before them, likewise.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class _Aggregation:
         read: Iterable[Edge],
         hosts: Mapping[str, str],
         figures: Mapping[str, StageSummary],
+        shuffles: Mapping[str, str],
     ) -> None:
         assert stage.grouping is not None
         self._streaming = plan.streaming
@@ -94,6 +99,7 @@ class _Aggregation:
         self._producers = list({edge.producer.id: edge.producer for edge in read}.values())
         self._hosts = hosts
         self._figures = figures
+        self._shuffles = shuffles
         self._kept = "accumulators" if self._grouping.combines else "values"
 
     def actions(self) -> Iterator[Action]:
@@ -134,7 +140,9 @@ class _Aggregation:
     def _exchange(self) -> Action:
         written = sum(s.written_bytes for p in self._producers for s in self._spark(p))
         read = sum(spark.read_bytes for spark in self._spark(self._stage))
-        figures = f"{words.size(written)} written, {words.size(read)} read" if read else ""
+        figures = self._shuffles.get(self._stage.id, "")
+        if not figures and read:
+            figures = f"{words.size(written)} written, {words.size(read)} read"
         if self._streaming:
             return Action("exchange", "Exchange, Sort", "to the shard of the key", figures)
         return Action("exchange", "Exchange, Sort", "by key, sorted by key and order", figures)

@@ -130,7 +130,10 @@ def edges(plan: Plan) -> list[Edge]:
 
 
 def stages(
-    plan: Plan, files: Collection[str] = (), summary: Iterable[StageSummary] | None = None
+    plan: Plan,
+    files: Collection[str] = (),
+    summary: Iterable[StageSummary] | None = None,
+    shuffles: Mapping[str, str] | None = None,
 ) -> str:
     """The stages, in an order in which they can run.
 
@@ -138,6 +141,7 @@ def stages(
         plan: what they are in.
         files: the labels of those sources of Spark's whose files the workers read themselves.
         summary: what a run has done, stage by stage; None before one.
+        shuffles: what it has made of the shuffles before stages, by their ids; None likewise.
     """
     refused = {} if summary is None else _refused(plan, summary)
     taken = defaultdict[str, list[ColumnStep]](list, told(plan))
@@ -151,6 +155,7 @@ def stages(
         head = wrapped(stage.id.ljust(indent), ", ".join(map(printable, stage.labels)))
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
+            *([("parts", shuffles[stage.id])] if shuffles and stage.id in shuffles else []),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
             *(

@@ -2,9 +2,29 @@
 
 from contextlib import suppress
 
-from sparkbeam.columns.shapes import Record, Scalar, Shape
+from sparkbeam.columns.shapes import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Record,
+    Scalar,
+    Shape,
+    is_tuple,
+)
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.windows.form import Form
+
+_KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
+
+
+def is_key(shape: Shape) -> bool:
+    """Whether combines tell keys of a shape apart over columns: plain ones, and tuples of such."""
+    if isinstance(shape, Record):
+        return is_tuple(shape) and all(map(is_key, shape.fields))
+    return shape in _KEYS
 
 
 def outcome_of(form: Form, pair: Shape) -> Shape | None:
@@ -29,5 +49,5 @@ def outcome_of(form: Form, pair: Shape) -> Shape | None:
 def _is_plain_key(shape: Shape) -> bool:
     """Whether keys are columns again when they are read from their encodings."""
     if isinstance(shape, Record):
-        return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
+        return shape.type is tuple and all(map(_is_plain_key, shape.fields))
     return isinstance(shape, Scalar)

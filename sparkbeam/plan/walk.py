@@ -20,7 +20,11 @@ from apache_beam.runners import pipeline_context
 from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, SlidingWindows
-from apache_beam.typehints.schemas import named_tuple_from_schema
+from apache_beam.typehints.schemas import (
+    DecimalLogicalType,
+    MicrosInstant,
+    named_tuple_from_schema,
+)
 from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import (
@@ -34,11 +38,11 @@ from sparkbeam.columns import (
     UnknownShape,
 )
 from sparkbeam.columns.arrays import arrays_of_dicts
-from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, tells_all
+from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, arrow_type_of, tells_all
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.called import why_called
-from sparkbeam.plan.combinedcolumns import outcome_of
+from sparkbeam.plan.combinedcolumns import is_key, outcome_of
 from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
 from sparkbeam.plan.groupedcolumns import as_pair, by_tag
 from sparkbeam.plan.grouping import stamp_of
@@ -85,7 +89,12 @@ _NO_FORM = "its CombineFn has no vectorised form"
 _OTHER_WINDOWS = "its WindowFn asks for more than the timestamp"
 
 _OTHER = Opaque(pa.date32())
-"""A field whose values functions only hand on; of what type makes no difference to them."""
+"""A field of a type that schemas do not have: a date, in most cases."""
+_LOGICAL: dict[str, Shape] = {
+    MicrosInstant.urn(): Opaque(pa.timestamp("us", "UTC")),
+    DecimalLogicalType.urn(): Opaque(pa.decimal128(38, 18)),
+}
+"""What the values of Beam's logical types are, as Spark hands them over."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,12 @@ def _field(kind: schema_pb2.FieldType) -> Shape:
             return Scalar(_SCALARS[kind.atomic_type])
         case "row_type":
             return _shape(kind.row_type.schema)
-    return _OTHER
+        case "array_type":
+            return Opaque(pa.list_(arrow_type_of(_field(kind.array_type.element_type))))
+        case "map_type":
+            of_key, of_item = kind.map_type.key_type, kind.map_type.value_type
+            return Opaque(pa.map_(*(arrow_type_of(_field(part)) for part in (of_key, of_item))))
+    return _LOGICAL.get(kind.logical_type.urn, _OTHER)
 
 
 _Result: TypeAlias = Compiled | Refused | Record | None
@@ -523,7 +537,9 @@ class Walk:
             return Refused(_NO_FORM)
         if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
             return Refused(f"its input is no pair, but {shape}")
-        values = shape.fields[1]
+        key, values = shape.fields
+        if not is_key(key):
+            return Refused(f"its keys are {key}, which are not told apart over columns")
         if choice is not None and choice.is_for(values):
             return None
         if form is None or not form.takes(empty_column(values), values):

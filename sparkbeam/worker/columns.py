@@ -78,7 +78,9 @@ def column_of_values(values: list[Any]) -> Column | None:
 
 
 def column_of_keys(keys: list[Any]) -> Column | None:
-    """As :func:`column_of_values`, where some may be None."""
+    """As :func:`column_of_values`, where some may be None, or all are empty tuples."""
+    if set(map(type, keys)) == {tuple} and not any(keys):
+        return column_of(pa.array([{}] * len(keys), pa.struct([])), Record(tuple, (), ()))
     there = [key for key in keys if key is not None]
     if len(there) == len(keys) or not there:
         return column_of_values(keys)

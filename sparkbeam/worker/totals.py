@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkbeam.columns.shapes import Opaque, Record
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.form import Form, Numbers, as_column, from_column
-from sparkbeam.worker.columns import Column, column_of, column_of_values
+from sparkbeam.worker.columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
 
@@ -63,7 +63,7 @@ class Combine:
             places: of each number's key among them.
             numbers: of the vectorised form.
         """
-        column = column_of_values(keys)
+        column = column_of_keys(keys)
         if column is None:
             return None
         array = pa.StructArray.from_arrays(

@@ -147,6 +147,26 @@ def test_windows_and_batches_of_columns_are_told_too() -> None:
     assert steps["windows"] == steps["mean/Merge"] == "columns"
 
 
+@pytest.mark.parametrize("key", [lambda row: row.id > 1, lambda row: None, lambda row: ()])
+def test_plain_keys_stay_columns(key: Callable[[Any], Any]) -> None:
+    def build(rows: Any) -> None:
+        pairs = rows | "pairs" >> beam.Map(lambda row: (key(row), row.id))
+        _ = pairs | "sum" >> beam.CombinePerKey(sum) | "next" >> beam.Map(lambda pair: pair[1])
+
+    steps = said(build)
+    assert {steps["pairs"], steps["sum/Precombine"], steps["next"]} == {"columns"}
+
+
+def test_keys_that_are_not_told_apart_are_named() -> None:
+    def build(rows: Any) -> None:
+        pairs = rows | "pairs" >> beam.Map(lambda row: (beam.Row(id=row.id), row.id))
+        _ = pairs | "sum" >> beam.CombinePerKey(sum)
+
+    assert said(build)["sum/Precombine"] == (
+        "elements, because its keys are Row, which are not told apart over columns"
+    )
+
+
 def test_sides_of_a_join_of_elements_are_told() -> None:
     def build(rows: Any) -> None:
         sides = {"a": rows, "b": rows | "other" >> beam.Map(lambda row: row)}

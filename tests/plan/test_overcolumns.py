@@ -354,6 +354,13 @@ def test_what_is_only_handed_on_may_be_of_any_type() -> None:
     assert steps == {"x": None}
 
 
+def test_reasons_name_the_types_of_fields() -> None:
+    times = told(lambda rows: rows | "x" >> beam.Map(lambda row: row.at + row.at))
+    assert times == {"x": "it computes timestamp[us, tz=UTC] + timestamp[us, tz=UTC]"}
+    lists = told(lambda rows: rows | "x" >> beam.Map(lambda row: row.parts * row.parts))
+    assert lists == {"x": "it computes list<item: int64> * list<item: int64>"}
+
+
 def test_nothing_is_said_where_columns_are_off_or_read_with_others() -> None:
     def build(rows: Any) -> Any:
         return rows | "x" >> beam.Map(lambda row: row.id)

@@ -1,6 +1,7 @@
 """Blocks that are columns: pipelines over them give what they give element by element."""
 
 import random
+import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -393,6 +394,48 @@ def test_blocks_that_a_combine_refuses_are_counted(run: Callable[..., list[Any]]
     expected = run(build, tables, columns=False)
     assert run(build, tables, columns=True) == expected
     assert refused_by("Precombine") == {"(sum, mean) is not exact over columns": 1}
+
+
+KEYS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "bool": (lambda row: (row.id > 20, row.id), bool),
+    "float": (lambda row: (row.ratio, row.id), float),
+    "None at times": (lambda row: (row.price, row.id), int | None),
+    "None": (lambda row: (None, row.id), None),
+    "an empty tuple": (lambda row: ((), row.id), tuple[()]),
+    "tuples": (
+        lambda row: ((row.ratio, row.id > 20, row.user), row.id),
+        tuple[float, bool, str],
+    ),
+    "tuples with None": (lambda row: ((row.price, ()), row.id), tuple[int | None, tuple[()]]),
+}
+
+
+@pytest.mark.parametrize("windowing", [GlobalWindows(), FixedWindows(60), Sessions(3)])
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_combines_take_plain_keys_of_all_kinds(
+    is_typed: bool, key: str, windowing: Any, run: Callable[..., list[Any]]
+) -> None:
+    function, kind = KEYS[key]
+    nan = struct.unpack(">d", bytes.fromhex("7ff8000000000001"))[0]
+    ratios = [0.0, -0.0, nan, float("nan"), 1.5]
+    fields: dict[str, Callable[[int], Any]] = {
+        "price": lambda n: n % 3 or None,
+        "ratio": lambda n: ratios[n % 5],
+    }
+    tables = [table(60, seed, **fields) for seed in (1, 2)]
+
+    def build(rows: Any) -> Any:
+        keyed = beam.Map(function)
+        if is_typed:
+            keyed = keyed.with_output_types(tuple[kind, int])  # type: ignore[valid-type]
+        keyed = rows | "key" >> keyed | beam.WindowInto(windowing)
+        return keyed | "sum" >> beam.CombinePerKey(sum)
+
+    expected = run(build, tables, columns=False)
+    assert run(build, tables, columns=True) == expected
+    assert refused_by("sum/Precombine") == {}
+    assert refused_by("sum/Merge") == {} or key == "tuples with None"
 
 
 def test_an_error_in_the_compiled_function_is_none_of_the_user_s(

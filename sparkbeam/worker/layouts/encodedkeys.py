@@ -70,7 +70,7 @@ def _encoded(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
         return _of_one_type(keys, shape)
     if type(coder) is coders.TupleCoder and isinstance(shape, Record) and shape.type is tuple:
         parts = coder.coders()
-        if len(parts) == len(shape.fields):
+        if 0 < len(parts) == len(shape.fields):
             each = zip(parts, keys.flatten(), shape.fields, strict=True)
             return _joined([_encoded(*part) for part in each])
     raise _NotKnownError

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import BYTES, INT, NONE, STR, Record, Shape, is_tuple
+from sparkbeam.columns.shapes import INT, NONE, Record, Shape
 from sparkbeam.columns.vectors import Positions
+from sparkbeam.plan.combinedcolumns import is_key
 from sparkbeam.windows.form import Form, Kind, Numbers
 from sparkbeam.worker.columns import Column, column_of
 
-_PLAIN = frozenset([INT, STR, BYTES])
 _MOST_PLACES = 1 << 62
 _NEAR = 4
 """Numbers are near each other in a range that is so many times as long as there are numbers."""
@@ -96,13 +96,11 @@ def plain_pairs(column: Column | None, form: Form) -> PlainPairs | None:
 
 def are_told_apart(keys: pa.Array, shape: Shape) -> bool:
     """Whether :func:`distinct` is for such keys, joined to others."""
-    if shape == NONE:
-        return True
-    if keys.null_count or pa.types.is_dictionary(keys.type):
+    if not is_key(shape) or pa.types.is_dictionary(keys.type):
         return False
-    if shape in _PLAIN:
+    if not isinstance(shape, Record):
         return True
-    if not isinstance(shape, Record) or not is_tuple(shape) or not shape.fields:
+    if keys.null_count:
         return False
     return all(are_told_apart(keys.field(at), part) for at, part in enumerate(shape.fields))
 
@@ -116,24 +114,25 @@ def are_numbers(keys: pa.Array, shape: Shape) -> bool:
 def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
     """The keys that there are, each once, and the place of each one's among them.
 
-    None where they are not plain, or their encodings are not told apart by Python.
+    None where they are not plain. Floats are told apart by their bits, as their encodings are.
 
     Args:
         keys: of which there is one at least.
         shape: what each is.
     """
-    if shape == NONE:
-        return column_of(keys.slice(0, 1), shape), np.zeros(len(keys), np.int64)
-    if keys.null_count:
+    if not is_key(shape):
         return None
+    if shape == NONE or (isinstance(shape, Record) and not shape.fields):
+        if shape != NONE and keys.null_count:
+            return None
+        return column_of(keys.slice(0, 1), shape), np.zeros(len(keys), np.int64)
     near = _near(keys) if shape == INT else None
     if near is not None:
         return column_of(near[0], shape), near[1]
-    if shape in _PLAIN:
-        encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
-        places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        return column_of(encoded.dictionary, shape), places
-    if not isinstance(shape, Record) or not is_tuple(shape) or not shape.fields:
+    if not isinstance(shape, Record):
+        found, places = _found(keys)
+        return column_of(found, shape), places
+    if keys.null_count:
         return None
     parts = [distinct(keys.field(at), part) for at, part in enumerate(shape.fields)]
     places, count = np.zeros(len(keys), np.int64), 1
@@ -146,6 +145,19 @@ def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
         places = places * len(part[0]) + part[1]
     _, firsts, places = np.unique(places, return_index=True, return_inverse=True)
     return column_of(keys.take(pa.array(firsts)), shape), places
+
+
+def _found(keys: pa.Array) -> tuple[pa.Array, Positions]:
+    """Plain keys, each once, and the places of all; None is one of them."""
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode() if keys.null_count else keys
+    is_float = pa.types.is_floating(keys.type)
+    bits = keys.view(f"int{keys.type.bit_width}") if is_float else keys
+    if not pa.types.is_dictionary(bits.type):
+        bits = bits.dictionary_encode(null_encoding="encode")
+    places = bits.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    found = bits.dictionary
+    return found.view(keys.type) if is_float else found, places
 
 
 def _near(keys: pa.Array) -> tuple[pa.Array, Positions] | None:

@@ -94,7 +94,7 @@ class SourceOperation(bundle_processor.DataInputOperation):
         if self.layout is Layout.PACKED_GROUPS:
             return "groups are large, or hold elements that were no columns"
         if self.layout in PACKED and self.combine is not None:
-            return "accumulators are no 64-bit numbers, or keys no column"
+            return "accumulators are of elements or no 64-bit numbers, or keys no column"
         return None
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:

@@ -1,0 +1,84 @@
+"""What Spark has made of shuffles: their partitions before and after, and their bytes."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from sparkbeam.plan.model import Exchange, Plan, Stage
+from sparkbeam.upstream.spark import PlanNode
+
+Nodes = Mapping[int, PlanNode]
+"""The operators of a plan of Spark's, by their ids."""
+
+_SHUFFLES = frozenset([Exchange.BY_KEY, Exchange.REBALANCE])
+_OTHERS = ("Exchange", "ReusedExchange", "MapInArrow")
+"""The shuffle before a stage, or what stands where it would be told twice."""
+
+_SIZES = re.compile(r"\(([\d.,]+ \w+), ([\d.,]+ \w+), ([\d.,]+ \w+)")
+"""The smallest, the median and the largest of what Spark has measured."""
+
+
+def shuffles(plan: Plan, graphs: Iterable[list[PlanNode]]) -> dict[str, str]:
+    """What has become of the shuffles before stages, by the ids of these.
+
+    Args:
+        plan: what has run.
+        graphs: Spark's plans, each as its operators.
+    """
+    by_id = [{node.id: node for node in graph} for graph in graphs]
+    found: dict[str, str] = {}
+    for stage in plan.stages:
+        for nodes in by_id if stage.exchange in _SHUFFLES else ():
+            host = host_of(stage, nodes)
+            below = [nodes[child] for child in host.children] if host else []
+            own = first(below[0], nodes, _OTHERS) if below else None
+            if own is not None and own.name.startswith("Exchange"):
+                found[stage.id] = ", ".join([*words_of(own, below[0], nodes), *_written(own)])
+                break
+    return found
+
+
+def host_of(stage: Stage, nodes: Nodes) -> PlanNode | None:
+    """The operator that runs a stage; None where Spark tells of none."""
+    own = f"MapInArrow {stage.id}: "
+    return next((node for node in nodes.values() if node.description.startswith(own)), None)
+
+
+def first(top: PlanNode, nodes: Nodes, names: tuple[str, ...]) -> PlanNode | None:
+    """The first operator of some kinds on the way down, the operator itself included."""
+    pending = [top]
+    while pending:
+        node = pending.pop(0)
+        if node.name.startswith(names):
+            return node
+        pending += [nodes[child] for child in node.children]
+    return None
+
+
+def words_of(exchange: PlanNode, top: PlanNode, nodes: Nodes) -> Iterator[str]:
+    """What has become of the partitions of a shuffle.
+
+    Args:
+        exchange: the shuffle.
+        top: an operator that reads it.
+        nodes: all operators.
+    """
+    read = first(top, nodes, ("AQEShuffleRead", "Exchange"))
+    before = exchange.metrics.get("number of partitions", "?")
+    of_read = read.metrics if read is not None and read is not exchange else {}
+    yield f"{before} partitions, read as {of_read.get('number of partitions', before)}"
+    skewed, splits = (
+        of_read.get(f"number of skewed {what}") for what in ("partitions", "partition splits")
+    )
+    if skewed:
+        yield f"{skewed} of them too large, divided into {splits}"
+    size = _SIZES.search(of_read.get("partition data size", ""))
+    if size:
+        yield f"of {size[1]} to {size[3]}, {size[2]} in the median"
+
+
+def _written(exchange: PlanNode) -> Iterator[str]:
+    """How many bytes a shuffle has written, compressed."""
+    told = exchange.metrics.get("shuffle bytes written", "")
+    size, _, _ = told.rpartition("\n")[2].partition(" (")
+    if size:
+        yield f"{size} written"
