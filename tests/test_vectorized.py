@@ -186,6 +186,50 @@ def test_a_stream_gives_what_a_batch_gives(fn: str, windows: str) -> None:
     assert results(StreamingRunner(), windows, "per key", FNS[fn])[0] == expected
 
 
+class Scaled(Greatest):
+    def add_inputs(
+        self, mutable_accumulator: Any, elements: Any, factor: int = 1, **kwargs: Any
+    ) -> Any:
+        return super().add_inputs(mutable_accumulator, [factor * x for x in elements])
+
+
+def in_the_end(how: Callable[[Any], Any], runner: Any) -> list[Any]:
+    found.clear()
+    with beam.Pipeline(runner) as p:
+        rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+        pairs = rows | "Pairs" >> beam.Map(lambda event: (event.key, event.value))
+        _ = how(pairs) | "Note" >> beam.Map(note)
+    return sorted(found, key=repr)
+
+
+HOW: dict[str, Callable[[Any], Any]] = {
+    "an argument": lambda pairs: pairs | beam.CombinePerKey(Scaled(), 3),
+    "an argument by its name": lambda pairs: pairs | beam.CombinePerKey(Scaled(), factor=3),
+    "a side input": lambda pairs: (
+        pairs
+        | beam.CombinePerKey(Scaled(), beam.pvalue.AsSingleton(pairs.pipeline | beam.Create([4])))
+    ),
+    "fanout": lambda pairs: pairs | beam.CombinePerKey(Moments()).with_hot_key_fanout(3),
+    "a default": lambda pairs: (
+        pairs
+        | beam.Filter(lambda pair: pair[0] > 9)
+        | beam.Values()
+        | beam.CombineGlobally(Moments())
+    ),
+    "with others": lambda pairs: (
+        pairs
+        | beam.CombinePerKey(
+            beam.combiners.SingleInputTupleCombineFn(Moments(), Greatest(), Spread(), max)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HOW.values(), ids=HOW)
+def test_it_is_a_combine_fn_as_any_other(how: Callable[[Any], Any]) -> None:
+    assert in_the_end(how, BatchRunner()) == in_the_end(how, FnApiRunner())
+
+
 def test_an_explanation_says_that_it_is_over_columns() -> None:
     runner = SparkRunner()
     p = beam.Pipeline(runner)

@@ -23,7 +23,8 @@ class VectorizedCombineFn(beam.CombineFn):
     globally, in global, fixed, sliding and session windows, on both sides of the shuffle, in batch
     and in streaming. Everywhere else, on other runners too, it is a CombineFn as any other: the
     methods of :class:`beam.CombineFn` follow from those here, and may be overridden by faster ones
-    that give the same.
+    that give the same. A combine with further arguments is given elements, and leaves it to such
+    methods what they make of these.
 
     An accumulator is a number, or a tuple of the fields of a struct, nested as that is. A group
     without any values has what :meth:`create_accumulator` gives, which is what a merge of nothing
@@ -121,11 +122,11 @@ class VectorizedCombineFn(beam.CombineFn):
         columns = [_cast(part, field.type) for part, field in zip(fields, kind, strict=True)]
         return pa.StructArray.from_arrays(columns, fields=list(kind))
 
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self, *args: Any, **kwargs: Any) -> Any:
         return self._merged([])
 
     def add_input(self, mutable_accumulator: Any, element: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.add_inputs(mutable_accumulator, [element])
+        return self.add_inputs(mutable_accumulator, [element], *args, **kwargs)
 
     def add_inputs(
         self, mutable_accumulator: Any, elements: Iterable[Any], *args: Any, **kwargs: Any
