@@ -15,7 +15,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import PACKED, SINK_URN, SOURCE_URN, Layout, SessionAggregator
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.windows.columnar import Columns
@@ -93,8 +93,6 @@ class SourceOperation(bundle_processor.DataInputOperation):
         """Why some of the groups that are made as columns are elements; None where none are."""
         if self.layout is Layout.PACKED_GROUPS:
             return "groups are large, or hold elements that were no columns"
-        if self.layout in PACKED and self.combine is not None:
-            return "accumulators are of elements or no 64-bit numbers, or keys no column"
         return None
 
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
