@@ -87,13 +87,16 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda rows: rows | "x" >> beam.ParDo(Tagging()).with_outputs("other"),
         "it runs as Beam's own operation",
     ),
-    "an argument that is no column": (
-        lambda rows: rows | "x" >> beam.Filter(lambda row, some: row.id in some, {1}),
-        "an argument is no column",
-    ),
-    "an argument by name": (
-        lambda rows: rows | "x" >> beam.Map(lambda row, more: row.id + more, more=1),
-        "it gets arguments by name",
+    "a side input that is no column": (
+        lambda rows: (
+            rows
+            | "x"
+            >> beam.Filter(
+                lambda row, one: row.id < one.real,
+                beam.pvalue.AsSingleton(rows.pipeline | beam.Create([3j])),
+            )
+        ),
+        "a side input is no column",
     ),
     "a WindowFn of one's own": (
         lambda rows: rows | "x" >> beam.WindowInto(ByElement()),
