@@ -27,7 +27,7 @@ class Emitter:
         self._counter = counter_of(receiver)
         known = [getattr(consumer, "process_block", None) for consumer in consumers]
         # Who takes batches of Beam's making gets them from the receiver.
-        self._in_blocks = any(known) and not any(
+        self._in_blocks = (any(known) or not consumers) and not any(
             consumer.get_batching_preference().supports_batches
             for consumer, taker in zip(consumers, known, strict=True)
             if taker is None

@@ -288,6 +288,17 @@ def test_groups_of_which_a_tag_has_values_of_several_types() -> None:
     compare(build)
 
 
+@pytest.mark.parametrize("windowing", [GlobalWindows(), SlidingWindows(10, 5)], ids=repr)
+def test_columns_that_nobody_takes(windowing: Any) -> None:
+    def build(rows: Any) -> Any:
+        rows = rows | beam.WindowInto(windowing)
+        _ = rows | "nobody" >> beam.Map(lambda row: row.number)
+        pairs = rows | "pair" >> beam.Map(lambda row: (row.sensor, row.number))
+        return pairs | beam.GroupByKey() | beam.Map(in_no_order)
+
+    compare(build)
+
+
 def test_groups_are_columns(blocks: list[Block]) -> None:
     run(grouped(PAIRS["text by text"], FixedWindows(5)))
     shapes = {block.column.shape for block in blocks if block.column is not None}
