@@ -288,7 +288,7 @@ def test_groups_of_which_a_tag_has_values_of_several_types() -> None:
     compare(build)
 
 
-@pytest.mark.parametrize("windowing", [GlobalWindows(), SlidingWindows(10, 5)], ids=repr)
+@pytest.mark.parametrize("windowing", [GlobalWindows(), SlidingWindows(10, 5)])
 def test_columns_that_nobody_takes(windowing: Any) -> None:
     def build(rows: Any) -> Any:
         rows = rows | beam.WindowInto(windowing)
@@ -307,7 +307,7 @@ def test_groups_are_columns(blocks: list[Block]) -> None:
     assert isinstance(shape.fields[1], Lists)
 
 
-@pytest.mark.parametrize("windowing", [SlidingWindows(40, 2), FixedWindows(1)], ids=repr)
+@pytest.mark.parametrize("windowing", [SlidingWindows(40, 2), FixedWindows(1)])
 def test_elements_go_to_few_of_their_windows_at_once(
     windowing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,7 +325,7 @@ def test_elements_go_to_few_of_their_windows_at_once(
     assert max(most) <= 200
 
 
-@pytest.mark.parametrize("windowing", [GlobalWindows(), FixedWindows(5)], ids=repr)
+@pytest.mark.parametrize("windowing", [GlobalWindows(), FixedWindows(5)])
 def test_large_groups_stay_as_they_were(
     windowing: Any, monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
 ) -> None:
