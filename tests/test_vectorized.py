@@ -15,7 +15,7 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam import PipelineFailed, SparkRunner, VectorizedCombineFn
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, VectorizedCombineFn
 from sparkbeam import options as spark_options
 from sparkbeam.columns.shapes import INT
 from sparkbeam.explain.aggregations import aggregations
@@ -363,5 +363,5 @@ def test_a_type_that_accumulators_cannot_have_is_an_error(kind: Any) -> None:
     class Other(Greatest):
         accumulator_type = kind
 
-    with pytest.raises(TypeError, match=r"the accumulator_type of Other is .*has to be int64"):
-        form_of(Other())
+    with pytest.raises(ConfigurationError, match=r"^The accumulator_type of Other is .*int64"):
+        results(BatchRunner(), "fixed", "per key", Other())

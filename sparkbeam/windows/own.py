@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkbeam.columns.shapes import Shape, shape_of
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.windows.form import (
     FLOATS,
     INTS,
@@ -33,7 +34,7 @@ class Own(Form):
         combine_fn: reduces and merges.
 
     Raises:
-        TypeError: its accumulators are not of a type that there may be.
+        ConfigurationError: its accumulators are not of a type that there may be.
     """
 
     tells_values = False
@@ -45,9 +46,9 @@ class Own(Form):
         self._type = getattr(combine_fn, "accumulator_type", None)
         kind = _kind_of(self._type)
         if kind is None or len(list(leaves_of(kind))) > MOST_LEAVES:
-            raise TypeError(
-                f"the accumulator_type of {self.name} is {self._type}, and has to be int64, "
-                f"float64, or a struct of these with up to {MOST_LEAVES} numbers in all"
+            raise ConfigurationError(
+                f"The accumulator_type of {self.name} is {self._type}, and has to be int64, "
+                f"float64, or a struct of these with up to {MOST_LEAVES} numbers in all."
             )
         self.kind = kind
 
