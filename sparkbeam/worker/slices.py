@@ -83,7 +83,7 @@ class Slices:
         return numbers * self.length + self.offset
 
     def in_windows(self, numbers: Micros) -> tuple[Positions, Micros]:
-        """The windows that slices are in.
+        """The windows that slices are in, all those of a slice before those of the next one.
 
         Args:
             numbers: of the slices.
@@ -92,12 +92,6 @@ class Slices:
             for each slice and window the place of the slice, and the number of the slice with
             which the window begins.
         """
-        places = np.tile(np.arange(len(numbers)), self.count)
-        back = np.repeat(np.arange(self.count), len(numbers))
-        return places, numbers[places] - back
-
-    def windows_of_each(self, numbers: Micros) -> tuple[Positions, Micros]:
-        """As :meth:`in_windows`, with all windows of a slice before those of the next one."""
         places = np.repeat(np.arange(len(numbers)), self.count)
         return places, numbers[places] - np.tile(np.arange(self.count), len(numbers))
 

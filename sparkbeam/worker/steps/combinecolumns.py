@@ -101,7 +101,7 @@ class ColumnCombine:
     def _by_window(self, some: Gathered) -> Gathered:
         """The pairs once for each of their windows, in their order."""
         assert self._slices is not None
-        places, windows = self._slices.windows_of_each(some.slices)
+        places, windows = self._slices.in_windows(some.slices)
         return Gathered(
             some.keys.take(pa.array(places)),
             windows,
