@@ -267,10 +267,8 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
 
 def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
     """``table[key]`` of a dict."""
-    shape = _table_for(table, key)
-    if shape.type is not dict:
-        raise NotCompiled(f"it takes an item of a {shape}")
-    places = graph.apply(tables.place, INT, table, key)
+    shape = _dict_for(table)
+    places = graph.apply(tables.required, INT, _place(graph, table, key))
     return _of_table(graph, table, places, shape.value)
 
 
@@ -290,26 +288,35 @@ def _of_table(
 
 def is_known(graph: Graph, table: Node, key: Node) -> Node:
     """``key in table``."""
-    _table_for(table, key)
-    return graph.apply(tables.contains, BOOL, table, key)
+    return graph.apply(tables.is_there, BOOL, _place(graph, table, key))
 
 
 def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
     """``table.get(key, default)`` of a dict."""
     node = operand(key, ".get")
+    shape = _dict_for(table)
     found = is_known(graph, table, node)
     with graph.collected() as where_it_is:
-        item = _looked_up(graph, table, node)
+        item = _of_table(graph, table, _place(graph, table, node), shape.value)
     graph.branch(found, where_it_is, [])
     return graph.select(found, item, default)
 
 
-def _table_for(table: Node, key: Node) -> Table:
-    """What a dict or list is that is asked for a key."""
+def _place(graph: Graph, table: Node, key: Node) -> Node:
+    """Where a dict or list has what is for a key, or the key itself."""
     shape = table.shape
     assert isinstance(shape, Table)
     if key.shape != shape.key:
         raise NotCompiled(f"it looks up {key.shape} in a {shape} of {shape.key}")
+    return graph.apply(tables.place, INT, table, key)
+
+
+def _dict_for(table: Node) -> Table:
+    """What a dict is that is asked for the value of a key."""
+    shape = table.shape
+    assert isinstance(shape, Table)
+    if shape.type is not dict:
+        raise NotCompiled(f"it takes an item of a {shape}")
     return shape
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sparkbeam.columns.reasons import NotExact
 from sparkbeam.columns.shapes import Shape
-from sparkbeam.columns.vectors import Bools, Positions, Value, Vector, loaded
+from sparkbeam.columns.vectors import Value, Vector, loaded
 
 
 def table_array(
@@ -34,16 +34,35 @@ def table_array(
 
 
 def place(table: Value, key: Value) -> Vector:
-    """Where the item for ``key`` is among those of all tables."""
-    places, are_missing = _places(table, key)
-    if are_missing.any():
-        raise NotExact("a key is not in a dict")
+    """Where the item for ``key`` is among those of all tables; -1 where there is none."""
+    assert isinstance(table, Vector)
+    maps, which = table.data.dictionary, table.data.indices.to_numpy()
+    wanted = _wanted(key, maps.keys.type, len(table))
+    bounds = maps.offsets.to_numpy()
+    places = np.full(len(wanted), -1, np.int64)
+    numbers = np.unique(which)
+    for number in numbers:
+        rows = slice(None) if len(numbers) == 1 else np.flatnonzero(which == number)
+        first, behind = bounds[number], bounds[number + 1]
+        keys = maps.keys.slice(first, behind - first)
+        some = wanted if isinstance(rows, slice) else wanted.take(pa.array(rows))
+        found = np.asarray(pc.index_in(some, value_set=keys).fill_null(-1))
+        places[rows] = np.where(found < 0, -1, found + first)
     return Vector(places)
 
 
-def contains(table: Value, key: Value) -> Vector:
-    """``key in table``."""
-    return Vector(~_places(table, key)[1])
+def is_there(places: Value) -> Vector:
+    """``key in table``, of the places of keys."""
+    assert isinstance(places, Vector)
+    return Vector(places.data >= 0)
+
+
+def required(places: Value) -> Vector:
+    """The places, of which each is one."""
+    assert isinstance(places, Vector)
+    if np.any(places.data < 0):
+        raise NotExact("a key is not in a dict")
+    return places
 
 
 @lru_cache(maxsize=1024)
@@ -59,26 +78,6 @@ def item(path: tuple[int, ...], shape: Shape) -> Callable[[Value, Value], Vector
         return loaded(items.take(pa.array(places.data)), shape)
 
     return kernel
-
-
-def _places(table: Value, key: Value) -> tuple[Positions, Bools]:
-    """Where the items for keys are, and which keys have none."""
-    assert isinstance(table, Vector)
-    maps, which = table.data.dictionary, table.data.indices.to_numpy()
-    wanted = _wanted(key, maps.keys.type, len(table))
-    bounds = maps.offsets.to_numpy()
-    places = np.zeros(len(wanted), np.int64)
-    are_missing = np.zeros(len(wanted), np.bool_)
-    numbers = np.unique(which)
-    for number in numbers:
-        rows = slice(None) if len(numbers) == 1 else np.flatnonzero(which == number)
-        first, behind = bounds[number], bounds[number + 1]
-        keys = maps.keys.slice(first, behind - first)
-        some = wanted if isinstance(rows, slice) else wanted.take(pa.array(rows))
-        found = pc.index_in(some, value_set=keys)
-        are_missing[rows] = np.asarray(found.is_null())
-        places[rows] = np.asarray(found.fill_null(0)) + first
-    return places, are_missing
 
 
 def _wanted(key: Value, kind: pa.DataType, count: int) -> pa.Array:
