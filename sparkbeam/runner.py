@@ -28,9 +28,9 @@ from sparkbeam.explain.shuffles import shuffles
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
+from sparkbeam.plan.fusedstages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.optimize import TEST_STREAM
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate

@@ -2,8 +2,8 @@
 
 A :class:`Plan` is a graph of stages. A :class:`Stage` is one Arrow function
 over rows; the rows reach it through an :class:`Exchange` from the
-:class:`Port` of one or more earlier stages. A Flatten is nothing but a stage
-that reads several ports.
+:class:`Port` of one or more earlier stages. A Flatten that is left is nothing but
+a stage that reads several ports.
 
 Every port has a ``tag`` that is unique in the plan: it travels in each row, so
 that rows of different ports may share a DataFrame.

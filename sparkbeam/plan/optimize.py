@@ -1,12 +1,14 @@
 """Beam's optimizer, set up for a runner whose workers know every coder.
 
 Beam's own phases do the work: combiner packing and lifting, splittable DoFn
-expansion, greedy fusion. Two things differ from a portable runner:
+expansion, greedy fusion. Three things differ from a portable runner:
 
 - All workers are Python and can load the user's coders, so nothing needs to be
   length-prefixed to be opaque.
 - Stages that read the same PCollection are fused with each other
   (:func:`fuse_siblings`), so that the PCollection is read once.
+- In batch, what reads a Flatten runs in the stages that make its inputs
+  (:mod:`sparkbeam.plan.unzipping`).
 """
 
 import copy
@@ -14,44 +16,28 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
+from sparkbeam.plan.fusedstages import (
+    COMBINE_PER_KEY,
+    CONVERT_TO_ACCUMULATORS,
+    FLATTEN,
+    NOTHING,
+    PAIR_WITH_RESTRICTION,
+    RESHUFFLE,
+    RUNNER_URNS,
+    SPLIT_RESTRICTIONS,
+    is_runner_stage,
+    main_input,
+    reaches,
+)
 from sparkbeam.plan.identity import steady_order
 from sparkbeam.plan.joining import JOIN_URN
 from sparkbeam.plan.model import CREATE_URN
-from sparkbeam.plan.sparkio import READ_URN, WRITE_URN
+from sparkbeam.plan.unzipping import unzip_flattens
 from sparkbeam.upstream.files import divided, source_of_read
-
-IMPULSE = common_urns.primitives.IMPULSE.urn
-FLATTEN = common_urns.primitives.FLATTEN.urn
-GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
-RESHUFFLE = common_urns.composites.RESHUFFLE.urn
-PAIR_WITH_RESTRICTION = common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn
-PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
-SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
-
-COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
-CONVERT_TO_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
-MERGE_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
-TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
-
-SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])
-"""The roots of a pipeline beside Impulse."""
-
-RUNNER_URNS = (
-    frozenset([IMPULSE, FLATTEN, GROUP_BY_KEY, RESHUFFLE, WRITE_URN, JOIN_URN]) | SOURCE_URNS
-)
-"""The transforms that Spark executes; everything else runs in the workers.
-
-In streaming it executes the parts of a join instead.
-"""
-
-NOTHING = "sparkbeam_nothing"
-"""The PCollection that drives a stage whose root is a Flatten without inputs; nobody reads it."""
-
 
 _END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
@@ -72,6 +58,7 @@ def optimize(
     drain: bool = False,
     streaming: bool = False,
     local: bool = False,
+    sides_apart: bool = False,
 ) -> tuple[translations.TransformContext, list[translations.Stage]]:
     """Fuses ``pipeline`` into stages.
 
@@ -80,6 +67,7 @@ def optimize(
         drain: expand splittable DoFns so that their restrictions are truncated.
         streaming: the stages are for a streaming query.
         local: the files that workers see are seen by this process as well.
+        sides_apart: each step with side inputs begins a stage, as it always does in streaming.
 
     Returns:
         The context, whose components hold what the phases added, and the
@@ -97,7 +85,7 @@ def optimize(
     for phase in (
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
-        *([side_input_readers_as_roots] if streaming else ()),
+        *([side_input_readers_as_roots] if streaming or sides_apart else ()),
         *(() if streaming else (translations.pack_combiners,)),
         lift_all_combiners if streaming else translations.lift_combiners,
         translations.expand_sdf,
@@ -114,6 +102,7 @@ def optimize(
         translations.remove_data_plane_ops,
         fuse_siblings,
         in_fixed_order,
+        *(() if streaming else (unzip_flattens, in_fixed_order)),
     ):
         stages = list(phase(list(stages), context))
     return context, list(stages)
@@ -125,7 +114,8 @@ def side_input_readers_as_roots(
     """Starts a stage with each ParDo that has side inputs.
 
     In streaming an element waits for the side inputs of its window, so the
-    stage's input has to be what the ParDo itself reads.
+    stage's input has to be what the ParDo itself reads. In batch stages could wait for
+    each other otherwise.
     """
     for stage in stages:
         if any(translations.side_inputs(transform) for transform in stage.transforms):
@@ -319,27 +309,6 @@ def drive_empty_flattens(
     return stages
 
 
-def main_input(stage: translations.Stage) -> str:
-    """The one PCollection that drives ``stage``; :data:`NOTHING` where there is none."""
-    produced = {pcoll for t in stage.transforms for pcoll in t.outputs.values()}
-    inputs = {
-        pcoll
-        for t in stage.transforms
-        for tag, pcoll in t.inputs.items()
-        if tag not in translations.side_inputs(t)
-    }
-    (result,) = inputs - produced or {NOTHING}
-    return result
-
-
-def is_runner_stage(stage: translations.Stage) -> bool:
-    """Whether Spark executes the stage, rather than a worker."""
-    return any(
-        t.spec.urn in RUNNER_URNS and (t.spec.urn != FLATTEN or len(t.inputs) > 1)
-        for t in stage.transforms
-    )
-
-
 def in_fixed_order(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
@@ -398,37 +367,9 @@ def fuse_siblings(
     for group in siblings.values():
         fused = group[0]
         for sibling in group[1:]:
-            independent = not (
-                _reaches(current, fused, sibling) or _reaches(current, sibling, fused)
-            )
+            independent = not (reaches(current, fused, sibling) or reaches(current, sibling, fused))
             if fused.environment == sibling.environment and independent:
                 merged = fused.fuse(sibling, context)
                 current = [s for s in current if s not in (fused, sibling)] + [merged]
                 fused = merged
     return current
-
-
-def _reaches(
-    stages: list[translations.Stage], start: translations.Stage, goal: translations.Stage
-) -> bool:
-    """Whether data of ``start`` gets to ``goal``, as main or side input."""
-    readers = defaultdict(list)
-    for stage in stages:
-        for transform in stage.transforms:
-            for pcoll in transform.inputs.values():
-                readers[pcoll].append(stage)
-    seen: set[translations.Stage] = set()
-    pending = [start]
-    while pending:
-        stage = pending.pop()
-        if stage in seen:
-            continue
-        seen.add(stage)
-        pending.extend(
-            reader
-            for transform in stage.transforms
-            for pcoll in transform.outputs.values()
-            for reader in readers[pcoll]
-            if reader is not stage
-        )
-    return goal in seen

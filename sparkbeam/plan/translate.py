@@ -29,7 +29,7 @@ from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.plan import grouping, optimize, support, teststream, validity
+from sparkbeam.plan import fusedstages, grouping, optimize, support, teststream, validity
 from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.kept import keeping
 from sparkbeam.plan.model import (
@@ -82,11 +82,10 @@ def translate(
     """
     try:
         validity.check(pipeline)
-        pipeline = copy.deepcopy(pipeline)
-        support.check(pipeline)
-        validate_pipeline_graph(pipeline)
-        pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
-        context, stages = optimize.optimize(pipeline, drain=drain, streaming=streaming, local=local)
+        fuse = partial(_fused, pipeline, drain=drain, streaming=streaming, local=local)
+        context, stages = fuse()
+        if fusedstages.are_in_a_circle(stages):
+            context, stages = fuse(sides_apart=True)
         applied = _applied(pipeline)
         translation = _Translation(
             context.components, stages, applied, streaming, sessions, in_columns
@@ -98,6 +97,17 @@ def translate(
         raise
     except Exception as error:
         raise validity.damaged(error) from error
+
+
+def _fused(
+    pipeline: beam_runner_api_pb2.Pipeline, **how: bool
+) -> tuple[translations.TransformContext, list[translations.Stage]]:
+    """What Beam's optimizer makes of a copy of a pipeline."""
+    pipeline = copy.deepcopy(pipeline)
+    support.check(pipeline)
+    validate_pipeline_graph(pipeline)
+    pipeline = merge_common_environments(merge_superset_dep_environments(pipeline))
+    return optimize.optimize(pipeline, **how)
 
 
 @dataclass
@@ -147,14 +157,14 @@ class _Translation:
         self._source_tags: dict[str, int] = {}
         self._writes: list[beam_runner_api_pb2.PTransform] = []
         for stage in stages:
-            if optimize.is_runner_stage(stage):
+            if fusedstages.is_runner_stage(stage):
                 (transform,) = stage.transforms
                 if transform.spec.urn == WRITE_URN:
                     self._writes.append(transform)
                 for output in transform.outputs.values():
                     self._runner_transform[output] = transform
             else:
-                self._add_draft(list(stage.transforms), optimize.main_input(stage))
+                self._add_draft(list(stage.transforms), fusedstages.main_input(stage))
 
     def plan(self) -> Plan:
         # Finding the ports of a stage may add an identity stage before it, so
@@ -227,11 +237,11 @@ class _Translation:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
         keyed = keyed_layout(draft.transforms)
-        if urn == optimize.IMPULSE or draft.input == optimize.NOTHING:
+        if urn == fusedstages.IMPULSE or draft.input == fusedstages.NOTHING:
             return _Input(Exchange.IMPULSE, Layout.CHUNKS)
         if keyed is not None:
             return _Input(Exchange.BY_KEY, keyed, self._ports(draft.input, keyed))
-        if urn == optimize.GROUP_BY_KEY:
+        if urn == fusedstages.GROUP_BY_KEY:
             assert transform is not None
             (grouped,) = transform.inputs.values()
             how = grouping.decide(
@@ -245,7 +255,7 @@ class _Translation:
         if urn == JOIN_URN:
             assert transform is not None
             return self._joined(transform)
-        if urn == optimize.RESHUFFLE:
+        if urn == fusedstages.RESHUFFLE:
             assert transform is not None
             (reshuffled,) = transform.inputs.values()
             tags = self._ports(reshuffled, Layout.CHUNKS)
@@ -263,7 +273,7 @@ class _Translation:
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
         """Gives the CombineFn of a stage that does nothing with its elements but merge them."""
         readers = [t for t in draft.transforms if draft.input in t.inputs.values()]
-        if [t.spec.urn for t in readers] != [optimize.MERGE_ACCUMULATORS]:
+        if [t.spec.urn for t in readers] != [fusedstages.MERGE_ACCUMULATORS]:
             return None
         payload = proto_utils.parse_Bytes(
             readers[0].spec.payload, beam_runner_api_pb2.CombinePayload
@@ -314,13 +324,13 @@ class _Translation:
     def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
         """The tags of the ports that together hold ``pcollection``."""
         transform = self._runner_transform.get(pcollection)
-        if transform is not None and transform.spec.urn == optimize.FLATTEN:
+        if transform is not None and transform.spec.urn == fusedstages.FLATTEN:
             return tuple(
                 tag
                 for _, source in sorted(transform.inputs.items())
                 for tag in self._ports(source, layout)
             )
-        from_source = transform is not None and transform.spec.urn in optimize.SOURCE_URNS
+        from_source = transform is not None and transform.spec.urn in fusedstages.SOURCE_URNS
         if from_source and layout is Layout.CHUNKS:
             return (self._source_tags.setdefault(pcollection, next(self._tags)),)
         if pcollection not in self._writer:
@@ -372,7 +382,7 @@ class _Translation:
             row_types=self._row_types,
             steps=len(draft.transforms),
             reads_unbounded=any(
-                t.spec.urn == optimize.PROCESS_RESTRICTIONS
+                t.spec.urn == fusedstages.PROCESS_RESTRICTIONS
                 and any(map(self._is_unbounded, t.outputs.values()))
                 for t in draft.transforms
             ),

@@ -1,0 +1,218 @@
+"""Flattens without a stage of their own: what reads one runs where its inputs are made.
+
+What follows a Flatten would be a stage that reads rows of several others. A copy of it for each of
+those is part of them instead, and what comes out of the copies is flattened in turn, up to the
+next shuffle. Inputs that one stage makes are flattened within it. This is the unzipping of
+Flattens that Beam's other runners know, after fusion, so that there are never more copies than
+stages that make inputs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+
+from sparkbeam.plan.fusedstages import FLATTEN, is_runner_stage, main_input, reaches
+
+_MOST_COPIES = 16
+"""Each costs a little in every plan, and where there are many, tasks are many and small anyway."""
+
+
+def unzip_flattens(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Moves what reads a Flatten into the stages that make its inputs, wherever that can be.
+
+    Args:
+        stages: fused ones.
+        context: whose components get the PCollections of the copies.
+    """
+    current = list(stages)
+    # A Flatten that is made on the way goes through the same.
+    pending = [stage for stage in current if _is_flatten(stage)]
+    while pending:
+        flatten = pending.pop(0)
+        unzipped = _Unzipping(current, flatten, context).unzipped()
+        if unzipped is not None:
+            pending += [s for s in unzipped if _is_flatten(s) and s not in current]
+            current = unzipped
+    return current
+
+
+def _is_flatten(stage: translations.Stage) -> bool:
+    return is_runner_stage(stage) and stage.transforms[0].spec.urn == FLATTEN
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """Inputs of a Flatten that have the same origin.
+
+    Attributes:
+        pcollections: the inputs.
+        host: the stage that makes them, or else that reads the only one, which Spark makes; None
+            where nothing does yet.
+    """
+
+    pcollections: list[str]
+    host: translations.Stage | None
+
+
+class _Unzipping:
+    """One Flatten, and the stage that reads it.
+
+    Args:
+        stages: all there are.
+        flatten: that of the Flatten.
+        context: of the pipeline.
+    """
+
+    def __init__(
+        self,
+        stages: list[translations.Stage],
+        flatten: translations.Stage,
+        context: translations.TransformContext,
+    ) -> None:
+        self._stages = stages
+        self._flatten = flatten
+        self._context = context
+        (self._transform,) = flatten.transforms
+        (self._output,) = self._transform.outputs.values()
+        self._maker = {
+            pcollection: stage
+            for stage in stages
+            for transform in stage.transforms
+            for pcollection in transform.outputs.values()
+        }
+
+    def unzipped(self) -> list[translations.Stage] | None:
+        """All stages with the Flatten unzipped; None where it stays as it is."""
+        inputs = [pcollection for _, pcollection in sorted(self._transform.inputs.items())]
+        reader = self._reader_of(self._output)
+        if reader is None or len(set(inputs)) < len(inputs):
+            return None
+        branches = self._branches(inputs)
+        if len(branches) > _MOST_COPIES or not all(self._takes(b, reader) for b in branches):
+            return None
+        gone = {reader, *(branch.host for branch in branches)}
+        if len(branches) == 1:
+            (branch,) = branches
+            assert branch.host is not None
+            joined = branch.host.fuse(self._flatten, self._context)
+            made = [joined.fuse(reader, self._context)]
+            return [s for s in self._stages if s not in gone | {self._flatten}] + made
+        copies: dict[str, list[str]] = defaultdict(list)
+        made = [self._joined(branch, reader, copies) for branch in branches]
+        made += [
+            self._flatten_of(copied, pcollection)
+            for pcollection, copied in copies.items()
+            if self._is_read(pcollection, reader)
+        ]
+        if not self._is_read(self._output, reader):
+            gone.add(self._flatten)
+        return [stage for stage in self._stages if stage not in gone] + made
+
+    def _reader_of(self, pcollection: str) -> translations.Stage | None:
+        """The stage of workers that reads a PCollection as it comes, if there is one."""
+        for stage in self._stages:
+            if is_runner_stage(stage) or stage.forced_root:
+                continue
+            if main_input(stage) == pcollection:
+                return stage
+        return None
+
+    def _branches(self, inputs: Iterable[str]) -> list[_Branch]:
+        branches: dict[object, _Branch] = {}
+        for pcollection in inputs:
+            maker = self._maker[pcollection]
+            if is_runner_stage(maker):
+                branches[pcollection] = _Branch([pcollection], self._reader_of(pcollection))
+            else:
+                branches.setdefault(maker, _Branch([], maker)).pcollections.append(pcollection)
+        return list(branches.values())
+
+    def _takes(self, branch: _Branch, reader: translations.Stage) -> bool:
+        """Whether the reader may become a part of the host of a branch."""
+        host = branch.host
+        if host is None:
+            return True
+        if host.environment != reader.environment:
+            return False
+        # The steps of a stage are told apart by their names.
+        if not _names(host).isdisjoint(_names(reader) | _names(self._flatten)):
+            return False
+        sides = {self._maker[pcollection] for pcollection in reader.side_inputs()}
+        return not any(reaches(self._stages, host, side) for side in sides)
+
+    def _joined(
+        self, branch: _Branch, reader: translations.Stage, copies: dict[str, list[str]]
+    ) -> translations.Stage:
+        """The host of a branch with a copy of the reader in it, or the copy alone."""
+        host, source = branch.host, branch.pcollections[0]
+        if len(branch.pcollections) > 1:
+            source = self._copied(self._output)
+            flatten = self._flatten_of(branch.pcollections, source)
+            assert host is not None
+            host = host.fuse(flatten, self._context)
+        renamed = {self._output: source}
+        for transform in reader.transforms:
+            for _, pcollection in sorted(transform.outputs.items()):
+                renamed[pcollection] = self._copied(pcollection)
+                copies[pcollection].append(renamed[pcollection])
+        copy = translations.Stage(
+            reader.name,
+            [_renamed(transform, renamed) for transform in reader.transforms],
+            reader.downstream_side_inputs,
+            reader.must_follow,
+            parent=reader.parent,
+            environment=reader.environment,
+        )
+        return copy if host is None else host.fuse(copy, self._context)
+
+    def _copied(self, pcollection: str) -> str:
+        """A new PCollection that is like another one."""
+        pcollections = self._context.components.pcollections
+        copy: str = translations.unique_name(pcollections, pcollection)
+        pcollections[copy].CopyFrom(pcollections[pcollection])
+        return copy
+
+    def _flatten_of(self, inputs: list[str], output: str) -> translations.Stage:
+        transform = beam_runner_api_pb2.PTransform(
+            unique_name=self._transform.unique_name,
+            spec=self._transform.spec,
+            inputs={str(number): pcollection for number, pcollection in enumerate(inputs)},
+            outputs={"out": output},
+            environment_id=self._transform.environment_id,
+        )
+        return translations.Stage(
+            self._flatten.name,
+            [transform],
+            parent=self._flatten.parent,
+            environment=self._flatten.environment,
+        )
+
+    def _is_read(self, pcollection: str, reader: translations.Stage) -> bool:
+        """Whether any other stage reads a PCollection."""
+        return any(
+            pcollection in transform.inputs.values()
+            for stage in self._stages
+            if stage is not reader
+            for transform in stage.transforms
+        )
+
+
+def _names(stage: translations.Stage) -> set[str]:
+    return {transform.unique_name for transform in stage.transforms}
+
+
+def _renamed(
+    transform: beam_runner_api_pb2.PTransform, pcollections: dict[str, str]
+) -> beam_runner_api_pb2.PTransform:
+    """A copy of a transform with other PCollections."""
+    copy = beam_runner_api_pb2.PTransform()
+    copy.CopyFrom(transform)
+    for ends in (copy.inputs, copy.outputs):
+        for tag in list(ends):
+            ends[tag] = pcollections.get(ends[tag], ends[tag])
+    return copy
