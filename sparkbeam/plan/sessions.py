@@ -1,7 +1,7 @@
 """Why sessions are not combined over columns, in words."""
 
 from sparkbeam.plan.model import SessionAggregator
-from sparkbeam.windows.form import Form
+from sparkbeam.windows.form import Form, Kind
 
 
 def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
@@ -17,6 +17,8 @@ def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
     return f"the {aggregator.value} aggregator of sessions takes them, as {reason}"
 
 
-def adds_in_order(form: Form) -> str:
-    """Of values that add up in their order alone."""
+def in_another_order(form: Form, kind: Kind) -> str | None:
+    """Of numbers that add up in an order in which sessions do not have them; None of others."""
+    if form.is_ordered or not form.needs_order(kind):
+        return None
     return f"{form.name} adds floats up as they come, and sessions have them in another order"

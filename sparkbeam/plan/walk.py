@@ -49,7 +49,7 @@ from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.joinedcolumns import as_side
 from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, SessionAggregator, Stage
 from sparkbeam.plan.roundtrips import given_back
-from sparkbeam.plan.sessions import adds_in_order, by_elements
+from sparkbeam.plan.sessions import by_elements, in_another_order
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
@@ -542,13 +542,13 @@ class Walk:
             return Refused(f"its keys are {key}, which are not told apart over columns")
         if choice is not None and choice.is_for(values):
             return None
-        if form is None or not form.takes(empty_column(values), values):
+        kind = None if form is None else form.kind_of(empty_column(values), values)
+        if form is None or kind is None:
             known = form or choice
             assert known is not None
             return Refused(f"its values are not for {known.name} over columns")
-        if aggregator is not None and form.needs_order(empty_column(values), values):
-            return Refused(adds_in_order(form))
-        return None
+        reason = None if aggregator is None else in_another_order(form, kind)
+        return None if reason is None else Refused(reason)
 
     def _aggregator(self, pcollection: str) -> SessionAggregator | None:
         """What combines sessions that become the accumulators of a PCollection."""

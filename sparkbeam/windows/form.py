@@ -57,16 +57,17 @@ class Form(ABC):
         They are copies: a part of a column would keep the whole batch of rows in memory.
         """
 
-    def takes(self, column: pa.Array, shape: Shape) -> bool:
-        """Whether there may be numbers of values of a shape, of which there are none in a column.
+    def kind_of(self, column: pa.Array, shape: Shape) -> Kind | None:
+        """The kind of the numbers of values of a shape, of which there are none in a column.
 
-        That is asked before the pipeline runs.
+        That is asked before the pipeline runs. It is None if there are no numbers of them.
         """
-        return self.numbers_of(column, shape) is not None
+        numbers = self.numbers_of(column, shape)
+        return None if numbers is None else numbers.dtype
 
-    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
-        """Whether values of a column add up in their order alone: so not in that of sessions."""
-        return False
+    def needs_order(self, kind: Kind) -> bool:
+        """Whether numbers of a kind add up in their order alone."""
+        return self.is_ordered
 
     def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers | None:
         """What so many values each come to; None where that depends on the values."""

@@ -79,8 +79,8 @@ class _Sum(Form):
         are_floats = _SUM_FOLDS and pa.types.is_floating(column.type)
         return _real_of(column) if are_floats else _whole_of(column)
 
-    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
-        return bool(pa.types.is_floating(column.type))
+    def needs_order(self, kind: Kind) -> bool:
+        return kind == FLOATS
 
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         return None if numbers.dtype == FLOATS else _sums(numbers, firsts)
@@ -218,8 +218,8 @@ class _Mean(Form):
         numbers = _real_of(column) if pa.types.is_floating(column.type) else _whole_of(column)
         return None if numbers is None else _counted(numbers)
 
-    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
-        return bool(pa.types.is_floating(column.type))
+    def needs_order(self, kind: Kind) -> bool:
+        return kind["0"] == FLOATS
 
     def values(self, numbers: Numbers) -> list[Any]:
         return numbers["0"].tolist()
@@ -305,9 +305,10 @@ class _Tuple(Form):
         each = self._columns(column, shape)
         return None if each is None else _all_of([form.numbers_of(*some) for form, some in each])
 
-    def needs_order(self, column: pa.Array, shape: Shape) -> bool:
-        each = self._columns(column, shape)
-        return each is not None and any(form.needs_order(*some) for form, some in each)
+    def needs_order(self, kind: Kind) -> bool:
+        kinds = (kind[name] for name in kind.names or ())
+        pairs = zip(self._parts, kinds, strict=True)
+        return any(form.needs_order(part) for (form, _), part in pairs)
 
     def _columns(
         self, column: pa.Array, shape: Shape

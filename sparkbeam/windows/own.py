@@ -58,11 +58,11 @@ class Own(Form):
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
         return self._each(input_of(column, shape))
 
-    def takes(self, column: pa.Array, shape: Shape) -> bool:
+    def kind_of(self, column: pa.Array, shape: Shape) -> Kind | None:
         try:
-            return super().takes(column, shape)
+            return super().kind_of(column, shape)
         except Exception:  # It may need its ``setup``, or a value; it tells when it runs.
-            return True
+            return self.kind
 
     def _each(self, values: pa.Array | None) -> Numbers | None:
         """The accumulator of each value."""

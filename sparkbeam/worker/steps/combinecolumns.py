@@ -81,7 +81,7 @@ class ColumnCombine:
         times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
         ones = np.ones(len(slices), np.int64)
         some = Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones)
-        is_by_window = self._is_shared and self._is_in_order(pairs.numbers[:1])
+        is_by_window = self._is_shared and self._form.needs_order(pairs.numbers.dtype)
         part = _Part(pairs.kind, is_by_window)
         table = self._tables.get(part)
         if table is None:
@@ -93,10 +93,6 @@ class ColumnCombine:
     def _is_exact(self, numbers: Numbers) -> bool:
         """Whether numbers of such a type may be added up exactly."""
         return self._form.add_in_order(numbers, np.zeros(1, np.intp), merges=False) is not None
-
-    def _is_in_order(self, numbers: Numbers) -> bool:
-        """Whether the order of such numbers makes a difference."""
-        return self._form.add_up(numbers, np.zeros(1, np.intp)) is None
 
     def _by_window(self, some: Gathered) -> Gathered:
         """The pairs once for each of their windows, in their order."""

@@ -15,18 +15,18 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns import NotExact
 from sparkbeam.columns.shapes import INT, Shape
 from sparkbeam.plan.model import SessionAggregator
-from sparkbeam.plan.sessions import adds_in_order, by_elements
+from sparkbeam.plan.sessions import by_elements, in_another_order
 from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.canonical import CanonicalSessions
 from sparkbeam.windows.columnar import Columns, Micros
-from sparkbeam.windows.form import Kind
+from sparkbeam.windows.form import Kind, Numbers
 from sparkbeam.windows.ordered import OrderedSessions
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column, column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.pairs import are_numbers, distinct, halves_of, plain_pairs
+from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.refusals import count_refused
@@ -112,7 +112,8 @@ class SessionCombineOperation(PrecombineOperation):
             if self.aggregator is SessionAggregator.COLUMNAR:
                 return "some of its values may change"
             return by_elements(self.aggregator, self._form)
-        if not self._gather(block, spans):
+        numbers = self._gather(block, spans)
+        if numbers is None:
             try:
                 pairs, numbers = self._numbered(block)
             except NotExact as refusal:
@@ -120,23 +121,28 @@ class SessionCombineOperation(PrecombineOperation):
             names = self._named(pairs.keys)
             table.add_columns(names, pairs.places, *spans, block.time_column(), numbers)
         self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)
-        halves = None if block.column is None else halves_of(block.column)
-        if self._form is not None and halves is not None and self._form.needs_order(*halves[1]):
-            count_refused(adds_in_order(self._form))
+        if block.column is not None and self._form is not None:
+            reason = in_another_order(self._form, numbers.dtype)
+            if reason is not None:
+                count_refused(reason)
         return None
 
-    def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> bool:
-        """Lets pairs in columns wait for others, whose keys are found together with theirs."""
+    def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> Numbers | None:
+        """Lets pairs in columns wait for others, whose keys are found together with theirs.
+
+        Returns:
+            Their numbers; None where the pairs are not for that.
+        """
         if self._form is None:
-            return False
+            return None
         with self._users_code():
             pairs = plain_pairs(block.column, self._form)
         if pairs is None:
-            return False
+            return None
         # Copies, as times may be a part of a whole batch of rows.
         times = [np.array(one) for one in (*spans, block.time_column())]
         self._gathered[pairs.kind].append((pairs.copied_keys(), *times, pairs.numbers))
-        return True
+        return pairs.numbers
 
     def _name_gathered(self) -> None:
         """Gives the table what has been gathered."""
