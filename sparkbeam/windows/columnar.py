@@ -143,8 +143,7 @@ class SessionColumns:
         is_array = False
         if self.form is not None:
             is_array = isinstance(values, np.ndarray)
-            if not is_array:
-                totals = self.form.of_counts(cut.counts())
+            totals = self.form.of_counts(cut.counts())
             if totals is None:
                 numbers = values if is_array else self.form.numbers(values)
                 if numbers is not None:

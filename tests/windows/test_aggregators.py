@@ -381,11 +381,14 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     st.sampled_from([1, 1000, 1 << 16, 1000 << 30, 1 << 40, 1 << 59]),
     st.sampled_from([1, 1 << 20, 1 << 50, 1 << 60]),
     st.integers(1, 20),
+    st.booleans(),
 )
 def test_the_order_is_that_of_a_stable_sort(
-    rows: list[tuple[int, int]], step: int, stride: int, repeated: int
+    rows: list[tuple[int, int]], step: int, stride: int, repeated: int, in_time: bool
 ) -> None:
     first, second = np.array(rows * repeated).T.copy()
+    if in_time:
+        second.sort()
     first = first * stride - 2 * stride
     expected = np.lexsort((second, first))
     second = second * step - 4 * step

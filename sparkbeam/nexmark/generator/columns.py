@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparkbeam.division import floored
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.generator import text
-from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH, EventNumbers, divided
+from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH, EventNumbers
 from sparkbeam.nexmark.generator.random import Ints, Random
 from sparkbeam.nexmark.model import Auction, Bid, Person
 
@@ -177,7 +178,7 @@ def _last_auction(numbers: EventNumbers) -> Ints:
 
 
 def _hot(ids: Ints) -> Ints:
-    return divided(ids, _HOT)[0] * _HOT
+    return floored(ids, _HOT) * _HOT
 
 
 def _hot_or(
@@ -203,7 +204,7 @@ def _next_person(
 ) -> Ints:
     """One of the newest people, or one to come."""
     people = last + 1
-    active = np.minimum(people, configuration.active_people)
+    active = _at_most(people, configuration.active_people)
     return people - active + random.next_int(active + _PERSON_LEAD, rows)
 
 
@@ -211,8 +212,13 @@ def _next_auction(
     configuration: Configuration, random: Random, last: Ints, rows: NDArray[np.intp]
 ) -> Ints:
     """One of the open auctions, or one to come."""
-    first = np.maximum(last - configuration.in_flight_auctions, 0)
-    return first + random.next_int(last - first + 1 + _AUCTION_LEAD, rows)
+    in_flight = _at_most(last, configuration.in_flight_auctions)
+    return last - in_flight + random.next_int(in_flight + 1 + _AUCTION_LEAD, rows)
+
+
+def _at_most(numbers: Ints, most: int) -> int | Ints:
+    """The numbers, or what they have to be at most, which is one number where all are larger."""
+    return most if len(numbers) and numbers.min() >= most else np.minimum(numbers, most)
 
 
 def _price(random: Random) -> Ints:

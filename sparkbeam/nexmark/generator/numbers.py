@@ -80,7 +80,7 @@ class EventNumbers:
     def timestamps_after(self, events: int) -> Ints:
         """The time of the event that comes so many after each one on its timeline."""
         micros = (self.adjusted + events) * self.configuration.delay
-        return self.configuration.base_time + divided(micros, 1000)[0]
+        return self.configuration.base_time + floored(micros, 1000)
 
     def of_kind(self, kind: int) -> "EventNumbers":
         """Those of the persons, auctions or bids."""
@@ -94,7 +94,7 @@ def in_generator_order(configuration: Configuration, start: int, stop: int) -> E
     last, size = configuration.generators - 1, configuration.generator_size
     generators = np.full_like(places, last)
     if size:
-        generators = np.minimum(divided(places, size)[0], last)
+        generators = np.minimum(floored(places, size), last)
     return _numbers(configuration, generators, places - generators * size)
 
 

@@ -37,6 +37,7 @@ from sparkbeam.worker.steps.sessiontables import (
     ReducedTable,
     SessionTable,
     Spans,
+    joined_parts,
 )
 from sparkbeam.worker.steps.step import Step, Way
 
@@ -139,9 +140,12 @@ class SessionCombineOperation(PrecombineOperation):
             pairs = plain_pairs(block.column, self._form)
         if pairs is None:
             return None
-        # Copies, as times may be a part of a whole batch of rows.
-        times = [np.array(one) for one in (*spans, block.time_column())]
-        self._gathered[pairs.kind].append((pairs.copied_keys(), *times, pairs.numbers))
+        # Copies, as times may be a part of a whole batch of rows; often each window starts at one.
+        starts, ends, stamps = *spans, block.time_column()
+        times = np.array(stamps)
+        begins = times if starts is stamps else np.array(starts)
+        gathered = pairs.copied_keys(), begins, np.array(ends), times, pairs.numbers
+        self._gathered[pairs.kind].append(gathered)
         return pairs.numbers
 
     def _name_gathered(self) -> None:
@@ -153,13 +157,13 @@ class SessionCombineOperation(PrecombineOperation):
             together = pa.concat_arrays(keys)
             if are_numbers(together, shape):
                 numbers = together.cast(pa.int64()).to_numpy()
-                self._sessions.of_numbers.add(numbers, *map(np.concatenate, columns))
+                self._sessions.of_numbers.add(numbers, *joined_parts(*columns))
                 continue
             found = distinct(together, shape)
             each = column_of(together, shape), np.arange(len(together))
             of_keys, places = found or each
             names = self._named(of_keys.values())
-            starts, ends, stamps, numbers = map(np.concatenate, columns)
+            starts, ends, stamps, numbers = joined_parts(*columns)
             self._sessions.add_columns(names, places, starts, ends, stamps, numbers)
 
     def _take_apart(self, pairs: list[Any], spans: Spans, stamps: list[int]) -> None:
@@ -245,7 +249,7 @@ def _spans(block: Block) -> tuple[Micros, Micros] | None:
         case Sessions() as window_fn:
             gap, starts = window_fn.gap_size.micros, block.time_column()
             # The end of time is one for all.
-            return starts, np.where(starts > _END_OF_TIME - gap, _END_OF_TIME, starts + gap)
+            return starts, np.minimum(starts, _END_OF_TIME - gap) + gap
     assert block.assigned is None
     return None
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
@@ -24,6 +25,16 @@ _NUMBER = itemgetter(0)
 
 _Waiting = tuple[Micros, Micros, Micros, Micros, Numbers]
 """Keys, starts, ends, stamps and numbers of elements."""
+
+
+def joined_parts(*columns: Sequence[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
+    """The parts of each column one after the other; columns of the same parts are one array."""
+    made: dict[tuple[int, ...], npt.NDArray[Any]] = {}
+    for parts in columns:
+        same = tuple(map(id, parts))
+        if same not in made:
+            made[same] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        yield made[same]
 
 
 class SessionTable(Protocol):
@@ -151,7 +162,7 @@ class NumberTable:
         for some in waiting:
             of_kinds[some[-1].dtype].append(some)
         for alike in of_kinds.values():
-            keys, starts, ends, stamps, numbers = map(np.concatenate, zip(*alike, strict=True))
+            keys, starts, ends, stamps, numbers = joined_parts(*zip(*alike, strict=True))
             self.reduce(keys, (starts, ends), stamps, numbers)
 
     def reduce(
@@ -159,7 +170,10 @@ class NumberTable:
     ) -> None:
         """Makes sessions of elements; see :meth:`SessionColumns.reduce`."""
         starts, ends = map(floored_column, spans)
-        self._runs.add(self._make.reduce(keys, starts, ends, coded_column(stamps), values))
+        # Where times are after zero, both ways to round are one.
+        are_starts = stamps is spans[0] and starts.min() >= 0
+        times = starts if are_starts else coded_column(stamps)
+        self._runs.add(self._make.reduce(keys, starts, ends, times, values))
 
     def size(self) -> int:
         """About how many bytes the accumulators take."""
