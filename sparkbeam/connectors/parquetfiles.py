@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sparkbeam import session as sessions
 from sparkbeam.connectors.footers import arrow_type, is_read_alike
+from sparkbeam.connectors.shares import divided
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.scans import (
     ParquetScan,
@@ -134,7 +135,7 @@ def parquet_files(
         pa.schema(kinds.items()),
         None if time is None else time.name,
         tuple(column.name for column in output if column is not None),
-        _shares(parts, _tasks(session, settings, sum(file.size for file in scan.files))),
+        divided(parts, _tasks(session, settings, sum(file.size for file in scan.files))),
     )
 
 
@@ -208,6 +209,8 @@ def _row_groups(
                 stat.st_size,
                 stat.st_mtime_ns,
                 (at,),
+                0,
+                rows,
                 max(1, min(_MOST_ROWS, _BATCH_BYTES * rows // max(1, size))),
             ),
             max(rows, size),
@@ -240,7 +243,7 @@ def _is_as_checked(path: str, stat: os.stat_result) -> bool:
 
 
 def _tasks(session: Any, settings: Mapping[str, str], size: int) -> int:
-    """In how many tasks files are read, as far as they have row groups: about as Spark does it.
+    """In how many tasks files are read, as far as they have rows for them: about as Spark does it.
 
     Args:
         session: that the pipeline runs on.
@@ -250,40 +253,3 @@ def _tasks(session: Any, settings: Mapping[str, str], size: int) -> int:
     cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
     needed = max(-(-size // task_bytes(session)), int(least) if least.isdecimal() else 1)
     return cores * -(-needed // cores)
-
-
-def _shares(parts: list[tuple[FilePart, int]], tasks: int) -> tuple[tuple[FilePart, ...], ...]:
-    """Neighbouring parts together, as what is near in a file is often near in time.
-
-    Args:
-        parts: with their bytes.
-        tasks: at most so many of them have a share.
-    """
-    whole = sum(size for _, size in parts)
-    found: dict[int, list[FilePart]] = {}
-    before = 0
-    for part, size in parts:
-        middle = 2 * before + size
-        found.setdefault(min(tasks - 1, middle * tasks // (2 * whole)), []).append(part)
-        before += size
-    return tuple(tuple(_joined(share)) for share in found.values())
-
-
-def _joined(parts: list[FilePart]) -> Iterator[FilePart]:
-    """Parts of the same file as one."""
-    pending: FilePart | None = None
-    for part in parts:
-        if pending is not None and pending.path == part.path:
-            pending = FilePart(
-                part.path,
-                part.size,
-                part.modified,
-                (*pending.row_groups, *part.row_groups),
-                min(pending.rows, part.rows),
-            )
-            continue
-        if pending is not None:
-            yield pending
-        pending = part
-    if pending is not None:
-        yield pending

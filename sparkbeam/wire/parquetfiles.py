@@ -13,7 +13,9 @@ class FilePart:
         path: of the file.
         size: of the file, in bytes.
         modified: when the file was last modified, in nanoseconds since 1970.
-        row_groups: the numbers of those that are in the part.
+        row_groups: the numbers of those that are in the part, in whole or not.
+        start: the first row of the part, counted from the first one of these row groups.
+        stop: the row behind its last one, counted likewise.
         rows: at most so many of them in a batch.
     """
 
@@ -21,6 +23,8 @@ class FilePart:
     size: int
     modified: int
     row_groups: tuple[int, ...]
+    start: int
+    stop: int
     rows: int
 
 

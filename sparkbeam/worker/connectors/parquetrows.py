@@ -33,9 +33,22 @@ def _read(part: FilePart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             raise OSError(f"the file has changed since the pipeline was started: {part.path}")
         file = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
         # Each core has a task of its own.
-        yield from file.iter_batches(
+        batches = file.iter_batches(
             part.rows, list(part.row_groups), list(schema.names), use_threads=False
         )
+        yield from _between(batches, part.start, part.stop)
+
+
+def _between(batches: Iterable[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """The rows from one to before another; nothing is read behind them."""
+    before = 0
+    for batch in batches:
+        first, before = before, before + batch.num_rows
+        if before > start:
+            skipped = max(0, start - first)
+            yield batch.slice(skipped, min(before, stop) - first - skipped)
+        if before >= stop:
+            return
 
 
 def _ordered(read: pa.RecordBatch, files: ParquetFiles) -> pa.RecordBatch:
