@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,6 +44,7 @@ from apache_beam.typehints import row_type
 from apache_beam.typehints.arrow_type_compatibility import PyarrowBatchConverter
 from apache_beam.typehints.batch import BatchConverter
 from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runner_api
+from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process_batch import BatchRunner
@@ -55,6 +57,7 @@ from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.upstream.handing import HandingPickler
+from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.upstream.signatures import overlooking, remembering
 
 PACKAGE = Path(sparkbeam.__file__).parent
@@ -418,6 +421,29 @@ class TestBundles:
             make: Any = bundle_processor.BeamTransformFactory
             assert isinstance(make(), Factory)
         assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
+
+    def test_the_sampler_of_a_bundle_ends_before_the_next_one_begins(self) -> None:
+        sampler, before = Sampler("", CounterFactory()), {*threading.enumerate()}
+        for _ in range(20):
+            sampler.start()
+            sampler.stop_if_still_running()
+            assert statesampler.get_current_tracker() is None
+            sampler.reset()
+        for thread in {*threading.enumerate()} - before:
+            thread.join(10)
+            assert not thread.is_alive()
+
+    def test_the_sampler_takes_the_times_of_each_bundle(self) -> None:
+        sampler = Sampler("", CounterFactory())
+        state: Any = sampler.scoped_state("step", "process")
+        for _ in range(3):
+            sampler.start()
+            with state:
+                while not state.nsecs:
+                    pass
+            sampler.stop_if_still_running()
+            sampler.reset()
+            assert not state.nsecs
 
     @pytest.mark.parametrize("name", ["BeamTransformFactory", "StateBackedSideInputMap"])
     def test_the_bundle_processor_asks_its_module_for_a_part(self, name: str) -> None:

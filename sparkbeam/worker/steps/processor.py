@@ -5,7 +5,6 @@ keeps it for the next task of the same stage. Spark gives no sign when a worker
 has had its last task; processors that have idled for a while are torn down.
 """
 
-import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
+from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
@@ -30,10 +30,6 @@ IDLE_SECONDS = 20.0
 """A processor that no task has used for this long is torn down."""
 
 _MAX_KEPT = 32
-_SAMPLE_MS = 10
-
-_sampler = functools.partial(statesampler.StateSampler, sampling_period_ms=_SAMPLE_MS)
-"""A bundle ends when the thread of its sampler wakes up, with Beam's own after 200 ms at worst."""
 
 Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 
@@ -96,7 +92,7 @@ class StageProcessor:
         self._channel = _Channel(stage.source_id, self.timers)
         self.state = StageState(in_columns=stage.in_columns)
         channels: Any = _ChannelFactory(self._channel)
-        with parts_of_bundles(StepFactory, SideInputMap, _sampler):
+        with parts_of_bundles(StepFactory, SideInputMap, Sampler):
             self._processor = bundle_processor.BundleProcessor(
                 frozenset(), parsed, self.state, channels
             )
