@@ -202,7 +202,11 @@ class HasTypeCode:
 
     def __call__(self, value: Value) -> Vector:
         assert isinstance(value, Vector)
-        return Vector(np.isin(union_places(value.data)[0], np.array(self.codes, np.int8)))
+        codes, _ = union_places(value.data)
+        found = np.zeros(len(codes), np.bool_)
+        for code in self.codes:
+            found |= codes == code
+        return Vector(found)
 
 
 def contains(graph: Graph, item: Item, container: Item) -> Node:

@@ -104,7 +104,7 @@ class PackedRows:
         lengths = np.diff(offsets_of(values)).astype(np.int64)
         forms = found.words << 32 | lengths
         forms[(found.words > MOST_WORDS) | (lengths > _MOST_VALUE) | (lengths == 0)] = 0
-        for form in np.unique(forms).tolist():
+        for form in kinds_of(forms):
             rows = np.flatnonzero(forms == form)
             buckets = _buckets(found.hashes(rows), given[rows])
             times = given[rows], orders[rows]
@@ -116,6 +116,14 @@ class PackedRows:
                 singles = _singles(keys.take(pa.array(rows)), *times, cells)
                 packs = buckets, times[1], singles
             self._rows.extend_columns(tag, fixed_cells(packs[0].astype(">u2")), *packs[1:])
+
+
+def kinds_of(numbers: npt.NDArray[np.int64]) -> list[int]:
+    """Which numbers there are, of which all are most often the same."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return [int(numbers[0])]
+    found: list[int] = np.unique(numbers).tolist()
+    return found
 
 
 def _buckets(hashes: Hashes, spans: Orders) -> npt.NDArray[np.uint16]:
@@ -259,8 +267,7 @@ def _unpacked(parts: list[pa.RecordBatch], until: int | None) -> Unpacked:
     heads = data[starts[packs][:, np.newaxis] + np.arange(1, _HEAD.size)]
     forms = heads.view("<i8").reshape(len(packs))
     found = [
-        _of_form(form, values.take(pa.array(packs[forms == form])))
-        for form in np.unique(forms).tolist()
+        _of_form(form, values.take(pa.array(packs[forms == form]))) for form in kinds_of(forms)
     ]
     if len(singles):
         found.append(_of_singles(values.take(pa.array(singles)).to_pylist()))

@@ -12,6 +12,7 @@ from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import merged
 from sparkbeam.windows.columnar import Micros, objects
 from sparkbeam.windows.form import Numbers
+from sparkbeam.wire.packs import kinds_of
 from sparkbeam.worker.layouts.numbers import marks_of, numbers_in
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.totals import Combine
@@ -59,12 +60,10 @@ class Cells:
 
     def read(self, cells: pa.Array) -> Iterator[Accumulated]:
         """What cells have, of which there is one at least, by kinds."""
-        marks = marks_of(cells, self._times)
-        kinds = np.unique(np.minimum(marks, 0))
-        for kind in kinds.tolist():
-            rows = None
-            if len(kinds) > 1:
-                rows = np.flatnonzero(np.minimum(marks, 0) == kind)
+        marks = np.minimum(marks_of(cells, self._times), 0)
+        kinds = kinds_of(marks)
+        for kind in kinds:
+            rows = np.flatnonzero(marks == kind) if len(kinds) > 1 else None
             some = cells if rows is None else cells.take(pa.array(rows))
             yield Accumulated(rows, *(self._runs_in(some) if kind == 0 else self._numbers_in(some)))
 
