@@ -259,7 +259,7 @@ def is_bid(element: Any) -> bool:
 
 def joined(p: Any) -> Any:
     """Query 8 of Nexmark: two classes of events in one PCollection, taken apart, and joined."""
-    both = (read(p, Person, people), read(p, Bid, bids)) | beam.Flatten()
+    both = (read(p, Person, people), read(p, Bid, bids)) | beam.Flatten() | beam.Reshuffle()
     events = both | beam.WindowInto(FixedWindows(0.02))
     names = events | "people" >> beam.Filter(lambda event: not is_bid(event))
     of_bids = events | "bids" >> beam.Filter(is_bid)
@@ -307,6 +307,7 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
     "several classes": lambda p: (
         (read(p, Person, people), read(p, Bid, bids))
         | beam.Flatten()
+        | beam.Reshuffle()
         | beam.Filter(lambda event: is_bid(event) or event.age % 2 == 0)
     ),
     "joined": joined,
