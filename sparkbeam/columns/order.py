@@ -90,7 +90,7 @@ def arranged(first: _Numbers, second: _Numbers, *, in_runs: bool = False) -> Arr
     if _are_in_order(first[:_SOME], second[:_SOME]) and _are_in_order(first, second):
         return Arranged(np.arange(len(first)), first, second)
     low, high = _Offsets.of(first), _Offsets.of(second)
-    if not in_runs and low.bits <= _BITS_OF_DIGITS and _grow(second):
+    if not in_runs and low.bits <= _BITS_OF_DIGITS and is_sorted(second):
         order = _order_by_digits(low.values, low.bits)
         return Arranged(order, first[order], second[order])
     most = _BITS if in_runs else _BITS_OF_DIGITS
@@ -122,7 +122,7 @@ def _are_in_order(first: _Numbers, second: _Numbers) -> bool:
     return bool(grows.all())
 
 
-def _grow(numbers: _Numbers) -> bool:
+def is_sorted(numbers: _Numbers) -> bool:
     """Whether none is less than the one before."""
     some = numbers[:_SOME]
     return bool((some[1:] >= some[:-1]).all() and (numbers[1:] >= numbers[:-1]).all())

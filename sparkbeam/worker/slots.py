@@ -15,6 +15,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns.order import is_sorted
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.division import floored
 from sparkbeam.windows.columnar import Micros
@@ -120,10 +121,7 @@ def runs_of(numbers: Micros) -> Iterator[tuple[int, Micros | None]]:
     if numbers.min() == numbers.max():
         yield 0, None
         return
-    if np.all(numbers[1:] >= numbers[:-1]):
-        order = np.arange(len(numbers))
-    else:
-        order = np.argsort(numbers, kind="stable")
+    order = np.arange(len(numbers)) if is_sorted(numbers) else np.argsort(numbers, kind="stable")
     ends = np.flatnonzero(np.diff(numbers[order])) + 1
     for rows in sorted(np.split(order, ends), key=lambda some: int(some[0])):
         yield int(rows[0]), rows
