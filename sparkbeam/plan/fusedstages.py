@@ -1,6 +1,8 @@
 """Beam's fused stages: which of them Spark executes, what drives the others, who reads whom."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 
 from apache_beam.portability import common_urns
 from apache_beam.runners.portability.fn_api_runner import translations
@@ -58,15 +60,32 @@ def is_runner_stage(stage: translations.Stage) -> bool:
     return transform.spec.urn in RUNNER_URNS and not is_lone
 
 
-def reaches(
-    stages: list[translations.Stage], start: translations.Stage, goal: translations.Stage
-) -> bool:
-    """Whether data of ``start`` gets to ``goal``, as main or side input."""
-    readers = defaultdict(list)
+def makers_of(stages: Iterable[translations.Stage]) -> dict[str, translations.Stage]:
+    """The stage that puts out each PCollection."""
+    return {
+        pcoll: stage
+        for stage in stages
+        for transform in stage.transforms
+        for pcoll in transform.outputs.values()
+    }
+
+
+def readers_of(stages: Iterable[translations.Stage]) -> dict[str, list[translations.Stage]]:
+    """The stages that read each PCollection, once for each transform that does."""
+    readers: dict[str, list[translations.Stage]] = defaultdict(list)
     for stage in stages:
         for transform in stage.transforms:
             for pcoll in transform.inputs.values():
                 readers[pcoll].append(stage)
+    return readers
+
+
+def reaches(
+    readers: Mapping[str, Iterable[translations.Stage]],
+    start: translations.Stage,
+    goal: translations.Stage,
+) -> bool:
+    """Whether data of ``start`` gets to ``goal``, as main or side input."""
     seen: set[translations.Stage] = set()
     pending = [start]
     while pending:
@@ -78,33 +97,23 @@ def reaches(
             reader
             for transform in stage.transforms
             for pcoll in transform.outputs.values()
-            for reader in readers[pcoll]
-            if reader is not stage
+            for reader in readers.get(pcoll, ())
         )
     return goal in seen
 
 
-def are_in_a_circle(stages: list[translations.Stage]) -> bool:
+def are_in_a_circle(stages: Iterable[translations.Stage]) -> bool:
     """Whether stages wait for each other's outputs, so that none of them could be the first.
 
     Beam's fusion makes such of two steps that each have the input of the other as a side input.
     """
-    maker = {
-        pcoll: stage
-        for stage in stages
-        for transform in stage.transforms
-        for pcoll in transform.outputs.values()
-    }
-    needed = {
-        stage: {
-            maker[pcoll] for t in stage.transforms for pcoll in t.inputs.values() if pcoll in maker
-        }
-        - {stage}
-        for stage in stages
-    }
-    while ready := [stage for stage, others in needed.items() if not others]:
-        for stage in ready:
-            del needed[stage]
-        for others in needed.values():
-            others.difference_update(ready)
-    return bool(needed)
+    makers = makers_of(stages)
+    order = TopologicalSorter[translations.Stage]()
+    for stage in stages:
+        inputs = {pcoll for t in stage.transforms for pcoll in t.inputs.values()}
+        order.add(stage, *{makers[pcoll] for pcoll in inputs & makers.keys()} - {stage})
+    try:
+        order.prepare()
+    except CycleError:
+        return True
+    return False

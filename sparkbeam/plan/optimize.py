@@ -32,6 +32,7 @@ from sparkbeam.plan.fusedstages import (
     is_runner_stage,
     main_input,
     reaches,
+    readers_of,
 )
 from sparkbeam.plan.identity import steady_order
 from sparkbeam.plan.joining import JOIN_URN
@@ -194,7 +195,7 @@ def divide_reads(
 
     What puts their source out becomes a :data:`~sparkbeam.plan.model.CREATE_URN` of its parts.
     """
-    readers = _readers(stages)
+    readers = readers_of(stages)
     needless: list[translations.Stage] = []
     for stage in stages:
         (transform, *_) = stage.transforms
@@ -225,16 +226,6 @@ def _dividing(
     return found
 
 
-def _readers(stages: list[translations.Stage]) -> dict[str, list[translations.Stage]]:
-    """The stages that read each PCollection."""
-    readers: dict[str, list[translations.Stage]] = defaultdict(list)
-    for stage in stages:
-        for transform in stage.transforms:
-            for pcoll in transform.inputs.values():
-                readers[pcoll].append(stage)
-    return readers
-
-
 def spread_creates(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
@@ -243,7 +234,7 @@ def spread_creates(
     What holds the values becomes a :data:`~sparkbeam.plan.model.CREATE_URN`,
     which runs in several tasks; each puts out its share.
     """
-    readers = _readers(stages)
+    readers = readers_of(stages)
     needless = []
     for stage in stages:
         (transform, *_) = stage.transforms
@@ -264,7 +255,7 @@ def strip_reshuffles_of_creates(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> list[translations.Stage]:
     """Takes out a Reshuffle behind a Create whose values are spread already."""
-    readers = _readers(stages)
+    readers = readers_of(stages)
     needless = []
     for stage in stages:
         (create, *_) = stage.transforms
@@ -367,7 +358,8 @@ def fuse_siblings(
     for group in siblings.values():
         fused = group[0]
         for sibling in group[1:]:
-            independent = not (reaches(current, fused, sibling) or reaches(current, sibling, fused))
+            readers = readers_of(current)
+            independent = not (reaches(readers, fused, sibling) or reaches(readers, sibling, fused))
             if fused.environment == sibling.environment and independent:
                 merged = fused.fuse(sibling, context)
                 current = [s for s in current if s not in (fused, sibling)] + [merged]

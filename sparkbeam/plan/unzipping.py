@@ -7,14 +7,21 @@ Flattens that Beam's other runners know, after fusion, so that there are never m
 stages that make inputs.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from sparkbeam.plan.fusedstages import FLATTEN, is_runner_stage, main_input, reaches
+from sparkbeam.plan.fusedstages import (
+    FLATTEN,
+    is_runner_stage,
+    main_input,
+    makers_of,
+    reaches,
+    readers_of,
+)
 
 _MOST_COPIES = 16
 """Each costs a little in every plan, and where there are many, tasks are many and small anyway."""
@@ -29,20 +36,47 @@ def unzip_flattens(
         stages: fused ones.
         context: whose components get the PCollections of the copies.
     """
-    current = list(stages)
-    # A Flatten that is made on the way goes through the same.
-    pending = [stage for stage in current if _is_flatten(stage)]
+    graph = _Graph(stages)
+    pending = deque(filter(_is_flatten, stages))
     while pending:
-        flatten = pending.pop(0)
-        unzipped = _Unzipping(current, flatten, context).unzipped()
-        if unzipped is not None:
-            pending += [s for s in unzipped if _is_flatten(s) and s not in current]
-            current = unzipped
-    return current
+        flatten = pending.popleft()
+        replacement = _Unzipping(graph, flatten, context).replacement()
+        if replacement is not None:
+            graph.replace(*replacement)
+            # A Flatten of what copies put out goes through the same.
+            pending += filter(_is_flatten, replacement[1])
+    return list(graph.stages)
 
 
 def _is_flatten(stage: translations.Stage) -> bool:
     return is_runner_stage(stage) and stage.transforms[0].spec.urn == FLATTEN
+
+
+class _Graph:
+    """Stages, and who makes and reads what, while some are replaced.
+
+    Attributes:
+        stages: in the order in which they came.
+        maker: of each PCollection.
+        readers: of each PCollection, once for each transform.
+    """
+
+    def __init__(self, stages: list[translations.Stage]) -> None:
+        self.stages = dict.fromkeys(stages)
+        self.maker = makers_of(stages)
+        self.readers = readers_of(stages)
+
+    def replace(self, gone: set[translations.Stage], made: list[translations.Stage]) -> None:
+        """Puts stages in the place of others; the maker of what nobody reads then stays known."""
+        for stage in gone:
+            del self.stages[stage]
+            for transform in stage.transforms:
+                for pcollection in transform.inputs.values():
+                    self.readers[pcollection].remove(stage)
+        self.stages.update(dict.fromkeys(made))
+        self.maker.update(makers_of(made))
+        for pcollection, readers in readers_of(made).items():
+            self.readers[pcollection] += readers
 
 
 @dataclass(frozen=True)
@@ -63,31 +97,22 @@ class _Unzipping:
     """One Flatten, and the stage that reads it.
 
     Args:
-        stages: all there are.
+        graph: of all stages.
         flatten: that of the Flatten.
         context: of the pipeline.
     """
 
     def __init__(
-        self,
-        stages: list[translations.Stage],
-        flatten: translations.Stage,
-        context: translations.TransformContext,
+        self, graph: _Graph, flatten: translations.Stage, context: translations.TransformContext
     ) -> None:
-        self._stages = stages
+        self._graph = graph
         self._flatten = flatten
         self._context = context
         (self._transform,) = flatten.transforms
         (self._output,) = self._transform.outputs.values()
-        self._maker = {
-            pcollection: stage
-            for stage in stages
-            for transform in stage.transforms
-            for pcollection in transform.outputs.values()
-        }
 
-    def unzipped(self) -> list[translations.Stage] | None:
-        """All stages with the Flatten unzipped; None where it stays as it is."""
+    def replacement(self) -> tuple[set[translations.Stage], list[translations.Stage]] | None:
+        """The stages that go and those that come instead; None where the Flatten stays as it is."""
         inputs = [pcollection for _, pcollection in sorted(self._transform.inputs.items())]
         reader = self._reader_of(self._output)
         if reader is None or len(set(inputs)) < len(inputs):
@@ -95,13 +120,12 @@ class _Unzipping:
         branches = self._branches(inputs)
         if len(branches) > _MOST_COPIES or not all(self._takes(b, reader) for b in branches):
             return None
-        gone = {reader, *(branch.host for branch in branches)}
+        gone = {reader, *(branch.host for branch in branches if branch.host is not None)}
         if len(branches) == 1:
             (branch,) = branches
             assert branch.host is not None
             joined = branch.host.fuse(self._flatten, self._context)
-            made = [joined.fuse(reader, self._context)]
-            return [s for s in self._stages if s not in gone | {self._flatten}] + made
+            return gone | {self._flatten}, [joined.fuse(reader, self._context)]
         copies: dict[str, list[str]] = defaultdict(list)
         made = [self._joined(branch, reader, copies) for branch in branches]
         made += [
@@ -111,21 +135,20 @@ class _Unzipping:
         ]
         if not self._is_read(self._output, reader):
             gone.add(self._flatten)
-        return [stage for stage in self._stages if stage not in gone] + made
+        return gone, made
 
     def _reader_of(self, pcollection: str) -> translations.Stage | None:
         """The stage of workers that reads a PCollection as it comes, if there is one."""
-        for stage in self._stages:
-            if is_runner_stage(stage) or stage.forced_root:
-                continue
-            if main_input(stage) == pcollection:
+        for stage in self._graph.readers.get(pcollection, ()):
+            is_workers = not is_runner_stage(stage) and not stage.forced_root
+            if is_workers and main_input(stage) == pcollection:
                 return stage
         return None
 
     def _branches(self, inputs: Iterable[str]) -> list[_Branch]:
         branches: dict[object, _Branch] = {}
         for pcollection in inputs:
-            maker = self._maker[pcollection]
+            maker = self._graph.maker[pcollection]
             if is_runner_stage(maker):
                 branches[pcollection] = _Branch([pcollection], self._reader_of(pcollection))
             else:
@@ -142,8 +165,8 @@ class _Unzipping:
         # The steps of a stage are told apart by their names.
         if not _names(host).isdisjoint(_names(reader) | _names(self._flatten)):
             return False
-        sides = {self._maker[pcollection] for pcollection in reader.side_inputs()}
-        return not any(reaches(self._stages, host, side) for side in sides)
+        sides = {self._graph.maker[pcollection] for pcollection in reader.side_inputs()}
+        return not any(reaches(self._graph.readers, host, side) for side in sides)
 
     def _joined(
         self, branch: _Branch, reader: translations.Stage, copies: dict[str, list[str]]
@@ -194,12 +217,7 @@ class _Unzipping:
 
     def _is_read(self, pcollection: str, reader: translations.Stage) -> bool:
         """Whether any other stage reads a PCollection."""
-        return any(
-            pcollection in transform.inputs.values()
-            for stage in self._stages
-            if stage is not reader
-            for transform in stage.transforms
-        )
+        return any(stage is not reader for stage in self._graph.readers.get(pcollection, ()))
 
 
 def _names(stage: translations.Stage) -> set[str]:
