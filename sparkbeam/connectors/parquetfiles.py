@@ -7,6 +7,7 @@ wherever something else could come out: see :mod:`sparkbeam.connectors.footers`.
 import os
 from collections.abc import Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -135,7 +136,7 @@ def parquet_files(
         pa.schema(kinds.items()),
         None if time is None else time.name,
         tuple(column.name for column in output if column is not None),
-        divided(parts, _tasks(session, settings, sum(file.size for file in scan.files))),
+        divided(parts, _tasks(session, settings, parts, scan, at_least_a_batch=spec.is_compiled)),
     )
 
 
@@ -242,14 +243,27 @@ def _is_as_checked(path: str, stat: os.stat_result) -> bool:
     return is_as_long and stat.st_mtime_ns <= sums.st_mtime_ns + _CLOSED_TOGETHER
 
 
-def _tasks(session: Any, settings: Mapping[str, str], size: int) -> int:
+def _tasks(
+    session: Any,
+    settings: Mapping[str, str],
+    parts: list[tuple[FilePart, int]],
+    scan: ParquetScan,
+    *,
+    at_least_a_batch: bool,
+) -> int:
     """In how many tasks files are read, as far as they have rows for them: about as Spark does it.
 
     Args:
         session: that the pipeline runs on.
         settings: of it.
-        size: of all files, in bytes.
+        parts: the row groups, with their bytes.
+        scan: the files.
+        at_least_a_batch: a task of less than a batch of rows takes longer to begin than to run.
     """
     cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
+    size = sum(file.size for file in scan.files)
     needed = max(-(-size // task_bytes(session)), int(least) if least.isdecimal() else 1)
-    return cores * -(-needed // cores)
+    tasks = cores * -(-needed // cores)
+    if not at_least_a_batch:
+        return tasks
+    return min(tasks, max(needed, ceil(sum(part.stop / part.rows for part, _ in parts))))

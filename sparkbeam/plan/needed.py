@@ -51,6 +51,14 @@ class Needs:
             found |= {path[0] for path in needed}
         return frozenset(found)
 
+    def is_compiled(self, stage: Stage) -> bool:
+        """Whether a stage does all over columns that it does with the rows of a source of Spark's.
+
+        False where it gets no rows in columns.
+        """
+        begins = list(self._walk(stage).read(rows_in_columns(self._plan, stage)))
+        return bool(begins) and self._walk(stage).is_compiled(begins)
+
     def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
         """The names of the columns that are needed of tables; None for all.
 

@@ -105,13 +105,15 @@ def _projected(plan: Plan, needs: Needs, source: Source) -> Source:
     if source.urn != READ_URN:
         return source
     spec = ReadSpec.unpack(source.payload)
+    if not plan.streaming:
+        stages = [stage for stage in plan.stages if plan.source_of(stage) is source]
+        spec = replace(spec, is_compiled=bool(stages) and all(map(needs.is_compiled, stages)))
     needed = _needed(plan, needs, source)
-    if needed is None or len(needed) == len(spec.columns):
-        return source
-    names = tuple(name for at, name in enumerate(spec.columns) if at in needed)
-    is_columnar = spec.format in _COLUMNAR
-    fewer = replace(spec, needed=names) if is_columnar else replace(spec, looked_at=names)
-    return replace(source, payload=fewer.pack())
+    if needed is not None and len(needed) < len(spec.columns):
+        names = tuple(name for at, name in enumerate(spec.columns) if at in needed)
+        is_columnar = spec.format in _COLUMNAR
+        spec = replace(spec, needed=names) if is_columnar else replace(spec, looked_at=names)
+    return replace(source, payload=spec.pack())
 
 
 def _needed(plan: Plan, needs: Needs, source: Source) -> frozenset[int] | None:

@@ -56,6 +56,8 @@ class ReadSpec(_Payload):
         looked_at: the names of those that some step looks at, of a source that may have to compute
             the others nevertheless; None for all. Set likewise.
         is_own: the data source is one of this package, which the session does not know yet.
+        is_compiled: all that is done with its rows in the stage that reads them is known to be
+            done over columns, without a call of the user's code. Set likewise, in batch.
     """
 
     format: str
@@ -74,6 +76,7 @@ class ReadSpec(_Payload):
     needed: tuple[str, ...] | None = None
     looked_at: tuple[str, ...] | None = None
     is_own: bool = False
+    is_compiled: bool = False
 
     @property
     def read(self) -> tuple[str, ...]:

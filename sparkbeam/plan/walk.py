@@ -250,6 +250,18 @@ class Walk:
                 reason = result.reason if isinstance(result, Refused) else None
                 yield ColumnStep(transform.unique_name, reason)
 
+    def is_compiled(self, begins: Begun) -> bool:
+        """Whether all that gets columns takes them, and calls no code of the user's for that.
+
+        Args:
+            begins: as for :meth:`steps`.
+        """
+        return all(
+            isinstance(result, Compiled | Record)
+            or (result is None and transform.spec.urn in (PRECOMBINE, SINK_URN))
+            for transform, _, result, _ in self._followed(begins)
+        )
+
     def columns(self, begins: Begun) -> Iterator[str]:
         """The PCollections that hold columns."""
         for pcollection, _ in begins:

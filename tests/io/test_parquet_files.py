@@ -1,5 +1,6 @@
 """DataFrames that are Parquet files and nothing else: workers read these, and get the same rows."""
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -255,6 +256,24 @@ def test_rows_are_divided_between_tasks_by_row_groups(spark: Any, folder: Path) 
             files, _ = files_of(spark, spark.read.parquet(f"{folder}/all").select("i4", "s"))
         assert files is not None
         assert len(files.shares) == 4
+
+
+def test_a_task_has_a_batch_of_rows_at_least_if_all_is_done_over_columns(
+    spark: Any, folder: Path
+) -> None:
+    def shares(**more: str) -> int:
+        spec = spec_of(spark.read.parquet(f"{folder}/all").select("i4", "s"), None)
+        rows = frames.timed(spark, spec, "label")
+        with contextlib.ExitStack() as settings:
+            for name, value in more.items():
+                settings.enter_context(setting(spark, f"spark.sql.files.{name}", value))
+            files = parquet_files(spark, rows, replace(spec, is_compiled=True))
+        assert files is not None
+        return len(files.shares)
+
+    assert shares() == 1
+    assert shares(minPartitionNum="2") == 2
+    assert shares(maxPartitionBytes="1000") > 2
 
 
 def files_sizes(files: ParquetFiles) -> list[int]:

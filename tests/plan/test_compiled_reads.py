@@ -1,0 +1,86 @@
+"""Of which sources it is known that all is done over columns with their rows."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.transforms.window import FixedWindows
+from apache_beam.typehints.batch import NumpyArray
+from pyspark.sql import types as st
+
+from sparkbeam import SparkRunner
+from sparkbeam.io import ReadFromSpark
+from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan.sparkio import ReadSpec
+
+SCHEMA = st.StructType(
+    [
+        st.StructField("id", st.LongType(), False),
+        st.StructField("name", st.StringType()),
+        st.StructField("at", st.TimestampType()),
+    ]
+)
+
+
+def is_compiled(build: Callable[[Any], Any], *options: str) -> bool:
+    runner = SparkRunner()
+    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner", *options])
+    build(p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column="at"))
+    (source,) = runner._plan(p, p.options.view_as(SparkBeamOptions)).sources
+    return ReadSpec.unpack(source.payload).is_compiled
+
+
+class Halves(beam.DoFn):
+    """Of batches: one may hand its elements to a model."""
+
+    @beam.DoFn.yields_elements
+    def process_batch(self, batch: NumpyArray[np.int64]) -> Iterator[int]:  # type: ignore[valid-type]
+        yield len(batch)
+
+
+class Each(beam.DoFn):
+    def setup(self) -> None:
+        self.seen: set[int] = set()
+
+    def process(self, row: Any) -> Iterator[int]:
+        yield row.id
+
+
+def counted(rows: Any) -> Any:
+    pairs = rows | "pairs" >> beam.Map(lambda row: (row.id % 3, 1))
+    return pairs | beam.WindowInto(FixedWindows(3)) | beam.CombinePerKey(sum)
+
+
+def ids(rows: Any) -> Any:
+    return rows | "ids" >> beam.Map(lambda row: row.id).with_output_types(int)
+
+
+COMPILED: dict[str, Callable[[Any], Any]] = {
+    "a combine": counted,
+    "two of them": lambda rows: (counted(rows), rows | "Other" >> beam.Filter(lambda row: row.id)),
+    "up to a shuffle": lambda rows: ids(rows) | beam.Reshuffle() | beam.Map(print),
+}
+
+OTHERS: dict[str, Callable[[Any], Any]] = {
+    "a function that is called": lambda rows: ids(rows) | beam.Map(print),
+    "of two steps one": lambda rows: (counted(rows), rows | beam.Map(print)),
+    "a DoFn": lambda rows: rows | beam.ParDo(Each()),
+    "a DoFn of batches": lambda rows: ids(rows) | beam.ParDo(Halves()),
+    "a combine by elements": lambda rows: (
+        rows | beam.Map(lambda row: (row.id, 1)) | beam.CombinePerKey(ToListCombineFn())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_all_is_done_over_columns(name: str) -> None:
+    assert is_compiled(COMPILED[name])
+    assert not is_compiled(COMPILED[name], "--columns=off")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_something_is_done_with_elements(name: str) -> None:
+    assert not is_compiled(OTHERS[name])
