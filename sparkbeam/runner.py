@@ -30,6 +30,7 @@ from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.fusedstages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
+from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction
@@ -128,6 +129,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         with interruptible():
             return self._session or sessions.obtain(spark_options.checked(options))
 
+    @memo()
     def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
         """Tells how the pipeline would run; neither user code nor a Spark job is executed.
 
@@ -265,6 +267,7 @@ def _companions(
         yield Beacon(plan, run, redaction, files, name)
 
 
+@memo()
 def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
     """How a pipeline has run by now."""
     plans = run.executed() or ["Spark does not tell what it has run."]

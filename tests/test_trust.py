@@ -13,7 +13,6 @@ KNOWN = {
     "connectors/delivery.py": "the user's function, out of the plan",
     "eventhubs/settings.py": "the user's function or credential, out of the plan",
     "nexmark/model.py": "events that the generator has encoded",
-    "plan/called.py": "the functions of the pipeline",
     "plan/events.py": "the events of a TestStream, out of the plan",
     "plan/fingerprint.py": "the functions and windows of the pipeline",
     "plan/functions.py": "the functions of the pipeline",

@@ -3,13 +3,11 @@
 import inspect
 
 import apache_beam as beam
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
-from apache_beam.utils import proto_utils
 
-from sparkbeam.plan.functions import LIFE, is_overridden
+from sparkbeam.plan.functions import LIFE, is_overridden, loaded, par_do_payload
 from sparkbeam.upstream.beam import handles_batches
 
 _ASKED = (
@@ -25,7 +23,7 @@ def why_called(transform: beam_runner_api_pb2.PTransform) -> str:
     """Why a step that is no function of the element alone takes elements, in words."""
     if transform.spec.urn != common_urns.primitives.PAR_DO.urn:
         return "it runs as Beam's own operation"
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    payload = par_do_payload(transform.spec.payload)
     if payload.restriction_coder_id:
         return "it is a splittable DoFn"
     if payload.state_specs or payload.timer_family_specs:
@@ -36,7 +34,7 @@ def why_called(transform: beam_runner_api_pb2.PTransform) -> str:
         return "it has several outputs"
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return "it runs as Beam's own operation"
-    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
+    fn, args, kwargs = loaded(payload.do_fn.payload)
     if kwargs:
         return "it gets arguments by name"
     if args and not isinstance(fn, core.CallableWrapperDoFn):

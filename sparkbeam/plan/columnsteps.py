@@ -7,6 +7,7 @@ from typing import TypeAlias
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
+from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Exchange, Layout, Plan, Port, Stage
 from sparkbeam.plan.overcolumns import BEHIND_COMBINES, Begins, column_steps
 from sparkbeam.plan.ports import WHY, name_of
@@ -31,6 +32,7 @@ _Held: TypeAlias = _Elements | str
 """What a PCollection holds: elements, columns, or what shows when it is there."""
 
 
+@memo()
 def told(plan: Plan) -> dict[str, list[ColumnStep]]:
     """All steps of all stages by their ids, and what of their output goes to others as elements.
 

@@ -10,10 +10,10 @@ from apache_beam.internal import pickler, util
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
-from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import Argument, Compiled, Form, Keyed, Refused, compile_function
 from sparkbeam.columns.shapes import Shape, tells_all
+from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.upstream.beam import (
     KeyWithNone,
@@ -167,23 +167,40 @@ def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
     return lambda pair: (pair[0], values(pair[1]))
 
 
+@memoized
+def par_do_payload(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
+    """The payload of a ParDo, which nobody may change."""
+    return beam_runner_api_pb2.ParDoPayload.FromString(encoded)
+
+
+@memoized
+def loaded(pickled: bytes) -> tuple[beam.DoFn, tuple[Any, ...], dict[str, Any]]:
+    """A DoFn and what it gets beside the element, by position and by name; nobody may change them.
+
+    Args:
+        pickled: as in the payload of a ParDo.
+    """
+    fn, args, kwargs = pickler.loads(pickled)[:3]
+    return fn, args, kwargs
+
+
 def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     """The DoFn of a ParDo that gives it nothing but the element; None for any other transform.
 
-    What holds the values of a Create, or the parts of files, is such a ParDo.
+    Nobody may change it. What holds the values of a Create, or the parts of files, is such a ParDo.
     """
     if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
         return None
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    payload = par_do_payload(transform.spec.payload)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
+    fn, args, kwargs = loaded(payload.do_fn.payload)
     return None if args or kwargs else fn
 
 
 def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
     """Gives a ParDo, of which :func:`dofn_of` has got a DoFn, another one."""
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
     _, *others = pickler.loads(payload.do_fn.payload)
     payload.do_fn.payload = pickler.dumps((fn, *others))
     transform.spec.payload = payload.SerializeToString()
@@ -223,7 +240,7 @@ def function_and_arguments(
     payload = _payload_of(transform)
     if payload is None or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    fn, args, kwargs = pickler.loads(payload.do_fn.payload)[:3]
+    fn, args, kwargs = loaded(payload.do_fn.payload)
     found = function_with_arguments(fn, args, kwargs)
     return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 
@@ -234,7 +251,7 @@ def _payload_of(
     """That of a ParDo with one output, which needs no more than side inputs; None for any other."""
     if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
         return None
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    payload = par_do_payload(transform.spec.payload)
     if payload.state_specs or payload.timer_family_specs:
         return None
     return None if payload.restriction_coder_id or payload.requests_finalization else payload

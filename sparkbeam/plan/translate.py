@@ -32,6 +32,7 @@ from sparkbeam.errors import SparkBeamError
 from sparkbeam.plan import fusedstages, grouping, optimize, support, teststream, validity
 from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.kept import keeping
+from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import (
     CREATE_URN,
     SINK_URN,
@@ -57,6 +58,7 @@ from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
 from sparkbeam.plan.stageprotos import end, keyed_layout, named
 
 
+@memo()
 def translate(
     pipeline: beam_runner_api_pb2.Pipeline,
     *,

@@ -107,10 +107,11 @@ def with_source(fn: core.DoFn, source: iobase.BoundedSource) -> core.DoFn | None
     """Such a step with another source; None where that cannot be divided any more."""
     if isinstance(fn, DividedRead):
         return divided(source)
-    read = _read_of(fn)
+    other: core.DoFn = pickler.roundtrip(fn)
+    read = _read_of(other)
     assert read is not None
     read.source = source
-    return fn
+    return other
 
 
 def _read_of(fn: Any) -> iobase.Read | None:
