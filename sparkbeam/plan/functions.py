@@ -191,7 +191,11 @@ def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     """
     if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
         return None
-    payload = par_do_payload(transform.spec.payload)
+    return _alone(par_do_payload(transform.spec.payload))
+
+
+def _alone(payload: beam_runner_api_pb2.ParDoPayload) -> beam.DoFn | None:
+    """The DoFn of a ParDo that gives it nothing but the element; None for any other."""
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
     fn, args, kwargs = loaded(payload.do_fn.payload)
@@ -218,12 +222,18 @@ def is_decoding_for_create(transform: beam_runner_api_pb2.PTransform) -> bool:
 
 def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     """The DoFn of a ParDo that is a function of the element alone; None for any other transform."""
-    payload = _payload_of(transform)
-    if payload is None or payload.side_inputs:
+    return function_in(transform.spec.payload) if _is_plain(transform) else None
+
+
+@memoized
+def function_in(encoded: bytes) -> beam.DoFn | None:
+    """Likewise, of a ParDo with one output and neither state nor restrictions, by its payload."""
+    payload = par_do_payload(encoded)
+    if payload.side_inputs:
         return None
     if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
         return KeyWithNone()
-    fn = dofn_of(transform)
+    fn = _alone(payload)
     if fn is None:
         return None
     plain = plain_function(fn, (), {})
@@ -237,21 +247,25 @@ def function_and_arguments(
 
     None for any other transform.
     """
-    payload = _payload_of(transform)
-    if payload is None or payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+    return function_and_arguments_in(transform.spec.payload) if _is_plain(transform) else None
+
+
+@memoized
+def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | None:
+    """Likewise, of a ParDo with one output and neither state nor restrictions, by its payload."""
+    payload = par_do_payload(encoded)
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
     fn, args, kwargs = loaded(payload.do_fn.payload)
     found = function_with_arguments(fn, args, kwargs)
     return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 
 
-def _payload_of(
-    transform: beam_runner_api_pb2.PTransform,
-) -> beam_runner_api_pb2.ParDoPayload | None:
-    """That of a ParDo with one output, which needs no more than side inputs; None for any other."""
+def _is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether it is a ParDo with one output, which needs no more than side inputs."""
     if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
-        return None
+        return False
     payload = par_do_payload(transform.spec.payload)
     if payload.state_specs or payload.timer_family_specs:
-        return None
-    return None if payload.restriction_coder_id or payload.requests_finalization else payload
+        return False
+    return not (payload.restriction_coder_id or payload.requests_finalization)

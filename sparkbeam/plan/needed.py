@@ -9,9 +9,9 @@ from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 from sparkbeam.plan.walk import (
     PRECOMBINE,
-    Walk,
     rows_in_columns,
     schema_of,
+    walk_of,
 )
 from sparkbeam.windows.forms import form_of
 
@@ -28,7 +28,7 @@ class Needs:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._walk = cache(Walk)
+        self._walk = cache(walk_of)
 
     def of_rows(self, stage: Stage) -> frozenset[int] | None:
         """The positions of the fields that are needed of the rows that a stage reads from Spark.

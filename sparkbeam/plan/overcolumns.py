@@ -11,7 +11,7 @@ from sparkbeam.columns import (
 from sparkbeam.plan.groupedcolumns import groups_of
 from sparkbeam.plan.joinedcolumns import side_of, triples
 from sparkbeam.plan.model import SIDES, Evaluator, Layout, Plan, Port, Stage
-from sparkbeam.plan.walk import Begun, ColumnStep, Walk, rows_in_columns
+from sparkbeam.plan.walk import Begun, ColumnStep, Walk, rows_in_columns, walk_of
 
 BEHIND_COMBINES = frozenset([Evaluator.TOTALS, Evaluator.SESSION_TOTALS])
 """The evaluators that merge accumulators over columns in batch."""
@@ -53,7 +53,7 @@ class Begins:
     def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, Begun]":
         """What follows columns through a stage, and where they begin there."""
         if stage.id not in self._known:
-            walk = Walk(stage)
+            walk = walk_of(stage, self._tagged(plan, stage))
             self._known[stage.id] = walk, self._begun(plan, stage, walk)
         return self._known[stage.id]
 
@@ -70,8 +70,6 @@ class Begins:
             begins += [(output, shape) for _, output, shape in walk.tables(plan)]
             begins += walk.batches()
             begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
-            if stage.layout is Layout.PACKED_GROUPS:
-                walk.tagged = self._tagged(plan, stage)
             if self._behind_combines:
                 begins += self._combined(plan, stage, walk)
         return begins
@@ -85,14 +83,16 @@ class Begins:
             for pair in maker.combined(_port(plan, tag), begins) if begins else ():
                 yield from walk.outcomes(pair)
 
-    def _tagged(self, plan: Plan, stage: Stage) -> dict[str, Shape]:
+    def _tagged(self, plan: Plan, stage: Stage) -> tuple[tuple[str, Shape], ...]:
         """What the values with each tag are; those that are of several types are not there."""
+        if not stage.in_columns or stage.layout is not Layout.PACKED_GROUPS:
+            return ()
         found: dict[str, set[Shape]] = {}
         for tag in dict.fromkeys(stage.inputs):
             walk, begins = self.of(plan, plan.producer(tag))
             for name, shape in walk.tags(_port(plan, tag), begins) if begins else ():
                 found.setdefault(name, set()).add(shape)
-        return {name: shapes.pop() for name, shapes in found.items() if len(shapes) == 1}
+        return tuple((name, shapes.pop()) for name, shapes in found.items() if len(shapes) == 1)
 
     def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
         """What the columns are to Python that other stages hand on to one."""

@@ -43,10 +43,18 @@ from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.called import why_called
 from sparkbeam.plan.combinedcolumns import is_key, outcome_of
-from sparkbeam.plan.functions import dofn_of, function_and_arguments, function_of, over_columns
+from sparkbeam.plan.functions import (
+    dofn_of,
+    function_and_arguments,
+    function_and_arguments_in,
+    function_in,
+    function_of,
+    over_columns,
+)
 from sparkbeam.plan.groupedcolumns import as_pair, by_tag
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.joinedcolumns import as_side
+from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, SessionAggregator, Stage
 from sparkbeam.plan.roundtrips import given_back
 from sparkbeam.plan.sessions import by_elements, in_another_order
@@ -186,19 +194,40 @@ def _refused(make: Callable[..., Any], shape: Shape, *more: Any) -> Refused | No
     return None
 
 
+@memoized
+def _compiled(payload: bytes, shape: Shape, may_stamp: bool) -> Compiled | Refused:
+    """What becomes of columns in the function of a ParDo, by its payload."""
+    fn = function_in(payload)
+    assert fn is not None
+    return over_columns(fn.process, shape, may_stamp=may_stamp)
+
+
+@memoized
+def _compiled_with_sides(payload: bytes, shape: Shape, may_stamp: bool) -> list[Compiled | Refused]:
+    """Likewise in one of further arguments, with all that the side inputs may be."""
+    asked = function_and_arguments_in(payload)
+    assert asked is not None
+    fn, arguments = asked
+    return [
+        over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
+        for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
+    ]
+
+
 class Walk:
     """Follows columns through a stage.
 
-    Attributes:
-        tagged: of a CoGroupByKey that it reads, what the values with each tag are.
+    Args:
+        stage: the stage.
+        tagged: of a CoGroupByKey that it reads, the tags, and what the values with each are.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
         self._stage = stage
         self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         self._context = pipeline_context.PipelineContext(self._descriptor)
         self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
-        self.tagged: dict[str, Shape] = {}
+        self._tagged = dict(tagged)
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
@@ -482,24 +511,18 @@ class Walk:
             return self._with_arguments(transform, shape)
         tags = tags_of_cogroup(fn.process)
         if tags is not None:
-            return by_tag(shape, tags, self.tagged)
+            return by_tag(shape, tags, self._tagged)
         (output,) = transform.outputs.values()
-        return over_columns(fn.process, shape, may_stamp=self._is_global(output))
+        return _compiled(transform.spec.payload, shape, self._is_global(output))
 
     def _with_arguments(
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | None:
         """What becomes of columns in a function of arguments; nobody knows the side inputs yet."""
-        asked = function_and_arguments(transform)
-        if asked is None:
+        if function_and_arguments(transform) is None:
             return Refused(why_called(transform))
-        fn, arguments = asked
         (output,) = transform.outputs.values()
-        may_stamp = self._is_global(output)
-        found = [
-            over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
-            for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
-        ]
+        found = _compiled_with_sides(transform.spec.payload, shape, self._is_global(output))
         compiled = [one for one in found if isinstance(one, Compiled)]
         if compiled and len({one.result for one in compiled}) > 1:
             return None
@@ -577,3 +600,7 @@ class Walk:
         strategy_id = self._descriptor.pcollections[pcollection].windowing_strategy_id
         windowing: Windowing = self._context.windowing_strategies.get_by_id(strategy_id)
         return windowing
+
+
+walk_of = memoized(Walk)
+"""What follows columns through a stage; one for all that ask within a translation."""

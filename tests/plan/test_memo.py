@@ -1,15 +1,21 @@
 """What is found once while a pipeline is translated, and forgotten afterwards."""
 
 import gc
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sparkbeam import SparkRunner
+from sparkbeam.columns import compile_function
 from sparkbeam.options import SparkBeamOptions
+from sparkbeam.plan import functions
 from sparkbeam.plan.memo import memo, memoized
+from sparkbeam.plan.model import Layout
 
 loads: list[Any] = []
 alive = WeakSet[Any]()
@@ -51,6 +57,26 @@ def test_a_dofn_is_loaded_once_in_a_translation_and_forgotten() -> None:
     assert len(loads) == 1
     gc.collect()
     assert not alive
+
+
+def test_a_function_is_compiled_once_in_a_translation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"n": [1, 2], "name": ["a", "b"]}), tmp_path / "rows.parquet")
+    compiled: list[Any] = []
+
+    def noting(function: Any, *shapes: Any, **how: Any) -> Any:
+        compiled.append(function)
+        return compile_function(function, *shapes, **how)
+
+    monkeypatch.setattr(functions, "compile_function", noting)
+    p = beam.Pipeline(SparkRunner())
+    rows = p | beam.io.ReadFromParquet(f"{tmp_path}/*.parquet")
+    pairs = rows | "Pairs" >> beam.Map(lambda row: (row["n"], row["name"]))
+    _ = pairs | beam.GroupByKey() | beam.Map(print)
+    plan = SparkRunner()._plan(p, p.options.view_as(SparkBeamOptions))
+    assert any(stage.layout is Layout.PACKED_GROUPS for stage in plan.stages)
+    assert len(compiled) == 1
 
 
 @memoized
