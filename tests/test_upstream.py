@@ -48,11 +48,13 @@ from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process_batch import BatchRunner
+from pyarrow import parquet
 from waiting import until
 
 import sparkbeam
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
+from sparkbeam.upstream import files as of_files
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
@@ -353,6 +355,32 @@ class TestUserCode:
         assert table["left"].to_pylist() == [1, 2, 3]
         assert list(fn.finish_bundle()) == []
         assert of_parquet.row_groups_of(core.CallableWrapperDoFn(doubled)) is None
+
+    def test_parts_of_files_are_the_same_for_another_source(self, tmp_path: Path) -> None:
+        for name in "ab":
+            table = pa.table({"left": [1, 2, 3], "right": [f"{name}{n}" for n in (1, 2, 3)]})
+            parquet.write_table(table, tmp_path / f"{name}.parquet", row_group_size=2)
+        source: Any = beam.io.ReadFromParquetBatched(f"{tmp_path}/*.parquet")._source
+        whole = of_files.divided(of_parquet.whole_source(source))
+        assert whole is not None
+        schema = of_parquet.parquet_schema(whole.source)
+        fewer = of_parquet.projected_source(whole.source, schema, frozenset(["right"]))
+        assert fewer is not None
+
+        def read(fn: of_files.DividedRead) -> list[Any]:
+            found = []
+            parts = pickler.roundtrip(fn).process(None)
+            for (_, (restriction, _)), size in parts:
+                tables = restriction.source().read(restriction.range_tracker())
+                found.append((size, [table.to_pylist() for table in tables]))
+            return found
+
+        before, after = read(whole), read(whole.reading(fewer))
+        assert [size for size, _ in after] == [size for size, _ in before]
+        for (_, tables), (_, others) in zip(before, after, strict=True):
+            rows = [[{"left": 0, "right": row["right"]} for row in table] for table in tables]
+            assert others == rows
+        assert read(whole) == before
 
     def test_generated_row_types_are_told_apart(self) -> None:
         made: Any = row_type.RowTypeConstraint.from_fields([("one", int)])

@@ -34,7 +34,7 @@ def why_called(transform: beam_runner_api_pb2.PTransform) -> str:
         return "it has several outputs"
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return "it runs as Beam's own operation"
-    fn, args, kwargs = loaded(payload.do_fn.payload)
+    fn, args, kwargs = loaded(payload.do_fn.payload)[:3]
     if kwargs:
         return "it gets arguments by name"
     if args and not isinstance(fn, core.CallableWrapperDoFn):

@@ -174,14 +174,16 @@ def par_do_payload(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
 
 
 @memoized
-def loaded(pickled: bytes) -> tuple[beam.DoFn, tuple[Any, ...], dict[str, Any]]:
-    """A DoFn and what it gets beside the element, by position and by name; nobody may change them.
+def loaded(pickled: bytes) -> tuple[Any, ...]:
+    """A DoFn, what it gets beside the element by position and by name, and further parts.
+
+    Nobody may change them.
 
     Args:
         pickled: as in the payload of a ParDo.
     """
-    fn, args, kwargs = pickler.loads(pickled)[:3]
-    return fn, args, kwargs
+    found: tuple[Any, ...] = pickler.loads(pickled)
+    return found
 
 
 def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
@@ -191,21 +193,22 @@ def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
     """
     if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
         return None
-    return _alone(par_do_payload(transform.spec.payload))
+    return dofn_in(transform.spec.payload)
 
 
-def _alone(payload: beam_runner_api_pb2.ParDoPayload) -> beam.DoFn | None:
-    """The DoFn of a ParDo that gives it nothing but the element; None for any other."""
+def dofn_in(encoded: bytes) -> beam.DoFn | None:
+    """Likewise, of a ParDo by its payload."""
+    payload = par_do_payload(encoded)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    fn, args, kwargs = loaded(payload.do_fn.payload)
+    fn, args, kwargs = loaded(payload.do_fn.payload)[:3]
     return None if args or kwargs else fn
 
 
 def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
     """Gives a ParDo, of which :func:`dofn_of` has got a DoFn, another one."""
     payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
-    _, *others = pickler.loads(payload.do_fn.payload)
+    _, *others = loaded(payload.do_fn.payload)
     payload.do_fn.payload = pickler.dumps((fn, *others))
     transform.spec.payload = payload.SerializeToString()
 
@@ -233,7 +236,7 @@ def function_in(encoded: bytes) -> beam.DoFn | None:
         return None
     if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
         return KeyWithNone()
-    fn = _alone(payload)
+    fn = dofn_in(encoded)
     if fn is None:
         return None
     plain = plain_function(fn, (), {})
@@ -256,7 +259,7 @@ def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | N
     payload = par_do_payload(encoded)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None
-    fn, args, kwargs = loaded(payload.do_fn.payload)
+    fn, args, kwargs = loaded(payload.do_fn.payload)[:3]
     found = function_with_arguments(fn, args, kwargs)
     return None if found is None else (found, Arguments(list(args), dict(kwargs)))
 

@@ -39,6 +39,7 @@ from sparkbeam.plan.joining import JOIN_URN
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.unzipping import unzip_flattens
 from sparkbeam.upstream.files import divided, source_of_read
+from sparkbeam.upstream.parquet import whole_source
 
 _END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
@@ -200,7 +201,8 @@ def divide_reads(
     for stage in stages:
         (transform, *_) = stage.transforms
         dividing = _dividing(transform, readers)
-        fn = divided(source_of_read(dofn_of(transform))) if dividing else None
+        source = source_of_read(dofn_of(transform)) if dividing else None
+        fn = divided(whole_source(source) or source)
         if fn is None:
             continue
         set_dofn(transform, fn)

@@ -14,6 +14,7 @@ from sparkbeam.plan.model import Plan, Source, Stage
 from sparkbeam.plan.needed import Needs
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.tablereads import ReadBatches
+from sparkbeam.plan.tablerows import schema_read
 from sparkbeam.upstream.files import source_of_read, with_source
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
@@ -92,12 +93,11 @@ def _read_less(transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
         return False
     other: RowGroupSource | None = None
     if needed is not None:
-        other = projected_source(source, needed)
+        other = projected_source(source, schema_read(transform.spec.payload), needed)
     other = other or whole_source(source)
-    reading = None if other is None else with_source(fn, other)
-    if reading is None:
+    if other is None:
         return False
-    set_dofn(transform, reading)
+    set_dofn(transform, with_source(fn, other))
     return True
 
 

@@ -15,7 +15,8 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.columns import Record, Shape, UnknownShape, shape_of
 from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
-from sparkbeam.plan.functions import dofn_of
+from sparkbeam.plan.functions import dofn_in, dofn_of
+from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import Plan
 from sparkbeam.upstream.files import source_of_read
 from sparkbeam.upstream.parquet import TABLES_TO_DICTS, parquet_schema, row_type_of_tables
@@ -178,8 +179,18 @@ def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
     for stage in plan.stages:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         for transform in descriptor.transforms.values():
-            if transform.unique_name.startswith(f"{reading}/Read/"):
-                source = source_of_read(dofn_of(transform))
-                if source is not None:
-                    return parquet_schema(source)
+            is_in_read = transform.unique_name.startswith(f"{reading}/Read/")
+            if is_in_read and source_of_read(dofn_of(transform)) is not None:
+                return schema_read(transform.spec.payload)
     return None
+
+
+@memoized
+def schema_read(payload: bytes) -> pa.Schema | None:
+    """The columns of the Parquet files of which a step puts out a source; None of any other step.
+
+    Args:
+        payload: of the step, a ParDo.
+    """
+    source = source_of_read(dofn_in(payload))
+    return None if source is None else parquet_schema(source)

@@ -1,5 +1,6 @@
 """What sparkbeam assumes of Beam's sources of files; see :mod:`sparkbeam.upstream.beam`."""
 
+import copy
 import inspect
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -48,6 +49,19 @@ class DividedRead(core.DoFn):
         FileSystems.report_source_lineage(self.source._pattern.get())
         return self._parts
 
+    def reading(self, source: FileBasedSource) -> "DividedRead":
+        """The same parts of the same files, which another source reads."""
+        return DividedRead(source, [_read_by(source, part) for part in self._parts])
+
+
+def _read_by(source: FileBasedSource, part: Part) -> Part:
+    (_, (restriction, estimator)), size = part
+    bundle = restriction._source_bundle
+    file = copy.copy(bundle.source)
+    file._file_based_source = source
+    of_file = iobase._SDFBoundedSourceRestriction(bundle._replace(source=file))
+    return (source, (of_file, estimator)), size
+
 
 def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
     """The parts of files, as this process finds them.
@@ -61,9 +75,9 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
         return None
     provider = iobase._SDFBoundedSourceRestrictionProvider()
     # A source keeps what it has found, and would take that along.
-    copy = pickler.roundtrip(source)
+    other = pickler.roundtrip(source)
     try:
-        found = provider.split(copy, provider.initial_restriction(copy))
+        found = provider.split(other, provider.initial_restriction(other))
         parts = [((source, (part, None)), part.weight()) for part in islice(found, _MOST_PARTS + 1)]
     except Exception:  # Workers find it too, and tell it with the label of the step.
         return None
@@ -103,10 +117,10 @@ def size_of_read(fn: Any) -> float | None:
         return None
 
 
-def with_source(fn: core.DoFn, source: iobase.BoundedSource) -> core.DoFn | None:
-    """Such a step with another source; None where that cannot be divided any more."""
+def with_source(fn: core.DoFn, source: FileBasedSource) -> core.DoFn:
+    """Such a step with another source, which reads the same files in the same parts."""
     if isinstance(fn, DividedRead):
-        return divided(source)
+        return fn.reading(source)
     other: core.DoFn = pickler.roundtrip(fn)
     read = _read_of(other)
     assert read is not None

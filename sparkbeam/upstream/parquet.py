@@ -48,21 +48,21 @@ def _chosen(schema: pa.Schema, names: list[str] | None) -> pa.Schema:
     return schema if names is None else pa.schema([f for f in schema if f.name in names])
 
 
-def whole_source(source: iobase.BoundedSource) -> "RowGroupSource | None":
+def whole_source(source: iobase.BoundedSource | None) -> "RowGroupSource | None":
     """A source that reads the same Parquet files in better parts; None for any other."""
     return RowGroupSource(source) if type(source) is parquetio._ParquetSource else None
 
 
 def projected_source(
-    source: iobase.BoundedSource, needed: frozenset[str]
+    source: iobase.BoundedSource, schema: pa.Schema | None, needed: frozenset[str]
 ) -> "ProjectedSource | None":
     """A source of Parquet files that reads some columns; None where it is of something else.
 
     Args:
         source: reads all columns, or those that it was given.
+        schema: what :func:`parquet_schema` tells of it.
         needed: the names of the columns to read.
     """
-    schema = parquet_schema(source)
     if schema is None or len(needed) >= len(schema) or any("." in name for name in schema.names):
         return None
     assert isinstance(source, parquetio._ParquetSource)

@@ -20,6 +20,7 @@ from sparkbeam.explain import describe
 from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.model import Exchange, Plan
 from sparkbeam.upstream import files
+from sparkbeam.upstream.parquet import RowGroupSource
 
 
 class Lines(FileBasedSource):
@@ -137,6 +138,19 @@ def test_columns_of_divided_files_are_left_out(folder: Path) -> None:
     plan = planned(build)
     assert is_divided(plan)
     assert "ReadFromParquet: 1 of 2 columns" in describe.stages(plan)
+
+
+def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    split, splits = RowGroupSource.split, []
+
+    def noting(source: RowGroupSource, *args: Any) -> Any:
+        splits.append(source)
+        return split(source, *args)
+
+    monkeypatch.setattr(RowGroupSource, "split", noting)
+    monkeypatch.setattr(files, "_is_divided_by_beam", lambda source: True)
+    test_columns_of_divided_files_are_left_out(folder)
+    assert len(splits) == 1
 
 
 READS: dict[str, Callable[[Path], Any]] = {
