@@ -267,7 +267,12 @@ class BatchExecution:
 
     def _tasks(self, stage: Stage) -> int:
         """In how many tasks a stage that reads nothing runs."""
-        return self._spread(stage) if stage.creates else 1
+        if not stage.creates:
+            return 1
+        tasks = self._spread(stage)
+        if self._parallelism is not None or stage.most_tasks is None:
+            return tasks
+        return min(tasks, stage.most_tasks)
 
     def _spread(self, stage: Stage) -> int:
         """Over how many tasks a stage is spread whose elements are nobody's."""

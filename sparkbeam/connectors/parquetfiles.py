@@ -17,6 +17,7 @@ from sparkbeam import session as sessions
 from sparkbeam.connectors.footers import arrow_type, is_read_alike
 from sparkbeam.connectors.shares import divided
 from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.volumes import BATCH_BYTES, BATCH_ROWS
 from sparkbeam.upstream.scans import (
     ParquetScan,
     ScannedColumn,
@@ -31,7 +32,6 @@ from sparkbeam.upstream.spark import version
 from sparkbeam.wire.parquetfiles import FilePart, ParquetFiles
 
 _AT_ONCE = 16
-_BATCH_BYTES, _MOST_ROWS = 8 << 20, 1 << 16
 
 _CLOSED_TOGETHER = 1_000_000_000
 """So many nanoseconds after its checksums a file may be closed."""
@@ -212,7 +212,7 @@ def _row_groups(
                 (at,),
                 0,
                 rows,
-                max(1, min(_MOST_ROWS, _BATCH_BYTES * rows // max(1, size))),
+                max(1, min(BATCH_ROWS, BATCH_BYTES * rows // max(1, size))),
             ),
             max(rows, size),
         )

@@ -276,6 +276,8 @@ class Stage:
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
         creates: the stage starts with a Create, of whose values each task takes its share.
+        most_tasks: in more of them it would take longer to begin than to run; None where nobody
+            knows.
         reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
             output is unbounded.
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
@@ -296,6 +298,7 @@ class Stage:
     grouping: Grouping | None = None
     join: Join | None = None
     creates: bool = False
+    most_tasks: int | None = None
     reads_unbounded: bool = False
     row_types: bytes = b""
     steps: int = 0

@@ -52,12 +52,15 @@ class Needs:
         return frozenset(found)
 
     def is_compiled(self, stage: Stage) -> bool:
-        """Whether a stage does all over columns that it does with the rows of a source of Spark's.
+        """Whether a stage does all over columns that it does with what it reads.
 
-        False where it gets no rows in columns.
+        False where it reads no columns.
         """
-        begins = list(self._walk(stage).read(rows_in_columns(self._plan, stage)))
-        return bool(begins) and self._walk(stage).is_compiled(begins)
+        walk, spec = self._walk(stage), rows_in_columns(self._plan, stage)
+        begins = list(walk.read(spec))
+        if stage.in_columns:
+            begins += [(output, shape) for _, output, shape in walk.tables(self._plan)]
+        return bool(begins) and walk.is_compiled(begins)
 
     def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
         """The names of the columns that are needed of tables; None for all.

@@ -6,16 +6,18 @@ such a function is evaluated over columns or called, it does not see the other f
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import ceil
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkbeam.plan.functions import dofn_of, set_dofn
-from sparkbeam.plan.model import Plan, Source, Stage
+from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.needed import Needs
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.tablereads import ReadBatches
 from sparkbeam.plan.tablerows import schema_read
-from sparkbeam.upstream.files import source_of_read, with_source
+from sparkbeam.plan.volumes import batches
+from sparkbeam.upstream.files import DividedRead, source_of_read, with_source
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
     RowGroupSource,
@@ -59,7 +61,23 @@ def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
             else:
                 found[reading] = found.get(reading, frozenset()) | needed
     fewer = {reading: needed for reading, needed in found.items() if reading not in whole}
-    return tuple(_reading(stage, fewer) for stage in plan.stages)
+    stages = (_reading(stage, fewer) for stage in plan.stages)
+    return tuple(
+        replace(stage, most_tasks=_most_tasks(stage)) if needs.is_compiled(before) else stage
+        for before, stage in zip(plan.stages, stages, strict=True)
+    )
+
+
+def _most_tasks(stage: Stage) -> int | None:
+    """In how many tasks a stage has a batch of rows each, if it begins with files of columns."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    creates = [one for one in descriptor.transforms.values() if one.spec.urn == CREATE_URN]
+    fn = dofn_of(creates[0]) if len(creates) == 1 else None
+    if not isinstance(fn, DividedRead) or fn.volume is None:
+        return None
+    read = fn.source.needed if isinstance(fn.source, ProjectedSource) else fn.volume.sizes
+    size = sum(fn.volume.sizes.get(name, 0) for name in read)
+    return max(1, ceil(batches(fn.volume.rows, size)))
 
 
 def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:

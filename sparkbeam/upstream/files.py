@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -21,6 +22,19 @@ Part: TypeAlias = tuple[tuple[iobase.BoundedSource, tuple[Any, None]], float]
 """A source, the restriction to a part of it, the state of its watermark, and the part's size."""
 
 
+@dataclass(frozen=True)
+class Volume:
+    """What there is in files of columns.
+
+    Attributes:
+        rows: how many.
+        sizes: the bytes of each column before they are compressed, by the names of the columns.
+    """
+
+    rows: int
+    sizes: Mapping[str, int]
+
+
 class DividedRead(core.DoFn):
     """Puts out the parts of files that Beam's ``Read`` reads, divided as it does it.
 
@@ -29,14 +43,18 @@ class DividedRead(core.DoFn):
     Args:
         source: of the files.
         parts: what Beam divides it into.
+        volume: what there is in the files, if that is known.
 
     Attributes:
-        source: the same.
+        source, volume: the same.
     """
 
-    def __init__(self, source: FileBasedSource, parts: Sequence[Part]) -> None:
+    def __init__(
+        self, source: FileBasedSource, parts: Sequence[Part], volume: Volume | None = None
+    ) -> None:
         super().__init__()
         self.source = source
+        self.volume = volume
         self._parts = parts
 
     @property
@@ -51,7 +69,7 @@ class DividedRead(core.DoFn):
 
     def reading(self, source: FileBasedSource) -> "DividedRead":
         """The same parts of the same files, which another source reads."""
-        return DividedRead(source, [_read_by(source, part) for part in self._parts])
+        return DividedRead(source, [_read_by(source, part) for part in self._parts], self.volume)
 
 
 def _read_by(source: FileBasedSource, part: Part) -> Part:
@@ -81,7 +99,9 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
         parts = [((source, (part, None)), part.weight()) for part in islice(found, _MOST_PARTS + 1)]
     except Exception:  # Workers find it too, and tell it with the label of the step.
         return None
-    return DividedRead(source, parts) if 0 < len(parts) <= _MOST_PARTS else None
+    if not 0 < len(parts) <= _MOST_PARTS:
+        return None
+    return DividedRead(source, parts, getattr(other, "volume", None))
 
 
 def _is_divided_by_beam(source: FileBasedSource) -> bool:

@@ -4,7 +4,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from apache_beam.io import iobase, parquetio
@@ -15,6 +15,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
 from sparkbeam.filling import filling
+from sparkbeam.upstream.files import Volume
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
 """The DoFn that makes a dict of each row of an Arrow table."""
@@ -80,10 +81,14 @@ class RowGroupSource(parquetio._ParquetSource):
 
     Args:
         source: reads the same.
+
+    Attributes:
+        volume: what there is in the files that it has divided, if it has looked at all of them.
     """
 
     def __init__(self, source: parquetio._ParquetSource) -> None:
         super().__init__(source._pattern, source._min_bundle_size, columns=source._columns)
+        self.volume: Volume | None = None
 
     def split(
         self,
@@ -93,23 +98,26 @@ class RowGroupSource(parquetio._ParquetSource):
     ) -> Iterator[iobase.SourceBundle]:
         parts = list(super().split(desired_bundle_size, start_position, stop_position))
         counts = Counter(part.source._file_name for part in parts)
-        divided = [name for name, count in counts.items() if count > 1]
-        if not divided or len(divided) > _MOST_FOOTERS:
+        # Of few files it is worth a look how much there is in them.
+        looked_at = [name for name, count in counts.items() if count > 1 or len(counts) <= _AT_ONCE]
+        if not looked_at or len(looked_at) > _MOST_FOOTERS:
             yield from parts
             return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(divided))) as pool:
-            begins = dict(zip(divided, pool.map(self._begins, divided), strict=True))
+        with ThreadPoolExecutor(min(_AT_ONCE, len(looked_at))) as pool:
+            groups = dict(zip(looked_at, pool.map(self._row_groups, looked_at), strict=True))
+        self.volume = _volume([groups.get(name) for name in counts])
         for part in parts:
-            if _has_rows(part, begins.get(part.source._file_name)):
+            if _has_rows(part, groups.get(part.source._file_name)):
                 yield part
 
-    def _begins(self, name: str) -> list[int] | None:
-        """Where the row groups of a file begin; None where it cannot be read."""
+    def _row_groups(self, name: str) -> "list[_RowGroup] | None":
+        """The row groups of a file; None where it cannot be read."""
         begin = parquetio._ParquetUtils.get_offset
         try:
             with self.open_file(name) as opened:
                 file = parquetio.pq.ParquetFile(opened)
-                return [begin(file, at) for at in range(file.num_row_groups)]
+                found = map(file.metadata.row_group, range(file.num_row_groups))
+                return [_RowGroup(begin(file, at), group) for at, group in enumerate(found)]
         except (BeamIOError, OSError, pa.ArrowException):
             return None
 
@@ -118,11 +126,29 @@ _MOST_FOOTERS, _AT_ONCE = 1000, 16
 """Of so many files the row groups are looked up, and of how many at once."""
 
 
-def _has_rows(part: iobase.SourceBundle, begins: list[int] | None) -> bool:
+class _RowGroup(NamedTuple):
+    begin: int
+    metadata: Any
+
+
+def _has_rows(part: iobase.SourceBundle, groups: list[_RowGroup] | None) -> bool:
     """Whether row groups begin in a part of a file, as far as one knows where they do."""
-    if begins is None:
+    if groups is None:
         return True
-    return any(part.start_position <= begin < part.stop_position for begin in begins)
+    return any(part.start_position <= group.begin < part.stop_position for group in groups)
+
+
+def _volume(files: list[list[_RowGroup] | None]) -> Volume | None:
+    """What there is in some files; None where one is not known."""
+    rows, sizes = 0, Counter[str]()
+    for groups in files:
+        if groups is None:
+            return None
+        for _, group in groups:
+            rows += group.num_rows
+            for column in map(group.column, range(group.num_columns)):
+                sizes[column.path_in_schema.partition(".")[0]] += column.total_uncompressed_size
+    return Volume(rows, sizes)
 
 
 class ProjectedSource(RowGroupSource):

@@ -50,13 +50,30 @@ def test_no_part_is_without_rows(groups: tuple[int, ...], full: int, tmp_path: P
     assert len([one for one in rows if len(one) != 3]) == full
 
 
-def test_files_that_are_read_whole_are_not_looked_at(
+def test_of_many_files_those_that_are_read_whole_are_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "a.parquet", ROWS)
+    for name in range(20):
+        write(tmp_path / f"{name}.parquet", ROWS)
     source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
-    monkeypatch.setattr(RowGroupSource, "_begins", None)
-    assert len(list(source.split(1 << 20))) == 1
+    monkeypatch.setattr(RowGroupSource, "_row_groups", None)
+    assert len(list(source.split(1 << 20))) == 20
+    assert source.volume is None
+
+
+def test_of_few_files_it_is_known_how_much_there_is(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", ROWS, 1)
+    write(tmp_path / "b.parquet", 3)
+    source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
+    assert len(list(source.split(1 << 20))) == 2
+    assert source.volume is not None
+    assert source.volume.rows == ROWS + 4
+    assert source.volume.sizes.keys() == {"number"}
+    assert 8 * (ROWS + 4) <= source.volume.sizes["number"] < 9 * ROWS
+    (tmp_path / "c.parquet").write_bytes(b"no Parquet")
+    source = RowGroupSource(beams_source(f"{tmp_path}/*.parquet", 0))
+    assert len(list(source.split(1 << 20))) == 3
+    assert source.volume is None
 
 
 def test_a_file_that_cannot_be_read_fails_where_it_is_read(tmp_path: Path) -> None:
