@@ -635,7 +635,10 @@ class TestBundles:
             assert found(dofn) == find(dofn)
         assert found(Counting()) == ({Counting.COUNT}, {Counting.END})
         assert "process" in told
-        assert "setup" not in told
+        assert {"setup", "to_runner_api_parameter", "_can_yield_batches"}.isdisjoint(told)
+        told.clear()
+        assert found(beam.Map(str).dofn) == (set(), set())
+        assert told == []
         dofn = beam.Map(str).dofn
         dofn.setup = Counting().process
         assert found(dofn) == ({Counting.COUNT}, set())

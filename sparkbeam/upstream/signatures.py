@@ -80,8 +80,11 @@ def _is_plain(function: Any) -> bool:
 
 def _is_theirs(function: Any) -> bool:
     """Whether a function is of a class that is there as long as the process."""
-    module = str(getattr(function, "__module__", ""))
-    return module.startswith(_THEIRS) and "<locals>" not in getattr(function, "__qualname__", "")
+    return _is_made_there(function) and "<locals>" not in getattr(function, "__qualname__", "")
+
+
+def _is_made_there(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith(_THEIRS)
 
 
 def remembering_bodies(read: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -108,7 +111,7 @@ def remembering_bodies(read: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that looks at a DoFn for state and timers, but not at each method.
+    """A function that finds the state and the timers of a DoFn, but does not look at each method.
 
     Methods of Beam's and ours that take neither are remembered.
 
@@ -127,7 +130,10 @@ def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
         for name, value in own.items():
             if isinstance(value, MethodType) or name.startswith(_INSPECT):
                 return find(dofn)
-        return find(_Face(dofn, known[kind]))
+        names = known[kind]
+        if not any(isinstance(getattr(dofn, name, None), MethodType) for name in names):
+            return set(), set()
+        return find(_Face(dofn, names))
 
     return found
 
@@ -173,11 +179,17 @@ def _takes_nothing(kind: type, name: str) -> bool:
         return True
     if not hasattr(found, "__get__"):
         return True
+    if type(found) is property:
+        return _is_made_there(found.fget)
     function = found.__func__ if isinstance(found, classmethod) else found
     return (
         type(function) is FunctionType
-        and _is_theirs(function)
-        and not hasattr(function, "__wrapped__")
+        and _is_made_there(function)
+        and vars(function).keys().isdisjoint(_OTHER_SIGNATURE)
         and not hasattr(kind, _INSPECT + name)
         and not any(isinstance(value, core._DoFnParam) for value in function.__defaults__ or ())
     )
+
+
+_OTHER_SIGNATURE = {"__wrapped__", "__signature__"}
+"""Attributes of functions that take something else than their code does."""
