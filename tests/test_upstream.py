@@ -60,7 +60,7 @@ from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.upstream.handing import HandingPickler
 from sparkbeam.upstream.sampler import Sampler
-from sparkbeam.upstream.signatures import overlooking, remembering
+from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
 
 PACKAGE = Path(sparkbeam.__file__).parent
 OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict", "_exit", "_fmt"}
@@ -577,6 +577,36 @@ class TestBundles:
         changing.__defaults__ = None
         assert found(changing) == (["x"], [])
 
+    def test_the_source_of_a_body_is_read_once(self) -> None:
+        reads = []
+        read = inspect.unwrap(core._get_function_body_without_inners)
+
+        def noting(function: Any) -> str:
+            reads.append(function)
+            return read(function)
+
+        class Own(beam.DoFn):
+            def process(self, element: Any) -> Any:
+                yield element
+
+        def made() -> Any:
+            return lambda element: [element]
+
+        @functools.wraps(doubled)
+        def wrapping(element: Any) -> Any:
+            return doubled(element)
+
+        first, own, process = made(), Own(), Own().process
+        found = remembering_bodies(noting)
+        for function in (first, made(), first, process, own.process, Own.process):
+            assert found(function) == read(function)
+        assert reads == [first, process]
+        for function in (wrapping, doubled, wrapping):
+            assert found(function) == read(function)
+        assert reads == [first, process, wrapping, doubled, wrapping]
+        with pytest.raises(TypeError):
+            found(len)
+
     def test_state_and_timers_are_found_without_a_look_at_beams_own_methods(self) -> None:
         told: list[str] = []
         find = inspect.unwrap(userstate.get_dofn_specs)
@@ -605,7 +635,10 @@ class TestBundles:
             assert found(dofn) == find(dofn)
         assert found(Counting()) == ({Counting.COUNT}, {Counting.END})
         assert "process" in told
-        assert "setup" not in told
+        assert {"setup", "to_runner_api_parameter", "_can_yield_batches"}.isdisjoint(told)
+        told.clear()
+        assert found(beam.Map(str).dofn) == (set(), set())
+        assert told == []
         dofn = beam.Map(str).dofn
         dofn.setup = Counting().process
         assert found(dofn) == ({Counting.COUNT}, set())
@@ -631,6 +664,14 @@ class TestBundles:
         assert (options.view_as(OwnOptions).most, options.get_all_options()["most"]) == (7, 7)
         assert PipelineOptions(["--most=5"]).view_as(OwnOptions).most == 5
         assert vars(view).keys() == vars(OwnOptions(["--most=5"])).keys()
+
+    def test_the_names_of_options_are_those_that_beam_tells(self) -> None:
+        tell = inspect.unwrap(PipelineOptions._visible_option_list)
+        for view in (PipelineOptions([]), PipelineOptions([]).view_as(WorkerOptions)):
+            assert view._visible_option_list() == tell(view)
+        assert "sdk_harness_log_level_overrides" in tell(view)
+        with pytest.raises(AttributeError):
+            _ = PipelineOptions([]).view_as(WorkerOptions).runner
 
     def test_values_of_options_that_change_are_nobody_elses(self) -> None:
         for _ in range(2):

@@ -30,8 +30,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.handing import Handed, HandingPickler
-from sparkbeam.upstream.signatures import overlooking, remembering
-from sparkbeam.upstream.views import checking_with_one_formatter, remembering_views
+from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
+from sparkbeam.upstream.views import checking_with_one_formatter, remembering_views, telling_names
 
 # Of user code: which function it is that Beam has wrapped.
 
@@ -341,7 +341,12 @@ core.get_function_args_defaults = remembering(core.get_function_args_defaults)  
 userstate.get_dofn_specs = overlooking(userstate.get_dofn_specs)  # type: ignore[assignment]
 """Beam looks at each method of a DoFn when it is applied, translated and set up."""
 
+core._get_function_body_without_inners = remembering_bodies(core._get_function_body_without_inners)
+"""Beam reads the source of each DoFn that is applied, as ``yield`` and ``return`` do not mix."""
+
 PipelineOptions.view_as = remembering_views(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]
+_list_names = telling_names(PipelineOptions._visible_option_list)
+PipelineOptions._visible_option_list = _list_names  # type: ignore[method-assign,assignment]
 """Beam looks at an option whenever it applies a transform, and whenever it compares two types."""
 
 _Parser = pipeline_options._BeamArgumentParser

@@ -29,7 +29,7 @@ def remembering_views(view_as: _View) -> _View:
     Args:
         view_as: Beam's.
     """
-    known: dict[Any, dict[str, Any]] = {}
+    known: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     def view(options: PipelineOptions, cls: Any) -> Any:
         if getattr(cls, "__init__", None) is not PipelineOptions.__init__:
@@ -44,15 +44,19 @@ def remembering_views(view_as: _View) -> _View:
             if names == values.keys() and all(map(_can_be_copied, values.values())):
                 if len(known) >= _MOST:
                     known.clear()
-                known[seen] = {name: _copied(values[name]) for name in sorted(names)}
+                known[seen] = _parted(values)
             return made
         logging.basicConfig()  # As Beam does whenever it makes options.
         made = cls.__new__(cls)
         made._flags = flags
-        values = {name: _copied(value) for name, value in parsed.items()}
-        made._visible_options = argparse.Namespace(**values)
-        for name, value in values.items():
-            options._all_options.setdefault(name, value)
+        shared, own = parsed
+        made._visible_options = argparse.Namespace()
+        values = vars(made._visible_options)
+        values.update(shared)
+        values.update({name: value.copy() for name, value in own.items()})
+        if not values.keys() <= options._all_options.keys():
+            for name in sorted(values):
+                options._all_options.setdefault(name, values[name])
         made._all_options = options._all_options
         return made
 
@@ -67,8 +71,28 @@ def _can_be_copied(value: Any) -> bool:
     return type(value) in _NEVER_SHARED
 
 
-def _copied(value: Any) -> Any:
-    return value if type(value) in _NEVER_SHARED else value.copy()
+def _parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values that all views may have, and copies of those of which each has its own."""
+    own = {name: value for name, value in values.items() if type(value) not in _NEVER_SHARED}
+    shared = {name: value for name, value in values.items() if name not in own}
+    return shared, {name: value.copy() for name, value in own.items()}
+
+
+def telling_names(tell: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
+    """A function that tells the names of a view's options, and looks at no methods for that.
+
+    Args:
+        tell: Beam's, which does.
+    """
+
+    @functools.wraps(tell)
+    def told(options: Any) -> list[str]:
+        shown = options._visible_options
+        if type(shown) is not argparse.Namespace:
+            return tell(options)
+        return sorted(name for name in vars(shown) if name[0] != "_")
+
+    return told
 
 
 def known_values(options: PipelineOptions) -> dict[str, Any]:
