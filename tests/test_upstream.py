@@ -52,6 +52,7 @@ from pyarrow import parquet
 from waiting import until
 
 import sparkbeam
+from sparkbeam.errors import PipelineFailed
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import files as of_files
@@ -433,6 +434,29 @@ class TestStates:
         assert seen[-1] == ("Double", p)
 
 
+class MadeIn:
+    """Notes in which threads it comes out of a pickle."""
+
+    threads: ClassVar[set[str]] = set()
+
+    def __getstate__(self) -> str:
+        return "of a worker"
+
+    def __setstate__(self, state: str) -> None:
+        self.threads.add(threading.current_thread().name)
+
+
+class Unreachable:
+    """Does not come out of a pickle in time."""
+
+    def __getstate__(self) -> int:
+        return os.getpid()
+
+    def __setstate__(self, state: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise TimeoutError("no way")
+
+
 class TestBundles:
     """Without these, no bundle runs."""
 
@@ -493,9 +517,16 @@ class TestBundles:
         handing = HandingPickler()
         with ThreadPoolExecutor(1) as pool:
             assert pickler.loads(pool.submit(handing.dumps, [1]).result()) == [1]
-            pool.submit(handing.join).result()
-            value = object()
-            assert handing.loads(pool.submit(handing.dumps, value).result()) is value
+
+    def test_operations_are_made_in_the_thread_that_runs_them(self) -> None:
+        with beam.Pipeline(BatchRunner()) as p:
+            _ = p | beam.Create([1]) | beam.Map(lambda x, _: x, MadeIn())
+        assert MadeIn.threads <= {threading.main_thread().name, "sparkbeam-bundle"}
+
+    def test_an_operation_that_cannot_be_made_fails_its_task(self) -> None:
+        with pytest.raises(PipelineFailed) as failure, beam.Pipeline(BatchRunner()) as p:
+            _ = p | beam.Create([1]) | beam.Map(lambda x, _: x, Unreachable())
+        assert isinstance(failure.value.__cause__, TimeoutError)
 
     def test_the_operations_of_a_bundle_get_no_pickles(self, monkeypatch: Any) -> None:
         pickled: list[Any] = []

@@ -27,15 +27,11 @@ class HandingPickler:
     """In place of Beam's pickler, while the thread that makes it makes a bundle processor."""
 
     def __init__(self) -> None:
-        self._threads = {threading.get_ident()}
-
-    def join(self) -> None:
-        """The thread that calls this makes the bundle processor too."""
-        self._threads.add(threading.get_ident())
+        self._thread = threading.get_ident()
 
     def dumps(self, value: Any) -> Any:
         """A value as it goes to another part."""
-        if threading.get_ident() not in self._threads:
+        if threading.get_ident() != self._thread:
             return pickler.dumps(value)
         return Handed(value)
 
