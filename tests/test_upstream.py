@@ -1,5 +1,6 @@
 """What the runner assumes of the inside of Beam and of Spark: each has a test that names it."""
 
+import _thread
 import argparse
 import ast
 import functools
@@ -475,15 +476,15 @@ class TestBundles:
         assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
 
     def test_the_sampler_of_a_bundle_ends_before_the_next_one_begins(self) -> None:
-        sampler, before = Sampler("", CounterFactory()), {*threading.enumerate()}
+        sampler, before = Sampler("", CounterFactory()), _thread._count()
         for _ in range(20):
             sampler.start()
+            assert statesampler.get_current_tracker() is sampler
+            assert sampler.get_info().tracked_thread is threading.current_thread()
             sampler.stop_if_still_running()
             assert statesampler.get_current_tracker() is None
             sampler.reset()
-        for thread in {*threading.enumerate()} - before:
-            thread.join(10)
-            assert not thread.is_alive()
+        until(lambda: _thread._count() <= before)
 
     def test_the_sampler_takes_the_times_of_each_bundle(self) -> None:
         sampler = Sampler("", CounterFactory())
