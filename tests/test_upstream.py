@@ -632,9 +632,15 @@ class TestBundles:
         class Twice(beam.DoFn):
             def process(self, element: Any, a: Any = _TIME, b: Any = _TIME) -> None: ...
 
+        class Telling(beam.DoFn):
+            @property
+            def more(self) -> Any:
+                return Counting().process
+
         found = overlooking(noting)
-        for dofn in (Counting(), More(), beam.Map(str).dofn, beam.FlatMap(list).dofn):
+        for dofn in (Counting(), More(), Telling(), beam.Map(str).dofn, beam.FlatMap(list).dofn):
             assert found(dofn) == find(dofn)
+        assert found(Telling()) == ({Counting.COUNT}, set())
         assert found(Counting()) == ({Counting.COUNT}, {Counting.END})
         assert "process" in told
         assert "setup" not in told
@@ -643,6 +649,12 @@ class TestBundles:
         assert found(dofn) == ({Counting.COUNT}, set())
         with pytest.raises(ValueError, match=r"Twice.* has duplicate process method parameters"):
             found(Twice())
+
+    @pytest.mark.parametrize("dofn", [beam.DoFn(), beam.Map(str).dofn])
+    def test_no_property_of_a_dofn_is_a_method(self, dofn: Any) -> None:
+        names = [name for name in dir(dofn) if type(inspect.getattr_static(dofn, name)) is property]
+        assert "_process_defined" in names
+        assert not any(inspect.ismethod(getattr(dofn, name)) for name in names)
 
     def test_views_of_options_are_parsed_once(self) -> None:
         class OwnOptions(PipelineOptions):
