@@ -37,6 +37,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import combiners, core, trigger, userstate
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimeDomain
@@ -48,6 +49,7 @@ from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runn
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from pyarrow import parquet
 from waiting import until
@@ -60,7 +62,7 @@ from sparkbeam.upstream import files as of_files
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.upstream.handing import HandingPickler
+from sparkbeam.upstream.handing import Handed, HandingPickler, copied
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.upstream.signatures import overlooking, remembering
 
@@ -458,6 +460,35 @@ class Unreachable:
             raise TimeoutError("no way")
 
 
+class Locked(beam.CombineFn):
+    """A sum whose parts all need what ``setup`` has made."""
+
+    lock: Any = None
+
+    def setup(self) -> None:
+        assert self.lock is None
+        self.lock = (one for one in range(1))
+
+    def create_accumulator(self) -> int:
+        assert self.lock
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        assert self.lock
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Any) -> int:
+        assert self.lock
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        assert self.lock
+        return accumulator
+
+    def teardown(self) -> None:
+        self.lock = None
+
+
 class TestBundles:
     """Without these, no bundle runs."""
 
@@ -513,6 +544,18 @@ class TestBundles:
         assert handing.loads(pickler.dumps([1])) == [1]
         for module in (bundle_processor, operations):
             assert module.pickler is pickler
+
+    def test_what_is_handed_on_is_copied_by_who_can_make_another(self) -> None:
+        value = [1]
+        assert copied(pickler.dumps(value)) == copied(Handed(value)) == value
+        assert copied(Handed(value)) is not value
+        assert copied(Handed(threading.Lock(), lambda: [2])) == [2]
+
+    @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+    def test_a_combine_fn_may_set_up_what_cannot_be_pickled(self, runner: Any) -> None:
+        with beam.Pipeline(runner()) as p:
+            counts = p | beam.Create([("a", 1), ("a", 2), ("b", 3)]) | beam.CombinePerKey(Locked())
+            assert_that(counts, equal_to([("a", 3), ("b", 3)]))
 
     def test_another_thread_gets_a_pickle_meanwhile(self) -> None:
         handing = HandingPickler()

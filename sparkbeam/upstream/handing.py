@@ -5,6 +5,7 @@ times. For a small task that is most of the work.
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from apache_beam.internal import pickler
@@ -15,12 +16,14 @@ class Handed:
 
     Args:
         value: what a load of it gives: this very object.
+        another: makes one that is its equal; where there is none, a pickle does.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("another", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, another: Callable[[], Any] | None = None) -> None:
         self.value = value
+        self.another = another
 
 
 class HandingPickler:
@@ -42,4 +45,6 @@ class HandingPickler:
 
 def copied(data: Any) -> Any:
     """The value of a pickle, or of what stands for one, as an object of its own."""
-    return pickler.loads(pickler.dumps(data.value) if isinstance(data, Handed) else data)
+    if not isinstance(data, Handed):
+        return pickler.loads(data)
+    return pickler.loads(pickler.dumps(data.value)) if data.another is None else data.another()
