@@ -20,10 +20,12 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
+from sparkbeam.wire.consolidation import Infos
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
+from sparkbeam.worker.steps.counted import infos_of
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
 from sparkbeam.worker.steps.table import StepFactory
@@ -147,9 +149,9 @@ class StageProcessor:
             return []
         return taken_callbacks(self._processor.finalize_bundle)
 
-    def monitoring_infos(self) -> list[Any]:
-        """The metrics of the last bundle."""
-        return self._processor.monitoring_infos()
+    def monitoring_infos(self) -> Infos:
+        """The metrics of the last bundle; from any thread."""
+        return infos_of(self._processor.ops, self._processor.process_bundle_descriptor)
 
     def shutdown(self) -> None:
         """Tears the DoFns down."""
