@@ -38,7 +38,7 @@ from apache_beam.portability import common_urns
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms import combiners, core, trigger, userstate
+from apache_beam.transforms import combiners, core, environments, trigger, userstate
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
@@ -572,6 +572,22 @@ class TestBundles:
             _ = p | beam.Create([1]) | beam.Map(lambda x, _: x, Unreachable())
         assert isinstance(failure.value.__cause__, TimeoutError)
 
+    def test_a_worker_compares_the_version_of_the_pipeline(self, monkeypatch: Any) -> None:
+        compared = []
+
+        def compare(submitted: str, own: str) -> bool:
+            compared.append((submitted, own))
+            return False
+
+        monkeypatch.setattr(bundle_processor, "_environments_compatible", compare)
+        with (
+            pytest.raises(PipelineFailed, match="not compatible"),
+            beam.Pipeline(BatchRunner()) as p,
+        ):
+            _ = p | beam.Create([1]) | beam.Map(str)
+        version = environments.sdk_base_version_capability()
+        assert {*compared} == {(version, version)}
+
     def test_the_operations_of_a_bundle_get_no_pickles(self, monkeypatch: Any) -> None:
         pickled: list[Any] = []
         monkeypatch.setattr(
@@ -580,6 +596,7 @@ class TestBundles:
         )
         with beam.Pipeline(BatchRunner()) as p:
             _ = p | beam.Create([1]) | beam.Map(lambda x: x + 1) | beam.Reshuffle() | beam.Map(str)
+            _ = p | "More" >> beam.Create([1]) | beam.CombineGlobally(sum)
         assert not pickled
 
     def test_the_arguments_of_methods_are_looked_up_once(self) -> None:

@@ -70,7 +70,11 @@ class Step:
     @cached_property
     def dofn(self) -> "DoFnData":
         """The DoFn of a ParDo."""
-        info = core.DoFnInfo.from_runner_api(self.par_do.do_fn, self.factory.context)
+        spec = self.par_do.do_fn
+        known = core.StatelessDoFnInfo.REGISTERED_DOFNS.get(spec.urn)
+        if known is not None:
+            return DoFnData.alone(known())
+        info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
         return DoFnData(*pickler.loads(info.serialized_dofn_data()))
 
     @property
