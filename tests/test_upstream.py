@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.testing.util import assert_that, equal_to
@@ -60,6 +62,7 @@ from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import files as of_files
 from sparkbeam.upstream import parquet as of_parquet
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.upstream.handing import Handed, HandingPickler, copied
@@ -556,6 +559,32 @@ class TestBundles:
         with beam.Pipeline(runner()) as p:
             counts = p | beam.Create([("a", 1), ("a", 2), ("b", 3)]) | beam.CombinePerKey(Locked())
             assert_that(counts, equal_to([("a", 3), ("b", 3)]))
+
+    @pytest.mark.parametrize("value", [("a DoFn", 1), bytes(1 << 20)], ids=["small", "large"])
+    def test_pickles_are_read_as_they_are_and_as_beam_makes_them(self, value: Any) -> None:
+        assert pickles.loads(pickles.dumps(value)) == pickles.loads(pickler.dumps(value)) == value
+        assert len(pickles.dumps(value)) < 1 << 16
+
+    def test_dofns_are_pickled_as_they_are_by_one_thread(self) -> None:
+        def payload() -> bytes:
+            pipeline = beam.Pipeline()
+            _ = pipeline | beam.Create(["a"]) | beam.Map(str.upper)
+            proto = pipeline.to_runner_api()
+            (found,) = [
+                beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).do_fn.payload
+                for transform in proto.components.transforms.values()
+                if transform.unique_name.startswith("Map(")
+                and transform.spec.urn == common_urns.primitives.PAR_DO.urn
+            ]
+            return found
+
+        with ThreadPoolExecutor(1) as pool:
+            with pickles.plain():
+                plain, others = payload(), pool.submit(payload).result()
+            after = payload()
+        for of_beams in (others, after):
+            assert type(pickler.loads(of_beams)[0]) is core.CallableWrapperDoFn
+        assert type(pickle.loads(plain)[0]) is core.CallableWrapperDoFn
 
     def test_another_thread_gets_a_pickle_meanwhile(self) -> None:
         handing = HandingPickler()

@@ -10,6 +10,8 @@ from typing import Any
 
 from apache_beam.internal import pickler
 
+from sparkbeam.upstream import pickles
+
 
 class Handed:
     """Stands for a pickle within this process.
@@ -40,11 +42,11 @@ class HandingPickler:
 
     def loads(self, data: Any) -> Any:
         """The value of a pickle, or of what stands for one."""
-        return data.value if isinstance(data, Handed) else pickler.loads(data)
+        return data.value if isinstance(data, Handed) else pickles.loads(data)
 
 
 def copied(data: Any) -> Any:
     """The value of a pickle, or of what stands for one, as an object of its own."""
     if not isinstance(data, Handed):
-        return pickler.loads(data)
+        return pickles.loads(data)
     return pickler.loads(pickler.dumps(data.value)) if data.another is None else data.another()

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
@@ -14,6 +13,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.handing import Handed
 from sparkbeam.worker.keyed.requests import StageState
@@ -75,7 +75,7 @@ class Step:
         if known is not None:
             return DoFnData.alone(known())
         info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
-        return DoFnData(*pickler.loads(info.serialized_dofn_data()))
+        return DoFnData(*pickles.loads(info.serialized_dofn_data()))
 
     @property
     def may_make_columns(self) -> bool:
