@@ -47,7 +47,7 @@ class Step:
         self.consumers = consumers
         self.transform: beam_runner_api_pb2.PTransform = factory.descriptor.transforms[transform_id]
 
-    @property
+    @cached_property
     def urn(self) -> str:
         """What kind of transform it is."""
         return str(self.transform.spec.urn)
@@ -77,18 +77,18 @@ class Step:
         info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
         return DoFnData(*pickles.loads(info.serialized_dofn_data()))
 
-    @property
+    @cached_property
     def may_make_columns(self) -> bool:
         """Whether its results may be columns."""
         state = self.factory.state_handler
         return isinstance(state, StageState) and state.in_columns
 
-    @property
+    @cached_property
     def is_simple(self) -> bool:
         """Whether it is a ParDo with one output that needs no more than state and timers."""
         return self.has_one_output and not self.par_do.side_inputs
 
-    @property
+    @cached_property
     def has_one_output(self) -> bool:
         """The same, or with side inputs too."""
         return (
@@ -98,14 +98,14 @@ class Step:
             and not self.par_do.requests_finalization
         )
 
-    @property
+    @cached_property
     def is_stateful(self) -> bool:
         """Whether it is a ParDo with state or timers."""
         return self.urn == PAR_DO and bool(
             self.par_do.state_specs or self.par_do.timer_family_specs
         )
 
-    @property
+    @cached_property
     def input(self) -> str:
         """The one PCollection that is neither a side input nor one of timers."""
         others: set[str] = set()
