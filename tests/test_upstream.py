@@ -565,6 +565,10 @@ class TestBundles:
         assert pickles.loads(pickles.dumps(value)) == pickles.loads(pickler.dumps(value)) == value
         assert len(pickles.dumps(value)) < 1 << 16
 
+    def test_pickles_of_another_library_are_as_beam_makes_them(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(pickler, "is_currently_cloudpickle", lambda: False)
+        assert pickles.dumps((1,)) == pickler.dumps((1,))
+
     def test_dofns_are_pickled_as_they_are_by_one_thread(self) -> None:
         def payload() -> bytes:
             pipeline = beam.Pipeline()
