@@ -194,7 +194,7 @@ class SparkPipelineResult(PipelineResult):
         return SparkMetrics(self._metrics.committed(), self._metrics.uncommitted())
 
     def monitoring_metrics(self) -> MetricResults:
-        """The user's metrics and Beam's own."""
+        """The user's metrics and Beam's own; of these, no times or sizes that are nothing."""
         committed, uncommitted = self._metrics.committed(), self._metrics.uncommitted()
         return SparkMetrics(committed, uncommitted, user_only=False)
 

@@ -37,6 +37,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.running import Companion, Run, program
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream.spark import STREAMING_FROM, ship, version
 
 
@@ -230,9 +231,10 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
         try:
-            proto = pipeline.to_runner_api(
-                default_environment=environments.EmbeddedPythonEnvironment.default()
-            )
+            with pickles.plain():
+                proto = pipeline.to_runner_api(
+                    default_environment=environments.EmbeddedPythonEnvironment.default()
+                )
         except Exception as error:
             found = unpicklable(pipeline)
             if found is None:

@@ -7,7 +7,9 @@ import sparkbeam
 
 ROOT = Path(sparkbeam.__file__).parent
 
-LOADS = frozenset(["pickle", "pickler", "cloudpickle", "marshal", "dill", "shelve", "yaml"])
+LOADS = frozenset(
+    ["pickle", "pickler", "pickles", "cloudpickle", "marshal", "dill", "shelve", "yaml"]
+)
 
 KNOWN = {
     "connectors/delivery.py": "the user's function, out of the plan",
@@ -20,6 +22,7 @@ KNOWN = {
     "plan/walk.py": "the coder of a source",
     "streaming/source.py": "the source of the query, out of the plan",
     "upstream/handing.py": "the functions of the pipeline",
+    "upstream/pickles.py": "the functions of the pipeline",
     "wire/environment.py": "the classes of the program, out of the plan",
     "worker/steps/step.py": "the functions of the pipeline",
     "worker/connectors/packing.py": "the user's writer, and elements pickled by the step before",

@@ -1,10 +1,12 @@
 """What the runner assumes of the inside of Beam and of Spark: each has a test that names it."""
 
+import _thread
 import argparse
 import ast
 import functools
 import inspect
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -34,9 +36,11 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import combiners, core, trigger, userstate
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms import combiners, core, environments, trigger, userstate
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
@@ -47,18 +51,21 @@ from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runn
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
+from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from pyarrow import parquet
 from waiting import until
 
 import sparkbeam
+from sparkbeam.errors import PipelineFailed
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import files as of_files
 from sparkbeam.upstream import parquet as of_parquet
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.upstream.handing import HandingPickler
+from sparkbeam.upstream.handing import Handed, HandingPickler, copied
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
 
@@ -433,6 +440,58 @@ class TestStates:
         assert seen[-1] == ("Double", p)
 
 
+class MadeIn:
+    """Notes in which threads it comes out of a pickle."""
+
+    threads: ClassVar[set[str]] = set()
+
+    def __getstate__(self) -> str:
+        return "of a worker"
+
+    def __setstate__(self, state: str) -> None:
+        self.threads.add(threading.current_thread().name)
+
+
+class Unreachable:
+    """Does not come out of a pickle in time."""
+
+    def __getstate__(self) -> int:
+        return os.getpid()
+
+    def __setstate__(self, state: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise TimeoutError("no way")
+
+
+class Locked(beam.CombineFn):
+    """A sum whose parts all need what ``setup`` has made."""
+
+    lock: Any = None
+
+    def setup(self) -> None:
+        assert self.lock is None
+        self.lock = (one for one in range(1))
+
+    def create_accumulator(self) -> int:
+        assert self.lock
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        assert self.lock
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Any) -> int:
+        assert self.lock
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        assert self.lock
+        return accumulator
+
+    def teardown(self) -> None:
+        self.lock = None
+
+
 class TestBundles:
     """Without these, no bundle runs."""
 
@@ -451,15 +510,15 @@ class TestBundles:
         assert (bundle_processor.BeamTransformFactory, statesampler.StateSampler) == theirs
 
     def test_the_sampler_of_a_bundle_ends_before_the_next_one_begins(self) -> None:
-        sampler, before = Sampler("", CounterFactory()), {*threading.enumerate()}
+        sampler, before = Sampler("", CounterFactory()), _thread._count()
         for _ in range(20):
             sampler.start()
+            assert statesampler.get_current_tracker() is sampler
+            assert sampler.get_info().tracked_thread is threading.current_thread()
             sampler.stop_if_still_running()
             assert statesampler.get_current_tracker() is None
             sampler.reset()
-        for thread in {*threading.enumerate()} - before:
-            thread.join(10)
-            assert not thread.is_alive()
+        until(lambda: _thread._count() <= before)
 
     def test_the_sampler_takes_the_times_of_each_bundle(self) -> None:
         sampler = Sampler("", CounterFactory())
@@ -489,13 +548,78 @@ class TestBundles:
         for module in (bundle_processor, operations):
             assert module.pickler is pickler
 
+    def test_what_is_handed_on_is_copied_by_who_can_make_another(self) -> None:
+        value = [1]
+        assert copied(pickler.dumps(value)) == copied(Handed(value)) == value
+        assert copied(Handed(value)) is not value
+        assert copied(Handed(threading.Lock(), lambda: [2])) == [2]
+
+    @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
+    def test_a_combine_fn_may_set_up_what_cannot_be_pickled(self, runner: Any) -> None:
+        with beam.Pipeline(runner()) as p:
+            counts = p | beam.Create([("a", 1), ("a", 2), ("b", 3)]) | beam.CombinePerKey(Locked())
+            assert_that(counts, equal_to([("a", 3), ("b", 3)]))
+
+    @pytest.mark.parametrize("value", [("a DoFn", 1), bytes(1 << 20)], ids=["small", "large"])
+    def test_pickles_are_read_as_they_are_and_as_beam_makes_them(self, value: Any) -> None:
+        assert pickles.loads(pickles.dumps(value)) == pickles.loads(pickler.dumps(value)) == value
+        assert len(pickles.dumps(value)) < 1 << 16
+
+    def test_pickles_of_another_library_are_as_beam_makes_them(self, monkeypatch: Any) -> None:
+        monkeypatch.setattr(pickler, "is_currently_cloudpickle", lambda: False)
+        assert pickles.dumps((1,)) == pickler.dumps((1,))
+
+    def test_dofns_are_pickled_as_they_are_by_one_thread(self) -> None:
+        def payload() -> bytes:
+            pipeline = beam.Pipeline()
+            _ = pipeline | beam.Create(["a"]) | beam.Map(str.upper)
+            proto = pipeline.to_runner_api()
+            (found,) = [
+                beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload).do_fn.payload
+                for transform in proto.components.transforms.values()
+                if transform.unique_name.startswith("Map(")
+                and transform.spec.urn == common_urns.primitives.PAR_DO.urn
+            ]
+            return found
+
+        with ThreadPoolExecutor(1) as pool:
+            with pickles.plain():
+                plain, others = payload(), pool.submit(payload).result()
+            after = payload()
+        for of_beams in (others, after):
+            assert type(pickler.loads(of_beams)[0]) is core.CallableWrapperDoFn
+        assert type(pickle.loads(plain)[0]) is core.CallableWrapperDoFn
+
     def test_another_thread_gets_a_pickle_meanwhile(self) -> None:
         handing = HandingPickler()
         with ThreadPoolExecutor(1) as pool:
             assert pickler.loads(pool.submit(handing.dumps, [1]).result()) == [1]
-            pool.submit(handing.join).result()
-            value = object()
-            assert handing.loads(pool.submit(handing.dumps, value).result()) is value
+
+    def test_operations_are_made_in_the_thread_that_runs_them(self) -> None:
+        with beam.Pipeline(BatchRunner()) as p:
+            _ = p | beam.Create([1]) | beam.Map(lambda x, _: x, MadeIn())
+        assert MadeIn.threads <= {threading.main_thread().name, "sparkbeam-bundle"}
+
+    def test_an_operation_that_cannot_be_made_fails_its_task(self) -> None:
+        with pytest.raises(PipelineFailed) as failure, beam.Pipeline(BatchRunner()) as p:
+            _ = p | beam.Create([1]) | beam.Map(lambda x, _: x, Unreachable())
+        assert isinstance(failure.value.__cause__, TimeoutError)
+
+    def test_a_worker_compares_the_version_of_the_pipeline(self, monkeypatch: Any) -> None:
+        compared = []
+
+        def compare(submitted: str, own: str) -> bool:
+            compared.append((submitted, own))
+            return False
+
+        monkeypatch.setattr(bundle_processor, "_environments_compatible", compare)
+        with (
+            pytest.raises(PipelineFailed, match="not compatible"),
+            beam.Pipeline(BatchRunner()) as p,
+        ):
+            _ = p | beam.Create([1]) | beam.Map(str)
+        version = environments.sdk_base_version_capability()
+        assert {*compared} == {(version, version)}
 
     def test_the_operations_of_a_bundle_get_no_pickles(self, monkeypatch: Any) -> None:
         pickled: list[Any] = []
@@ -505,6 +629,7 @@ class TestBundles:
         )
         with beam.Pipeline(BatchRunner()) as p:
             _ = p | beam.Create([1]) | beam.Map(lambda x: x + 1) | beam.Reshuffle() | beam.Map(str)
+            _ = p | "More" >> beam.Create([1]) | beam.CombineGlobally(sum)
         assert not pickled
 
     def test_the_arguments_of_methods_are_looked_up_once(self) -> None:
@@ -630,9 +755,15 @@ class TestBundles:
         class Twice(beam.DoFn):
             def process(self, element: Any, a: Any = _TIME, b: Any = _TIME) -> None: ...
 
+        class Telling(beam.DoFn):
+            @property
+            def more(self) -> Any:
+                return Counting().process
+
         found = overlooking(noting)
-        for dofn in (Counting(), More(), beam.Map(str).dofn, beam.FlatMap(list).dofn):
+        for dofn in (Counting(), More(), Telling(), beam.Map(str).dofn, beam.FlatMap(list).dofn):
             assert found(dofn) == find(dofn)
+        assert found(Telling()) == ({Counting.COUNT}, set())
         assert found(Counting()) == ({Counting.COUNT}, {Counting.END})
         assert "process" in told
         assert {"setup", "to_runner_api_parameter", "_can_yield_batches"}.isdisjoint(told)
@@ -644,6 +775,12 @@ class TestBundles:
         assert found(dofn) == ({Counting.COUNT}, set())
         with pytest.raises(ValueError, match=r"Twice.* has duplicate process method parameters"):
             found(Twice())
+
+    @pytest.mark.parametrize("dofn", [beam.DoFn(), beam.Map(str).dofn])
+    def test_no_property_of_a_dofn_is_a_method(self, dofn: Any) -> None:
+        names = [name for name in dir(dofn) if type(inspect.getattr_static(dofn, name)) is property]
+        assert "_process_defined" in names
+        assert not any(inspect.ismethod(getattr(dofn, name)) for name in names)
 
     def test_views_of_options_are_parsed_once(self) -> None:
         class OwnOptions(PipelineOptions):

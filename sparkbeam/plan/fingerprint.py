@@ -25,6 +25,7 @@ from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, without
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Layout, Source, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
@@ -342,7 +343,7 @@ def _window_fn(spec: beam_runner_api_pb2.FunctionSpec) -> str:
 
 
 def _splittable(spec: beam_runner_api_pb2.FunctionSpec) -> str:
-    fn, *_ = pickler.loads(spec.payload)
+    fn, *_ = pickles.loads(spec.payload)
     if not isinstance(fn, DoFn):
         return spec.urn
     signature = DoFnSignature(fn)

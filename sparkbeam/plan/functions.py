@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
-from apache_beam.internal import pickler, util
+from apache_beam.internal import util
 from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import core
@@ -15,6 +15,7 @@ from sparkbeam.columns import Argument, Compiled, Form, Keyed, Refused, compile_
 from sparkbeam.columns.shapes import Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import (
     KeyWithNone,
     aggregation_of,
@@ -182,7 +183,7 @@ def loaded(pickled: bytes) -> tuple[Any, ...]:
     Args:
         pickled: as in the payload of a ParDo.
     """
-    found: tuple[Any, ...] = pickler.loads(pickled)
+    found: tuple[Any, ...] = pickles.loads(pickled)
     return found
 
 
@@ -209,7 +210,7 @@ def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
     """Gives a ParDo, of which :func:`dofn_of` has got a DoFn, another one."""
     payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
     _, *others = loaded(payload.do_fn.payload)
-    payload.do_fn.payload = pickler.dumps((fn, *others))
+    payload.do_fn.payload = pickles.dumps((fn, *others))
     transform.spec.payload = payload.SerializeToString()
 
 

@@ -24,7 +24,7 @@ from apache_beam.runners.pipeline_utils import (
     validate_pipeline_graph,
 )
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.transforms import window
+from apache_beam.transforms import environments, window
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.utils import proto_utils
 
@@ -405,7 +405,10 @@ class _Translation:
             pcollections={pcoll: self._components.pcollections[pcoll] for pcoll in needed},
             coders=dict(self._components.coders),
             windowing_strategies=dict(self._components.windowing_strategies),
-            environments=dict(self._components.environments),
+            environments={
+                id: _versioned(environment)
+                for id, environment in self._components.environments.items()
+            },
         )
         return descriptor.SerializeToString(deterministic=True)
 
@@ -458,3 +461,15 @@ def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
 
 def _joined_sides(read: _Input) -> dict[str, object]:
     return {"joined": read.joined} if read.joined else {}
+
+
+def _versioned(environment: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Environment:
+    """An environment that tells its version alone of what it can do, which workers compare."""
+    versioned = copy.deepcopy(environment)
+    del versioned.capabilities[:]
+    versioned.capabilities.extend(
+        capability
+        for capability in environment.capabilities
+        if capability.startswith(environments.SDK_VERSION_CAPABILITY_PREFIX)
+    )
+    return versioned

@@ -12,6 +12,7 @@ import operator
 import random
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 from apache_beam.coders import coder_impl, coders
@@ -358,6 +359,26 @@ _Parser.add_argument = checking_with_one_formatter(_Parser.add_argument)  # type
 _making = threading.RLock()
 
 
+class _AtOnce(contextlib.nullcontext[Any]):
+    """In place of a pool of threads that does one thing, for which its maker waits."""
+
+    def __init__(self, **_: Any) -> None:
+        super().__init__(self)
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> "_AtOnce":
+        self._work = functools.partial(work, *arguments)
+        return self
+
+    def result(self, timeout: float) -> Any:
+        return self._work()
+
+
+_WITHOUT_THREADS = SimpleNamespace(
+    futures=SimpleNamespace(ThreadPoolExecutor=_AtOnce, TimeoutError=())
+)
+"""Beam makes the operations in a thread, to end the process where that takes an hour."""
+
+
 @contextlib.contextmanager
 def parts_of_bundles(
     factory: type[bundle_processor.BeamTransformFactory],
@@ -374,17 +395,13 @@ def parts_of_bundles(
         sampler: makes what knows the step that the bundle is at.
     """
     handing = HandingPickler()
-
-    def make_factory(*arguments: Any) -> bundle_processor.BeamTransformFactory:
-        handing.join()  # The operations are made in a thread of their own.
-        return factory(*arguments)
-
     parts: tuple[tuple[Any, str, Any], ...] = (
-        (bundle_processor, "BeamTransformFactory", make_factory),
+        (bundle_processor, "BeamTransformFactory", factory),
         (bundle_processor, "StateBackedSideInputMap", side_input_map),
         (statesampler, "StateSampler", sampler),
         (bundle_processor, "pickler", handing),
         (operations, "pickler", handing),
+        (bundle_processor, "concurrent", _WITHOUT_THREADS),
     )
     with _making:
         theirs = [getattr(module, name) for module, name, _ in parts]

@@ -1,5 +1,6 @@
 """What sparkbeam assumes of Beam's state sampler; see :mod:`sparkbeam.upstream.beam`."""
 
+import _thread
 import threading
 
 from apache_beam.runners.worker import statesampler
@@ -10,10 +11,10 @@ _SAMPLE_MS = 10
 
 
 class Sampler(statesampler.StateSampler):
-    """Knows the step that a bundle is at, and does not hold up its end.
+    """Knows the step that a bundle is at, and holds up neither its beginning nor its end.
 
-    Beam's waits there for its thread to wake up. Here the next bundle of the same processor does
-    so, if it comes that early.
+    Beam's waits for its thread to begin, and at the end for it to wake up. Here the next bundle of
+    the same processor does the latter, if it comes that early.
 
     Args:
         prefix: of the names of its counters.
@@ -22,21 +23,23 @@ class Sampler(statesampler.StateSampler):
 
     def __init__(self, prefix: str, counters: CounterFactory) -> None:
         super().__init__(prefix, counters, sampling_period_ms=_SAMPLE_MS)
-        self._has_ended = threading.Event()
-        self._has_ended.set()
+        self._running = _thread.allocate_lock()
 
     def start(self) -> None:
         """Starts the thread, if there is one: without compiled code Beam has none."""
+        self.tracked_thread = threading.current_thread()
+        statesampler.set_current_tracker(self)
+        self.started = True
         if statesampler.FAST_SAMPLER:
-            self._has_ended.clear()
-        super().start()
+            self._running.acquire()
+            _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
         """What the thread does."""
         try:
             super().run()
         finally:
-            self._has_ended.set()
+            self._running.release()
 
     def stop(self) -> None:
         """Takes no more samples."""
@@ -45,5 +48,5 @@ class Sampler(statesampler.StateSampler):
 
     def reset(self) -> None:
         """Makes it ready for the next bundle."""
-        self._has_ended.wait()
-        super().reset()
+        with self._running:
+            super().reset()

@@ -42,7 +42,7 @@ def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments
     Args:
         find: gives the names of arguments and the values of defaults.
     """
-    known: dict[Any, _Arguments] = {}
+    known: dict[FunctionType, _Arguments] = {}
     alone: _Names = WeakKeyDictionary()
     bound: _Names = WeakKeyDictionary()
 
@@ -56,18 +56,18 @@ def remembering(find: Callable[[Any], _Arguments]) -> Callable[[Any], _Arguments
 
     @functools.wraps(find)
     def found(function: Any) -> _Arguments:
-        if _is_plain(function):
+        if type(function) is MethodType and type(of_class := function.__func__) is FunctionType:
+            before = known.get(of_class)
+            if before is None and _is_theirs(of_class):
+                before = known[of_class] = find(function)
+            if before is not None:
+                return list(before[0]), list(before[1])
+            if _is_plain(of_class):
+                there = names(bound, of_class, function)
+                # One of the object itself, too, is none of the method's.
+                return there, list((of_class.__defaults__ or ())[-len(there) :] if there else ())
+        elif _is_plain(function):
             return names(alone, function, function), list(function.__defaults__ or ())
-        of_class: Any = getattr(function, "__func__", None)
-        if _is_theirs(of_class):
-            if of_class not in known:
-                known[of_class] = find(function)
-            there, defaults = known[of_class]
-            return list(there), list(defaults)
-        if type(function) is MethodType and _is_plain(of_class):
-            there = names(bound, of_class, function)
-            # One of the object itself, too, is none of the method's.
-            return there, list((of_class.__defaults__ or ())[-len(there) :] if there else ())
         return find(function)
 
     return found
@@ -78,13 +78,13 @@ def _is_plain(function: Any) -> bool:
     return type(function) is FunctionType and vars(function).keys() <= _BEAMS
 
 
-def _is_theirs(function: Any) -> bool:
+def _is_theirs(function: FunctionType) -> bool:
     """Whether a function is of a class that is there as long as the process."""
-    return _is_made_there(function) and "<locals>" not in getattr(function, "__qualname__", "")
+    return _is_written_by_them(function) and "<locals>" not in function.__qualname__
 
 
-def _is_made_there(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).startswith(_THEIRS)
+def _is_written_by_them(function: FunctionType) -> bool:
+    return str(function.__module__).startswith(_THEIRS)
 
 
 def remembering_bodies(read: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -130,10 +130,8 @@ def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
         for name, value in own.items():
             if isinstance(value, MethodType) or name.startswith(_INSPECT):
                 return find(dofn)
-        names = known[kind]
-        if not any(isinstance(getattr(dofn, name, None), MethodType) for name in names):
-            return set(), set()
-        return find(_Face(dofn, names))
+        names = [name for name in known[kind] if isinstance(getattr(dofn, name, None), MethodType)]
+        return find(_Face(dofn, names)) if names else (set(), set())
 
     return found
 
@@ -141,7 +139,7 @@ def overlooking(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class _Face:
     """A DoFn that tells some of its attributes alone, but has them all."""
 
-    def __init__(self, dofn: Any, names: tuple[str, ...]) -> None:
+    def __init__(self, dofn: Any, names: list[str]) -> None:
         self._dofn = dofn
         self._names = names
 
@@ -149,7 +147,7 @@ class _Face:
     def __class__(self) -> Any:
         return type(self._dofn)
 
-    def __dir__(self) -> tuple[str, ...]:
+    def __dir__(self) -> list[str]:
         return self._names
 
     def __getattr__(self, name: str) -> Any:
@@ -179,12 +177,12 @@ def _takes_nothing(kind: type, name: str) -> bool:
         return True
     if not hasattr(found, "__get__"):
         return True
-    if type(found) is property:
-        return _is_made_there(found.fget)
+    if type(found) is property and type(found.fget) is FunctionType:
+        return _is_written_by_them(found.fget)  # It tells what the others are.
     function = found.__func__ if isinstance(found, classmethod) else found
     return (
         type(function) is FunctionType
-        and _is_made_there(function)
+        and _is_written_by_them(function)
         and vars(function).keys().isdisjoint(_OTHER_SIGNATURE)
         and not hasattr(kind, _INSPECT + name)
         and not any(isinstance(value, core._DoFnParam) for value in function.__defaults__ or ())

@@ -64,6 +64,7 @@ BATCH_BYTES = 4 << 20
 BATCH_ROWS = 50_000
 """A batch leaves the worker when it holds this many rows."""
 
+_FEW_ROWS, _FEW_BYTES = 100, 64 << 10
 _EXTEND_ROWS = 1000
 _LONGEST = (1 << 31) - 1
 
@@ -151,7 +152,12 @@ class RowBuffer:
                 self.flush()
 
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
-        """Adds many rows of one port, as columns; emits batches."""
+        """Adds many rows of one port, as columns; emits batches, or keeps few rows for the next."""
+        if len(keys) <= _FEW_ROWS and values.nbytes <= _FEW_BYTES:
+            rows = zip(keys.to_pylist(), orders.tolist(), values.to_pylist(), strict=True)
+            for key, order, value in rows:
+                self.append(tag, key, order, value)
+            return
         self.flush()
         tags = pa.array(np.full(len(keys), tag, np.int32))
         whole = pa.record_batch([tags, keys, pa.array(orders), values], schema=SCHEMA)

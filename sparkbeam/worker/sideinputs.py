@@ -41,6 +41,8 @@ def remember_windows(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> Non
     for transform in descriptor.transforms.values():
         if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
             payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+            if not payload.side_inputs:
+                continue
             for side_input in payload.side_inputs.values():
                 mapping = pickler.loads(side_input.window_mapping_fn.payload)
                 if mapping is not global_window_mapping:

@@ -10,6 +10,7 @@ from apache_beam.transforms import environments
 
 from sparkbeam.plan.model import Evaluator, Exchange, Grouping, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.plan.translate import translate
+from sparkbeam.upstream import pickles
 
 
 def translated(
@@ -18,9 +19,10 @@ def translated(
     """What becomes of the pipeline that ``build`` makes."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     build(pipeline)
-    proto = pipeline.to_runner_api(
-        default_environment=environments.EmbeddedPythonEnvironment.default()
-    )
+    with pickles.plain():
+        proto = pipeline.to_runner_api(
+            default_environment=environments.EmbeddedPythonEnvironment.default()
+        )
     return proto, translate(proto, streaming=streaming, local=local)
 
 

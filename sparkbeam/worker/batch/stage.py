@@ -272,8 +272,7 @@ class _Run:
         return source.grouped_coder, source.grouped_windowing
 
     def _finish(self, bundles: Bundles, residuals: list[Residual]) -> None:
-        """Puts out what a bundle has made, and processes what it deferred, till nothing is left."""
-        self._rows.flush()
+        """Processes what a bundle has deferred till nothing is left; puts out its rows before."""
         waiting: list[tuple[float, int, bytes]] = []
         order = itertools.count()
         while True:
@@ -283,6 +282,7 @@ class _Run:
                 heapq.heappush(waiting, (due, next(order), residual.application.element))
             if not waiting:
                 return
+            self._rows.flush()
             # What was deferred may wait for them.
             confirmed, bundles.callbacks = bundles.callbacks, []
             finalizers.call(confirmed)
@@ -291,7 +291,6 @@ class _Run:
             while waiting and waiting[0][0] <= time.monotonic():
                 due_now.append(heapq.heappop(waiting)[2])
             residuals = bundles.resume(due_now)
-            self._rows.flush()
 
     def _wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The input, as long as anybody wants the output."""

@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream.handing import Handed
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, BlockLimit
@@ -132,9 +132,9 @@ def _combine_fn(urn: str, step: Step) -> beam.CombineFn | None:
 
 def _make(kind: type[_PhaseOperation], step: Step, combine_fn: beam.CombineFn) -> _PhaseOperation:
     # In streaming the grouping before it merges with a CombineFn of its own, out of this.
-    pickled = pickler.dumps((combine_fn, [], {}))
+    handed = Handed((combine_fn, [], {}), lambda: (_combine_fn(step.urn, step), [], {}))
     spec = operation_specs.WorkerCombineFn(
-        pickled, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
+        handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
     )
     made: _PhaseOperation = step.factory.augment_oldstyle_op(
         kind(

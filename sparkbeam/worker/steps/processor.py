@@ -6,6 +6,8 @@ has had its last task; processors that have idled for a while are torn down.
 """
 
 import threading
+import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -18,10 +20,12 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
+from sparkbeam.wire.consolidation import Infos
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
+from sparkbeam.worker.steps.counted import infos_of
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
 from sparkbeam.worker.steps.table import StepFactory
@@ -145,9 +149,9 @@ class StageProcessor:
             return []
         return taken_callbacks(self._processor.finalize_bundle)
 
-    def monitoring_infos(self) -> list[Any]:
-        """The metrics of the last bundle."""
-        return self._processor.monitoring_infos()
+    def monitoring_infos(self) -> Infos:
+        """The metrics of the last bundle; from any thread."""
+        return infos_of(self._processor.ops, self._processor.process_bundle_descriptor)
 
     def shutdown(self) -> None:
         """Tears the DoFns down."""
@@ -159,34 +163,42 @@ class _Kept:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: OrderedDict[tuple[str, str], StageProcessor] = OrderedDict()
-        self._timer: threading.Timer | None = None
+        self._idle: OrderedDict[tuple[str, str], tuple[float, StageProcessor]] = OrderedDict()
+        self._is_watched = False
 
     def take(self, key: tuple[str, str], build: Callable[[], StageProcessor]) -> StageProcessor:
         with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            kept = self._idle.pop(key, None)
+            _, kept = self._idle.pop(key, (0.0, None))
         return kept or build()
 
     def give_back(self, key: tuple[str, str], processor: StageProcessor) -> None:
         with self._lock:
-            self._idle[key] = processor
+            self._idle[key] = time.monotonic() + IDLE_SECONDS, processor
             surplus = [self._idle.popitem(last=False)[1]] if len(self._idle) > _MAX_KEPT else []
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = threading.Timer(IDLE_SECONDS, self._shut_down_all)
-            self._timer.daemon = True
-            self._timer.start()
-        for old in surplus:
+            is_watched, self._is_watched = self._is_watched, True
+        if not is_watched:
+            threading.Thread(target=self._watch, name="sparkbeam-idle", daemon=True).start()
+        for _, old in surplus:
             old.shutdown()
 
-    def _shut_down_all(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, OrderedDict()
-        for processor in idle.values():
-            processor.shutdown()
+    def _watch(self) -> None:
+        """Tears down what has idled for long, until there is nothing left."""
+        while True:
+            with self._lock:
+                until, processor = next(iter(self._idle.values()), (0.0, None))
+                if processor is None:
+                    self._is_watched = False
+                    return
+                wait = until - time.monotonic()
+                if wait <= 0:
+                    self._idle.popitem(last=False)
+            if wait > 0:
+                time.sleep(wait)
+                continue
+            try:
+                processor.shutdown()
+            except Exception:  # No task is there to fail.
+                traceback.print_exc()
 
 
 KEPT = _Kept()

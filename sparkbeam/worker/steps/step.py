@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
@@ -14,6 +13,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 
+from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.handing import Handed
 from sparkbeam.worker.keyed.requests import StageState
@@ -47,7 +47,7 @@ class Step:
         self.consumers = consumers
         self.transform: beam_runner_api_pb2.PTransform = factory.descriptor.transforms[transform_id]
 
-    @property
+    @cached_property
     def urn(self) -> str:
         """What kind of transform it is."""
         return str(self.transform.spec.urn)
@@ -70,21 +70,25 @@ class Step:
     @cached_property
     def dofn(self) -> "DoFnData":
         """The DoFn of a ParDo."""
-        info = core.DoFnInfo.from_runner_api(self.par_do.do_fn, self.factory.context)
-        return DoFnData(*pickler.loads(info.serialized_dofn_data()))
+        spec = self.par_do.do_fn
+        known = core.StatelessDoFnInfo.REGISTERED_DOFNS.get(spec.urn)
+        if known is not None:
+            return DoFnData.alone(known())
+        info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
+        return DoFnData(*pickles.loads(info.serialized_dofn_data()))
 
-    @property
+    @cached_property
     def may_make_columns(self) -> bool:
         """Whether its results may be columns."""
         state = self.factory.state_handler
         return isinstance(state, StageState) and state.in_columns
 
-    @property
+    @cached_property
     def is_simple(self) -> bool:
         """Whether it is a ParDo with one output that needs no more than state and timers."""
         return self.has_one_output and not self.par_do.side_inputs
 
-    @property
+    @cached_property
     def has_one_output(self) -> bool:
         """The same, or with side inputs too."""
         return (
@@ -94,14 +98,14 @@ class Step:
             and not self.par_do.requests_finalization
         )
 
-    @property
+    @cached_property
     def is_stateful(self) -> bool:
         """Whether it is a ParDo with state or timers."""
         return self.urn == PAR_DO and bool(
             self.par_do.state_specs or self.par_do.timer_family_specs
         )
 
-    @property
+    @cached_property
     def input(self) -> str:
         """The one PCollection that is neither a side input nor one of timers."""
         others: set[str] = set()

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.upstream import pickles
 
 _PROCESS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
@@ -28,7 +28,7 @@ def truncation(stage: Stage) -> Callable[[WindowedValue], WindowedValue | None]:
         if transform.spec.urn == _PROCESS
     )
     do_fn = beam_runner_api_pb2.ParDoPayload.FromString(payload).do_fn
-    provider: Any = common.DoFnSignature(pickler.loads(do_fn.payload)[0]).get_restriction_provider()
+    provider: Any = common.DoFnSignature(pickles.loads(do_fn.payload)[0]).get_restriction_provider()
 
     def truncated(element: WindowedValue) -> WindowedValue | None:
         (value, (restriction, estimator_state)), _ = element.value

@@ -1,0 +1,58 @@
+"""Pickles of DoFns as they are.
+
+Beam compresses them in the way that takes longest, and makes text of that. A DoFn is a few hundred
+bytes, which grow by a fifth without; it is read many times on the driver, and in each worker.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.internal import cloudpickle_pickler, pickler
+from apache_beam.transforms import core
+
+_FIRST = b"\x80"
+"""What each of them begins with, and none of Beam's texts."""
+
+_MOST = 64 << 10
+"""What is larger Beam compresses."""
+
+_making = threading.RLock()
+
+
+def dumps(value: Any) -> bytes:
+    """A pickle that :func:`loads` takes; Beam's own where that is large, or made by dill."""
+    if pickler.is_currently_cloudpickle():
+        pickle: bytes = cloudpickle_pickler._dumps(value)
+        if len(pickle) <= _MOST:
+            return pickle
+    return pickler.dumps(value)
+
+
+def loads(data: bytes) -> Any:
+    """What such a pickle, or one of Beam's, holds."""
+    return cloudpickle_pickler._loads(data) if data.startswith(_FIRST) else pickler.loads(data)
+
+
+@contextlib.contextmanager
+def plain() -> Iterator[None]:
+    """Has Beam put DoFns so into the protos that this thread makes meanwhile.
+
+    One thread at a time may do so.
+    """
+    thread = threading.get_ident()
+    info: Any = core.DoFnInfo
+
+    def pickled(fn: Any, args: Any, kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return beams(fn, args, kwargs)
+        return dumps((fn, args, kwargs, None, None))
+
+    with _making:
+        beams = info._pickled_do_fn_info
+        info._pickled_do_fn_info = staticmethod(pickled)
+        try:
+            yield
+        finally:
+            info._pickled_do_fn_info = staticmethod(beams)
