@@ -154,11 +154,12 @@ class _Run:
             self._tally.tick()
             if self._witness is not None:
                 self._witness.tell()
-            bundles = self._bundles
-            if bundles is not None:
-                OUTLET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
             with contextlib.suppress(queue.Empty):
                 return self._queue.get(timeout=tally.REPORT_SECONDS)
+            bundles = self._bundles
+            if bundles is not None:
+                # A step that takes no time is not what the worker will be at if it dies.
+                OUTLET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
             if self._connection.is_closed():
                 # The user's code has no other end. Spark kills a worker itself if it can.
                 os._exit(1)
