@@ -63,7 +63,9 @@ def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
     fewer = {reading: needed for reading, needed in found.items() if reading not in whole}
     stages = (_reading(stage, fewer) for stage in plan.stages)
     return tuple(
-        replace(stage, most_tasks=_most_tasks(stage)) if needs.is_compiled(before) else stage
+        replace(stage, most_tasks=_most_tasks(stage))
+        if stage.creates and needs.is_compiled(before)
+        else stage
         for before, stage in zip(plan.stages, stages, strict=True)
     )
 
