@@ -12,6 +12,7 @@ from typing import Any
 import pyspark.daemon
 
 from sparkbeam.worker.connection import hurry
+from sparkbeam.worker.garbage import GARBAGE
 
 
 def preload() -> None:
@@ -53,4 +54,5 @@ if __name__ == "__main__":
     keep_directories()
     gc.freeze()
     pyspark.daemon.worker = serve
+    vars(pyspark.daemon)["gc"] = GARBAGE
     pyspark.daemon.manager()

@@ -22,6 +22,7 @@ from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.worker.finalizers import Callback
+from sparkbeam.worker.garbage import GARBAGE
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
@@ -188,7 +189,7 @@ class _Kept:
                 until, processor = next(iter(self._idle.values()), (0.0, None))
                 if processor is None:
                     self._is_watched = False
-                    return
+                    break
                 wait = until - time.monotonic()
                 if wait <= 0:
                     self._idle.popitem(last=False)
@@ -199,6 +200,8 @@ class _Kept:
                 processor.shutdown()
             except Exception:  # No task is there to fail.
                 traceback.print_exc()
+        # No task may come that would.
+        GARBAGE.sweep()
 
 
 KEPT = _Kept()
