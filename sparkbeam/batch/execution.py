@@ -316,10 +316,10 @@ class BatchExecution:
     def _source(self, root: Source) -> tuple[RowSource, Any]:
         """A source of Spark's as tasks read it, and what Spark hands over to them for that."""
         if root.label not in self._given:
-            spec, table = ReadSpec.unpack(root.payload), self._table(root)
-            files = self._files(table, spec)
+            spec = ReadSpec.unpack(root.payload)
+            files = self._files(root, spec)
             if files is None:
-                self._given[root.label] = RowSource(root.label, spec), table
+                self._given[root.label] = RowSource(root.label, spec), self._table(root)
             else:
                 self._reads_files(root.label)
                 source = RowSource(root.label, spec.of_files(), files)
@@ -327,10 +327,12 @@ class BatchExecution:
                 self._given[root.label] = source, numbers
         return self._given[root.label]
 
-    def _files(self, table: Any, spec: ReadSpec) -> ParquetFiles | None:
+    def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
         """The files that workers read in place of a DataFrame; None where Spark does."""
         # Spark writes over no table that it knows to be read.
-        return parquet_files(self._session, table, spec, tables=not self._plan.sinks)
+        return parquet_files(
+            self._session, lambda: self._table(root), spec, tables=not self._plan.sinks
+        )
 
     def _deliver(self) -> None:
         """Writes what goes to Spark's sinks; all that it takes is persisted."""

@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from sparkbeam.batch.execution import BatchExecution, union
 from sparkbeam.connectors.delivery import Delivery
-from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.plan.model import Plan, Source, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.parquetfiles import ParquetFiles
 from sparkbeam.worker.connectors.packing import plain_row
@@ -55,7 +55,7 @@ class LazyExecution(BatchExecution):
         for composed in (self._output, self._persisted, self._open):
             composed.clear()
 
-    def _files(self, table: Any, spec: ReadSpec) -> ParquetFiles | None:
+    def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
         # By the time that somebody asks the DataFrame there may be others.
         return None
 

@@ -5,7 +5,7 @@ wherever something else could come out: see :mod:`sparkbeam.connectors.footers`.
 """
 
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from sparkbeam import session as sessions
 from sparkbeam.connectors.footers import arrow_type, is_read_alike
+from sparkbeam.connectors.plainfolders import plain_scan
 from sparkbeam.connectors.shares import divided
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.plan.volumes import BATCH_BYTES, BATCH_ROWS
@@ -100,25 +101,24 @@ _CORRECTED_FROM = (4, 0)
 
 
 def parquet_files(
-    session: Any, frame: Any, spec: ReadSpec, *, tables: bool = True
+    session: Any, frame: Callable[[], Any], spec: ReadSpec, *, tables: bool = True
 ) -> ParquetFiles | None:
     """The files that workers read in place of a DataFrame; None where Spark has to read it.
 
     Args:
         session: that the pipeline runs on.
-        frame: of :func:`sparkbeam.connectors.frames.timed`.
+        frame: makes that of :func:`sparkbeam.connectors.frames.timed`, for which Spark is asked
+            where it is not plain without it what there is.
         spec: what it reads; of the files those columns are read that somebody looks at.
         tables: the files may be those of a table of the catalog's.
     """
     if not spec.in_columns or not sessions.is_local(session):
         return None
-    scan = parquet_scan(frame)
-    if scan is None or not scan.files or (scan.is_table and not tables):
-        return None
-    if not same_session(session, frame.sparkSession):
-        return None
     settings = sql_settings(session)
     if not _are_known(settings) or hadoop_setting(session, _CRYPTO) is not None:
+        return None
+    scan = plain_scan(session, spec, settings) or _scan_of(session, frame())
+    if scan is None or not scan.files or (scan.is_table and not tables):
         return None
     columns = _columns(scan, spec)
     if columns is None:
@@ -138,6 +138,10 @@ def parquet_files(
         tuple(column.name for column in output if column is not None),
         divided(parts, _tasks(session, settings, parts, scan, at_least_a_batch=spec.is_compiled)),
     )
+
+
+def _scan_of(session: Any, frame: Any) -> ParquetScan | None:
+    return parquet_scan(frame) if same_session(session, frame.sparkSession) else None
 
 
 def _are_known(settings: Mapping[str, str]) -> bool:

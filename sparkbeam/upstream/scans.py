@@ -90,12 +90,20 @@ def hadoop_setting(session: Any, name: str) -> str | None:
     return found
 
 
+def has_cached(session: Any) -> bool:
+    """Whether anything is cached that a classic session might find in the place of a scan."""
+    manager = session._jsparkSession.sharedState().cacheManager()
+    return not manager.isEmpty()
+
+
 def same_session(one: Any, other: Any) -> bool:
     """Whether two classic sessions are the same in the JVM."""
     return one is other or bool(one._jsparkSession.equals(other._jsparkSession))
 
 
-_MOST_FILES = 1000
+MOST_FILES = 1000
+"""To look into more of them takes the driver longer than it saves."""
+
 _DEEPEST = 10
 _PASSED = frozenset(["Project", "SubqueryAlias", "View"])
 _RELATION = "LogicalRelation"
@@ -141,7 +149,7 @@ def _scan(frame: Any) -> ParquetScan | None:
     if columns is None or not _is_plain(relation):
         return None
     found = relation.location().allFiles()
-    if found.size() > _MOST_FILES:
+    if found.size() > MOST_FILES:
         return None
     files = [*_files(str(found.mkString("\n")))]
     return ParquetScan(columns, tuple(files), nodes[1].get("catalogTable") is not None)

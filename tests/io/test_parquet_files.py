@@ -111,7 +111,7 @@ def files_of(spark: Any, frame: Any, time: str | None = None, *columns: str) -> 
     """The files that workers read in place of a DataFrame, and what Spark would hand over."""
     spec = spec_of(frame, time, *columns)
     rows = frames.timed(spark, spec, "label")
-    return parquet_files(spark, rows, spec), rows
+    return parquet_files(spark, lambda: rows, spec), rows
 
 
 def handed_over(rows: Any) -> pa.Table:
@@ -191,7 +191,7 @@ def test_rows_without_a_time_have_the_earliest(
         frames.GIVEN, (("number", frames.give(frame)),), None, ("s", "at"), None, 0, needed=columns
     )
     rows = frames.timed(spark, spec, "label")
-    files = parquet_files(spark, rows, spec)
+    files = parquet_files(spark, lambda: rows, spec)
     assert files is not None
     assert counted(themselves(files)) == counted(handed_over(rows))
 
@@ -235,11 +235,11 @@ def test_of_a_dataframe_those_columns_are_read_that_somebody_looks_at(
     spec = spec_of(spark.read.parquet(f"{folder}/all"), "at")
     spec = replace(spec, looked_at=("s", "i4"))
     rows = frames.timed(spark, spec, "label")
-    files = parquet_files(spark, rows, spec)
+    files = parquet_files(spark, lambda: rows, spec)
     assert files is not None
     assert files.output == ("i4", "s")
     assert counted(themselves(files)) == counted(handed_over(rows).select(["i4", "s", -1]))
-    assert parquet_files(spark, rows, replace(spec, looked_at=("s", "list"))) is None
+    assert parquet_files(spark, lambda: rows, replace(spec, looked_at=("s", "list"))) is None
 
 
 def test_rows_are_divided_between_tasks_by_row_groups(spark: Any, folder: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_task_has_a_batch_of_rows_at_least_if_all_is_done_over_columns(
         with contextlib.ExitStack() as settings:
             for name, value in more.items():
                 settings.enter_context(setting(spark, f"spark.sql.files.{name}", value))
-            files = parquet_files(spark, rows, replace(spec, is_compiled=True))
+            files = parquet_files(spark, lambda: rows, replace(spec, is_compiled=True))
         assert files is not None
         return len(files.shares)
 
