@@ -987,8 +987,8 @@ class TestSpark:
         assert not of_scans.same_session(spark, spark.newSession())
 
     def test_a_session_knows_whether_anything_is_cached(self, spark: Any) -> None:
-        other = spark.newSession()
-        kept = other.range(3).persist()
+        spark.catalog.clearCache()
+        kept = spark.newSession().range(3).persist()
         assert of_scans.has_cached(spark)
         kept.unpersist(blocking=True)
         assert not of_scans.has_cached(spark)

@@ -17,6 +17,7 @@ ROWS = "id", "CAST(id AS STRING) AS Name", "now() AS at", "array(id) AS ids", "1
 
 @pytest.fixture
 def folder(spark: Any, tmp_path: Path) -> Path:
+    spark.catalog.clearCache()
     path = tmp_path / "some rows"
     spark.range(0, 90, 1, 3).selectExpr(*ROWS).write.parquet(str(path))
     return path
