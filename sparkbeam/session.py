@@ -158,6 +158,8 @@ def _defaults(cores: int | None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
+        # One task would read all sources, one after the other, that have a partition each.
+        "spark.sql.unionOutputPartitioning": "false",
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
     if cores is not None:
