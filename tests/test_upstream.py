@@ -981,6 +981,7 @@ class TestSpark:
 
     def test_a_session_tells_its_settings_and_which_one_it_is(self, spark: Any) -> None:
         assert of_scans.sql_settings(spark)["spark.sql.session.timeZone"] == "UTC"
+        assert of_scans.sql_settings(None) == {}
         assert of_scans.task_bytes(spark) == 128 << 20
         assert of_scans.hadoop_setting(spark, "no.such.setting") is None
         assert of_scans.same_session(spark, spark.range(1).sparkSession)

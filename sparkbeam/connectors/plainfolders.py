@@ -93,7 +93,8 @@ def plain_scan(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> Par
 def _is_plain(session: Any, settings: Mapping[str, str]) -> bool:
     """Whether the session reads files of this machine, and asks one of them for the columns."""
     return (
-        sessions.is_local(session)
+        "spark.master" in settings
+        and sessions.is_local(session)
         and settings.get(_MERGED, "false").strip().lower() == "false"
         and not any(name.startswith(_ABOUT_FILES) for name in settings)
         and hadoop_setting(session, _FILE_SYSTEM) == _LOCAL

@@ -73,8 +73,11 @@ def parquet_scan(frame: Any) -> ParquetScan | None:
 
 
 def sql_settings(session: Any) -> dict[str, str]:
-    """All settings of a classic session that somebody has given a value."""
-    told = str(session._jsparkSession.sessionState().conf().getAllConfs().mkString("\n"))
+    """All settings of a classic session that somebody has given a value; none if it tells none."""
+    try:
+        told = str(session._jsparkSession.sessionState().conf().getAllConfs().mkString("\n"))
+    except Exception:
+        return {}
     pairs = (line.partition(" -> ") for line in told.splitlines())
     return {name: value for name, _, value in pairs if value}
 
