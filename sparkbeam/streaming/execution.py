@@ -20,6 +20,7 @@ from sparkbeam.plan.fingerprint import (
 )
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
+from sparkbeam.plan.ticks import start_steps
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.committed import stored_reports
@@ -45,7 +46,7 @@ from sparkbeam.wire.messages import DDL, SCHEMA
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
-from sparkbeam.worker.streaming.tasks import layer_tasks
+from sparkbeam.worker.streaming.tasks import LayerTask, layer_tasks
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
@@ -297,13 +298,6 @@ class StreamingExecution:
         return feedback.finished
 
     def _rows(self) -> Any:
-        spec = SourceSpec.of(self._topology.plan, self._checkpoint)
-        self._session.dataSource.register(TickSource)
-        rows = (
-            self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
-        )
-        # So Spark shows it, and nothing else: no operator gets to see the column.
-        rows = rows.withWatermark(WATERMARK, "0 seconds").select(*SCHEMA.names)
         first, *later = layer_tasks(
             uuid.uuid4().hex,
             self._topology,
@@ -315,7 +309,7 @@ class StreamingExecution:
             self._failures,
             self._reporter,
         )
-        rows = rows.mapInArrow(TickLayer(first), DDL)
+        rows = self._ticks(first)
         for source in spark_sources(self._topology.plan):
             sessions.fix_partitions(self._session, len(self._shards))
             rows = rows.unionAll(
@@ -331,6 +325,19 @@ class StreamingExecution:
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
+
+    def _ticks(self, first: LayerTask) -> Any:
+        """The ticks, behind the first layer."""
+        through_steps = start_steps(self._topology)
+        ways = ((0, 0),) if through_steps else first.ways_of_ticks
+        spec = SourceSpec.of(self._topology.plan, self._checkpoint, ways)
+        self._session.dataSource.register(TickSource)
+        rows = (
+            self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
+        )
+        # So Spark shows it, and nothing else: no operator gets to see the column.
+        rows = rows.withWatermark(WATERMARK, "0 seconds").select(*SCHEMA.names)
+        return rows.mapInArrow(TickLayer(first), DDL) if through_steps else rows
 
 
 @contextmanager

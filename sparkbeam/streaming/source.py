@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from sparkbeam.plan import events
@@ -46,23 +46,27 @@ class SourceSpec:
         events: of the TestStream in the pipeline, or None.
         outputs: the tag of each output of the TestStream.
         clocks: the watermarks of Spark's sources.
+        ways: the shard and the layer of each that gets the tick from here.
     """
 
     checkpoint: str
     events: bytes | None = None
     outputs: tuple[tuple[str, int], ...] = ()
     clocks: tuple[SourceClock, ...] = ()
+    ways: tuple[tuple[int, int], ...] = ((0, 0),)
 
     @classmethod
-    def of(cls, plan: Plan, checkpoint: str) -> "SourceSpec":
+    def of(
+        cls, plan: Plan, checkpoint: str, ways: tuple[tuple[int, int], ...] = ((0, 0),)
+    ) -> "SourceSpec":
         """The source of a plan."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.of, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
         if not others:
-            return cls(checkpoint, clocks=clocks)
+            return cls(checkpoint, clocks=clocks, ways=ways)
         (source,) = others
-        return cls(checkpoint, source.payload, source.outputs, clocks)
+        return cls(checkpoint, source.payload, source.outputs, clocks, ways)
 
     def option(self) -> str:
         """The description as a string."""
@@ -101,8 +105,12 @@ class Position:
         return asdict(self)
 
 
-class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans the micro-batches of a query and makes their ticks."""
+class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the micro-batches of a query and makes their ticks.
+
+    Rows are made where micro-batches are planned, and Spark's tasks get them without a Python
+    worker; only one that runs again after a restart has its rows made in a worker.
+    """
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
@@ -125,10 +133,17 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         marks = {str(tag): MIN_MICROS for tag in tags}
         return Position(0, 0, 0, marks).offset()
 
-    def latestOffset(
-        self, start: dict[str, Any] | None = None, limit: Any = None
-    ) -> dict[str, Any]:
-        position = Position(**(start or self.initialOffset()))
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
+        """The rows of the next micro-batch, and where it ends; at the start where none is due."""
+        end = self._end(start)
+        if end == start:
+            return iter(()), end
+        feedback = self._feedback(start["number"])
+        committed = tuple(feedback.finalizers) if feedback is not None else ()
+        return iter(list(self._rows(start, end, committed))), end
+
+    def _end(self, start: dict[str, Any]) -> dict[str, Any]:
+        position = Position(**start)
         if self._first is None:
             self._first = position.number
             feedback = self._feedback(position.number)
@@ -301,20 +316,24 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             yield rows, position
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        feedback = self._feedback(start["number"])
-        committed = tuple(feedback.finalizers) if feedback is not None else ()
-        return [InputPartition((start, end, committed))]
+    def readBetweenOffsets(
+        self, start: dict[str, Any], end: dict[str, Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of a micro-batch of an earlier run; they confirm nothing of what was before."""
+        return self._rows(start, end, ())
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+    def _rows(
+        self, start: dict[str, Any], end: dict[str, Any], committed: tuple[str, ...]
+    ) -> Iterator[tuple[Any, ...]]:
         """The messages of a micro-batch, each with the watermark at the end of it."""
-        end = Position(**partition.value[1])
-        watermark = _moment(min(end.watermarks.values(), default=MIN_MICROS))
-        for message in self._messages(partition):
+        before, after = Position(**start), Position(**end)
+        watermark = _moment(min(after.watermarks.values(), default=MIN_MICROS))
+        for message in self._messages(before, after, committed):
             yield *message, watermark
 
-    def _messages(self, partition: InputPartition) -> Iterator[Message]:
-        start, end = (Position(**offset) for offset in partition.value[:2])
+    def _messages(
+        self, start: Position, end: Position, committed: tuple[str, ...]
+    ) -> Iterator[Message]:
         rounds: list[Round] = []
         sent = 0
         for rows, position in () if end.draining else self._steps(start):
@@ -327,9 +346,12 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tuple(rounds or [_round(end)]),
             start=start.number == 0,
             draining=end.draining,
-            committed=partition.value[2],
+            committed=committed,
         )
-        yield Message(0, 0, 0, TICK_TAG, 0, sent, dump(tick))
+        value = dump(tick)
+        for shard, layer in self._spec.ways:
+            yield Message(shard, layer, 0, TICK_TAG, 0, sent, value)
+            sent += 1
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is kept that could go."""
@@ -357,5 +379,5 @@ class TickSource(DataSource):
     def schema(self) -> str:
         return f"{DDL}, {WATERMARK} timestamp"
 
-    def streamReader(self, schema: Any) -> TickReader:
+    def simpleStreamReader(self, schema: Any) -> TickReader:
         return TickReader(SourceSpec.parse(self.options["spec"]))

@@ -26,7 +26,7 @@ def ends(tmp_path: Path) -> Ends:
 def watermark_after(folder: Path, ends: Ends, noted: bytes | dict[str, int]) -> int | None:
     """The watermark in seconds when partition 0 has been read to the second 9 and 1 is at 17."""
     reader = TickReader(SourceSpec(str(folder), clocks=(HUB,)))
-    first = reader.latestOffset(None)
+    _, first = reader.read(reader.initialOffset())
     for number in (1, 2):
         FeedbackFiles(LocalFiles(str(folder))).write(
             Feedback(number, False, None, seen={str(TAG): {"hub/0": 9 * SECOND}})
@@ -39,7 +39,7 @@ def watermark_after(folder: Path, ends: Ends, noted: bytes | dict[str, int]) -> 
             LocalFiles(str(folder)).write(f"ends/{TAG}.json", noted)
         else:
             ends.write(noted)
-        first = reader.latestOffset(first | {"number": number})
+        _, first = reader.read(first | {"number": number})
     micros: int = first["sources"][str(TAG)]["watermark"]
     return micros // SECOND if micros > 0 else None
 

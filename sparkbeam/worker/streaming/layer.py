@@ -306,10 +306,8 @@ class SourceTurn(Turn):
         self._router.flush()
 
     def _hand_on_tick(self, row: Message) -> None:
-        self._tell(TICK_TAG, row.value)
-        if self._task.depth > 1:
-            for shard in self._task.shards:
-                self._send(shard, 0, 0, TICK_TAG, row.value)
+        for shard, layer in self._task.ways_of_ticks:
+            self._send(shard, layer, 0, TICK_TAG, row.value)
 
     def _round(self, number: int) -> Iterator[StageRun]:
         for tag, rows in self._inbox.items():

@@ -51,6 +51,12 @@ class LayerTask:
     reports: Reports = field(default_factory=Reports)
     reporter: Reporter | None = None
 
+    @property
+    def ways_of_ticks(self) -> tuple[tuple[int, int], ...]:
+        """The shard and the layer of each to whom the first layer sends the tick."""
+        shards = self.shards if self.depth > 1 else ()
+        return ((self.shards[0], self.depth), *((shard, 0) for shard in shards))
+
 
 def layer_tasks(
     run_id: str,

@@ -1,0 +1,40 @@
+"""Whether the tick of a micro-batch has anything to do in the first layer."""
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2
+
+from sparkbeam.plan.functions import par_do_payload
+from sparkbeam.plan.layers import Topology
+from sparkbeam.plan.model import Exchange, Stage
+from sparkbeam.plan.sparkio import READ_URN
+
+
+def start_steps(topology: Topology) -> bool:
+    """Whether steps of layer 0 are to run where Spark's sources have nothing.
+
+    So it is where elements come with the tick, those of an Impulse or a TestStream, and where a
+    bundle finalizer may wait for it.
+    """
+    return any(source.urn != READ_URN for source in topology.plan.sources) or any(
+        stage.exchange is Exchange.IMPULSE or _finalizes(stage) for stage in topology.layers[0]
+    )
+
+
+def _finalizes(stage: Stage) -> bool:
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    return any(
+        transform.spec.urn in _PAR_DOS
+        and par_do_payload(transform.spec.payload).requests_finalization
+        for transform in descriptor.transforms.values()
+    )
+
+
+_PAR_DOS = frozenset(
+    [
+        common_urns.primitives.PAR_DO.urn,
+        common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn,
+        common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn,
+        common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn,
+        common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn,
+    ]
+)
