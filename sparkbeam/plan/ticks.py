@@ -1,7 +1,7 @@
 """Whether the tick of a micro-batch has anything to do in the first layer."""
 
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.functions import par_do_payload
 from sparkbeam.plan.layers import Topology
@@ -23,18 +23,7 @@ def start_steps(topology: Topology) -> bool:
 def _finalizes(stage: Stage) -> bool:
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     return any(
-        transform.spec.urn in _PAR_DOS
+        transform.spec.urn in translations.PAR_DO_URNS
         and par_do_payload(transform.spec.payload).requests_finalization
         for transform in descriptor.transforms.values()
     )
-
-
-_PAR_DOS = frozenset(
-    [
-        common_urns.primitives.PAR_DO.urn,
-        common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn,
-        common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn,
-        common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn,
-        common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn,
-    ]
-)

@@ -35,7 +35,7 @@ from sparkbeam.streaming.files import (
     files_of,
 )
 from sparkbeam.streaming.sink import QuerySink
-from sparkbeam.streaming.source import WATERMARK, SourceSpec, TickSource
+from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import source_rows
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.temporary import RunFolder
@@ -329,7 +329,7 @@ class StreamingExecution:
     def _ticks(self, first: LayerTask) -> Any:
         """The ticks, behind the first layer."""
         through_steps = start_steps(self._topology)
-        ways = ((0, 0),) if through_steps else first.ways_of_ticks
+        ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
         spec = SourceSpec.of(self._topology.plan, self._checkpoint, ways)
         self._session.dataSource.register(TickSource)
         rows = (

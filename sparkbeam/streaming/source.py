@@ -28,6 +28,9 @@ from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, p
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 
+TO_FIRST_LAYER = ((0, 0),)
+"""The way of ticks that are one row, which the first layer takes and hands on."""
+
 WATERMARK = "watermark"
 """A column of the source: the least watermark of what Spark and a TestStream give."""
 
@@ -53,12 +56,10 @@ class SourceSpec:
     events: bytes | None = None
     outputs: tuple[tuple[str, int], ...] = ()
     clocks: tuple[SourceClock, ...] = ()
-    ways: tuple[tuple[int, int], ...] = ((0, 0),)
+    ways: tuple[tuple[int, int], ...] = TO_FIRST_LAYER
 
     @classmethod
-    def of(
-        cls, plan: Plan, checkpoint: str, ways: tuple[tuple[int, int], ...] = ((0, 0),)
-    ) -> "SourceSpec":
+    def of(cls, plan: Plan, checkpoint: str, ways: tuple[tuple[int, int], ...]) -> "SourceSpec":
         """The source of a plan."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.of, of_spark))
@@ -140,6 +141,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             return iter(()), end
         feedback = self._feedback(start["number"])
         committed = tuple(feedback.finalizers) if feedback is not None else ()
+        # Spark copies the iterator, which no generator can be.
         return iter(list(self._rows(start, end, committed))), end
 
     def _end(self, start: dict[str, Any]) -> dict[str, Any]:
