@@ -12,14 +12,15 @@ columnar aggregator gets them in columns of 10,000, the others one by one. The r
 in the form of JMH's, ``out/ordered/jmh-result.json`` for the canonical and the ordered aggregator,
 and ``out/columnar/jmh-result.json`` with the columnar one in the place of the ordered one.
 ``reduce.vl.json`` draws either of them; ``--draw`` does so into the documents. ``--inserts random
---probability 0.1`` measures one point alone.
+--probability 0.1`` measures one point alone. The files are written after each point; ``--keep``
+leaves those there that are not measured again. All points with ``--seconds 10`` take 90 minutes.
 """
 
 import json
 import statistics
 import time
 from collections.abc import Callable
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,10 +116,9 @@ def as_columns(aggregator: ColumnarSessions, workload: Workload, seconds: float)
 def finished(aggregator: Any, buffer: Any, count: int, spent: float) -> Measured:
     """The iteration, with the time until the first session stands, as others may wait for that."""
     begin = time.process_time()
-    found = aggregator.finish(buffer)
-    sessions = sum(1 for _ in islice(found, 1))
+    next(aggregator.finish(buffer))
     spent += time.process_time() - begin
-    return Measured(count / spent, sessions + sum(1 for _ in found))
+    return Measured(count / spent, len(buffer))
 
 
 AGGREGATORS: dict[str, Callable[[Workload, float], Measured]] = {
@@ -132,18 +132,17 @@ Point = tuple[str, bool, float]
 
 
 def measured(
-    inserts: tuple[str, ...], probabilities: tuple[float, ...], iterations: int, seconds: float
+    inserts: str, probability: float, iterations: int, seconds: float
 ) -> dict[Point, list[Measured]]:
-    """All iterations; those of the aggregators of a point take turns."""
+    """All iterations of the aggregators, which take turns."""
     found: dict[Point, list[Measured]] = {}
-    for kind, probability in product(inserts, probabilities):
-        sequential = kind == INSERTS[0]
-        for number in range(iterations + 1):
-            for name, run in AGGREGATORS.items():
-                workload = Workload(probability, sequential=sequential, seed=number)
-                one = run(workload, seconds)
-                if number:  # The first one warms up.
-                    found.setdefault((name, sequential, probability), []).append(one)
+    sequential = inserts == INSERTS[0]
+    for number in range(iterations + 1):
+        for name, run in AGGREGATORS.items():
+            workload = Workload(probability, sequential=sequential, seed=number)
+            one = run(workload, seconds)
+            if number:  # The first one warms up.
+                found.setdefault((name, sequential, probability), []).append(one)
     return found
 
 
@@ -167,6 +166,19 @@ def in_jmhs_form(found: dict[Point, list[Measured]], optimized: str) -> list[dic
         for (name, sequential, probability), iterations in found.items()
         if name in ("canonical", optimized)
     ]
+
+
+def kept(earlier: Path, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results, and those in an earlier file of points that they do not have, in order."""
+    known = json.loads(earlier.read_text()) if earlier.exists() else []
+    every = {tuple(one["params"].values()): one for one in (*known, *results)}
+    return sorted(every.values(), key=_place)
+
+
+def _place(result: dict[str, Any]) -> tuple[bool, float, bool]:
+    params = result["params"]
+    probability = float(params["newSessionProbability"])
+    return params["ordered"] == "false", probability, params["optimize"] == "true"
 
 
 def draw(results: list[dict[str, Any]], picture: Path) -> None:
@@ -195,12 +207,27 @@ def table(found: dict[Point, list[Measured]]) -> Table:
     return shown
 
 
+def write(
+    found: dict[Point, list[Measured]], optimized: str, *, keep: bool, is_drawn: bool
+) -> None:
+    """Writes the file of an aggregator, and draws it."""
+    results = in_jmhs_form(found, optimized)
+    file = ROOT / "out" / optimized / "jmh-result.json"
+    if keep:
+        results = kept(file, results)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(results, indent=1))
+    if is_drawn:
+        draw(results, ROOT / "docs" / f"reduce-{optimized}.svg")
+
+
 @click.command()
 @click.option("--iterations", default=25, help="How many there are for each point.")
 @click.option("--seconds", default=1.0, help="How long each of them takes.")
 @click.option("--curve", is_flag=True, help="Probabilities from 0.01 to 1.")
 @click.option("--inserts", type=click.Choice(INSERTS), multiple=True, default=INSERTS)
 @click.option("--probability", type=float, multiple=True, default=PUBLISHED)
+@click.option("--keep", is_flag=True, help="Other points in the files stay there.")
 @click.option("--draw", "is_drawn", is_flag=True, help="Draw the pictures of the documents.")
 def main(
     iterations: int,
@@ -209,17 +236,15 @@ def main(
     probability: tuple[float, ...],
     *,
     curve: bool,
+    keep: bool,
     is_drawn: bool,
 ) -> None:
     """Measures, writes the files and prints the table."""
-    found = measured(inserts, CURVE if curve else probability, iterations, seconds)
-    for optimized in ("ordered", "columnar"):
-        results = in_jmhs_form(found, optimized)
-        folder = ROOT / "out" / optimized
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "jmh-result.json").write_text(json.dumps(results, indent=1))
-        if is_drawn:
-            draw(results, ROOT / "docs" / f"reduce-{optimized}.svg")
+    found: dict[Point, list[Measured]] = {}
+    for point in product(inserts, CURVE if curve else probability):
+        found |= measured(*point, iterations, seconds)
+        for optimized in ("ordered", "columnar"):
+            write(found, optimized, keep=keep, is_drawn=is_drawn)
     Console(width=100).print(table(found))
 
 
