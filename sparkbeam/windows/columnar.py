@@ -50,12 +50,13 @@ class Columns:
 
     def place_of(self, others: "Columns") -> int:
         """How many of the sessions are before all of others, by key and time, and touch none."""
-        key = others.keys[0]
-        low, high = (
-            np.searchsorted(self.keys, key, "left"),
-            np.searchsorted(self.keys, key, "right"),
-        )
+        low, high = self._range_of(others.keys[0])
         return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
+
+    def place_before(self, key: int, start: int) -> int:
+        """How many of the sessions begin before a time, by key."""
+        low, high = self._range_of(key)
+        return int(low + np.searchsorted(self.starts[low:high], start, "left"))
 
     def firsts(self) -> _Places:
         """Where those of each key begin."""
@@ -63,12 +64,13 @@ class Columns:
 
     def count_reached(self, before: "Columns") -> int:
         """How many of the sessions, of which none is before all of others, these may touch."""
-        key = before.keys[-1]
-        low, high = (
-            np.searchsorted(self.keys, key, "left"),
-            np.searchsorted(self.keys, key, "right"),
-        )
+        low, high = self._range_of(before.keys[-1])
         return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
+
+    def _range_of(self, key: int) -> tuple[int, int]:
+        """Where the sessions of a key begin and end."""
+        low, high = (np.searchsorted(self.keys, key, side) for side in ("left", "right"))
+        return int(low), int(high)
 
     def with_keys(self, keys: Micros) -> "Columns":
         """The same with other numbers for the keys."""

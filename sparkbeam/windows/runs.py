@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkbeam.windows.aggregator import Session, Stamps
 from sparkbeam.windows.columnar import Columns, Micros, SessionColumns
+from sparkbeam.windows.pieces import merged_in_pieces
 
 _WAITING = 4096
 _GATHERED = 1 << 17
@@ -22,13 +23,13 @@ class _Run:
 
     Args:
         make: merges columns.
-        columns: the first piece.
+        pieces: of which there is one at least.
     """
 
-    def __init__(self, make: SessionColumns, columns: Columns) -> None:
+    def __init__(self, make: SessionColumns, pieces: list[Columns]) -> None:
         self._make = make
-        self.pieces = [columns]
-        self._length = len(columns)
+        self.pieces = pieces
+        self._length = sum(map(len, pieces))
 
     def __len__(self) -> int:
         return self._length
@@ -92,32 +93,46 @@ class Runs:
         runs = self._runs
         merged = runs[-1].extend(columns) if runs else None
         if merged is None:
-            runs.append(_Run(self._make, columns))
+            runs.append(_Run(self._make, [columns]))
             merged = len(columns)
         self.merged = merged
-        while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+        self._balance()
+
+    def take(self, others: "Runs") -> None:
+        """Takes in the runs of others."""
+        for run in others._runs:
+            self._runs.append(_Run(self._make, list(run.pieces)))
+            self._balance()
+
+    def _balance(self) -> None:
+        """Merges runs until each is more than twice as long as the next."""
+        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
             self._merge(2)
 
     def sessions(self) -> Iterator[tuple[int, Session]]:
         """The numbers of the keys, and the sessions, by both."""
-        columns = self.columns()
-        return iter(()) if columns is None else self._make.sessions(columns)
+        self._merge_all()
+        return chain.from_iterable(map(self._make.sessions, list(self)))
 
     def columns(self) -> Columns | None:
         """All of them, by key and start; None if there are none."""
+        self._merge_all()
         if not self._runs:
             return None
-        if len(self._runs) > 1:
-            self._merge(len(self._runs))
         (run,) = self._runs
         run.pieces = [self._make.joined(run.pieces)]
         return run.pieces[0]
 
+    def _merge_all(self) -> None:
+        if len(self._runs) > 1:
+            self._merge(len(self._runs))
+
     def _merge(self, count: int) -> None:
         """Makes one of the last runs."""
-        pieces = [piece for run in self._runs[-count:] for piece in run.pieces]
-        self.merged = max(self.merged, sum(map(len, pieces)))
-        self._runs[-count:] = [_Run(self._make, self._make.merge(*pieces))]
+        some = self._runs[-count:]
+        self.merged = max(self.merged, sum(map(len, some)))
+        pieces = merged_in_pieces(self._make, [run.pieces for run in some])
+        self._runs[-count:] = [_Run(self._make, pieces)]
 
 
 class Buffer:
@@ -176,8 +191,7 @@ class ColumnarSessions:
     def merge(self, left: Buffer, right: Buffer) -> Buffer:
         self._settle(left)
         self._settle(right)
-        for columns in right.runs:
-            left.runs.add(columns)
+        left.runs.take(right.runs)
         return left
 
     def finish(self, buffer: Buffer) -> Iterator[Session]:

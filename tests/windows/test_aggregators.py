@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.columns.order import arranged, sums_of
-from sparkbeam.windows import ordered
+from sparkbeam.windows import ordered, pieces
 from sparkbeam.windows import runs as columnruns
 from sparkbeam.windows.aggregator import Aggregator, Session, in_session
 from sparkbeam.windows.canonical import CanonicalSessions
@@ -160,7 +160,10 @@ def test_they_are_those_of_beam(kind: Any, fn: beam.CombineFn, values: Any, data
     gap = data.draw(st.integers(1, 12)) * MILLI
     stamps = data.draw(st.sampled_from([min, max]))
     elements = [element for part in parts for element in part]
-    with mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=5, _PIECE=2):
+    with (
+        mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=5, _PIECE=2),
+        mock.patch.object(pieces, "_PIECE", 2),
+    ):
         aggregator = kind(fn, stamps)
         found = finished(aggregator, sessions(aggregator, parts, gap), fn)
     assert found == beams(elements, gap, fn, stamps)
@@ -327,14 +330,22 @@ def shown_session(found: tuple[int, Session]) -> Any:
 
 
 @settings(max_examples=300)
-@given(batches_of_windows, st.sampled_from([min, max]), st.sampled_from([1, 4, 1024]))
+@given(
+    batches_of_windows,
+    st.sampled_from([min, max]),
+    st.sampled_from([1, 4, 1024]),
+    st.sampled_from([1, 2, 5, 1024]),
+)
 def test_runs_of_many_keys_merge_whatever_comes_when(
-    batches: list[list[Window]], stamps: Any, piece: int
+    batches: list[list[Window]], stamps: Any, piece: int, merged: int
 ) -> None:
     make = SessionColumns(ToListCombineFn(), stamps)
     runs = Runs(make)
     every: list[tuple[Window, int]] = []
-    with mock.patch.object(columnruns, "_PIECE", piece):
+    with (
+        mock.patch.object(columnruns, "_PIECE", piece),
+        mock.patch.object(pieces, "_PIECE", merged),
+    ):
         for batch in batches:
             numbers = list(range(len(every), len(every) + len(batch)))
             keys, starts, lengths = (np.array(column) for column in zip(*batch, strict=True))
@@ -359,6 +370,7 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     with (
         mock.patch.multiple(ordered, _PIECE=piece, _MOST=2 * piece),
         mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=20, _PIECE=piece),
+        mock.patch.object(pieces, "_PIECE", piece),
     ):
         for number, batch in enumerate(batches):
             buffer = buffers[number >= second]
@@ -446,6 +458,26 @@ def test_elements_in_their_order_are_not_merged_again() -> None:
     columns = runs.columns()
     assert columns is not None
     assert columns.starts.tolist() == list(range(0, 1_000_000, 10))
+
+
+def test_what_one_run_has_alone_stays_as_it_is() -> None:
+    make = SessionColumns(CountCombineFn(), max)
+    runs = []
+    for begin, step in ((0, 2), (1, 2), (9_000, 1)):
+        starts = np.arange(begin, begin + 1000 * step, step) * 10
+        runs.append([make.reduce(starts * 0, starts, starts + 5, starts, [None] * 1000)])
+    with (
+        mock.patch.object(pieces, "_PIECE", 100),
+        mock.patch.object(
+            SessionColumns, "merge", autospec=True, side_effect=SessionColumns.merge
+        ) as merge,
+    ):
+        found = pieces.merged_in_pieces(make, runs)
+    assert np.concatenate([piece.starts for piece in found]).tolist() == [
+        *range(0, 20_000, 10),
+        *range(90_000, 100_000, 10),
+    ]
+    assert sum(len(part) for call in merge.mock_calls for part in call.args[1:]) < 2_400
 
 
 def test_as_many_elements_wait_as_sessions_were_merged() -> None:
