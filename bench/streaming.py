@@ -21,7 +21,7 @@ import apache_beam as beam
 import pandas as pd
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
 from contest import Times, draw
 from pyspark.sql import Row
 from pyspark.sql import functions as sf
@@ -39,6 +39,8 @@ ROWS = 200_000
 FEW = 10
 RATE = 200_000
 WINDOW_SECONDS = 10
+GAP_SECONDS = 0.2
+SPREAD = 1000
 WARM_UPS = 2
 PARTITIONS = 2
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -85,14 +87,16 @@ class Bench:
         finally:
             result.cancel()
 
-    def spark(self, build: Callable[[Any], Any], options: dict[str, Any]) -> Figures:
+    def spark(
+        self, build: Callable[[Any], Any], options: dict[str, Any], mode: str = "update"
+    ) -> Figures:
         """Runs what ``build`` makes of the DataFrame of such a source, as a query."""
         reader = self._spark.readStream.format("rate-micro-batch").options(**options)
         frame = build(reader.load().withColumn("key", sf.col("value") % KEYS))
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
             query = (
                 frame.writeStream.format("noop")
-                .outputMode("update")
+                .outputMode(mode)
                 .option("checkpointLocation", checkpoint)
                 .start()
             )
@@ -228,6 +232,37 @@ def windowed_in_spark(frame: Any) -> Any:
     return frame.withWatermark("timestamp", "0 seconds").groupBy(window, "key").count()
 
 
+def sessions(rows: int) -> Callable[[Any], Any]:
+    """A count per key and session, of rows with a time of their own within their micro-batch.
+
+    A key has four rows a second on average, and a session ends with half of them.
+    """
+
+    def build(read: Any) -> Any:
+        timed = read | beam.Map(
+            lambda row: TimestampedValue(
+                (row.value * row.value // SPREAD % KEYS, 1), row.value / rows
+            )
+        ).with_output_types(tuple[int, int])
+        return timed | beam.WindowInto(Sessions(GAP_SECONDS)) | beam.CombinePerKey(sum)
+
+    return build
+
+
+def sessions_in_spark(rows: int) -> Callable[[Any], Any]:
+    """The same by Spark's own aggregation, in the JVM."""
+
+    def build(frame: Any) -> Any:
+        timed = frame.select(
+            sf.expr(f"value * value div {SPREAD} % {KEYS}").alias("key"),
+            sf.expr(f"timestamp_micros(value * 1000000 div {rows})").alias("time"),
+        )
+        window = sf.session_window("time", f"{GAP_SECONDS * 1000:.0f} milliseconds")
+        return timed.withWatermark("time", "0 seconds").groupBy(window, "key").count()
+
+    return build
+
+
 def started() -> Any:
     """A session whose queries have as many partitions as cores, and their state in RocksDB."""
     logging.disable(logging.WARNING)
@@ -269,6 +304,14 @@ def main() -> None:
         [
             ("windowed count", "sparkbeam", lambda: bench.beam(windowed_count, reading(rows))),
             ("", "Spark's aggregation", lambda: bench.spark(windowed_in_spark, many)),
+        ],
+        [
+            ("sessions", "sparkbeam", lambda: bench.beam(sessions(rows), reading(rows))),
+            (
+                "",
+                "Spark's aggregation",
+                lambda: bench.spark(sessions_in_spark(rows), many, "append"),
+            ),
         ],
     ]
     table = Table("task", "program", "s a micro-batch", "keys/s", "relative to sparkbeam")

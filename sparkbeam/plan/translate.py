@@ -449,12 +449,15 @@ def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
     )
 
 
+_MERGING_NUMBERS = (Evaluator.STORED_WINDOWS, Evaluator.STORED_SESSIONS)
+
+
 def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
     """The ports whose readers all keep accumulators, and merge numbers, too."""
     merging, others = set[int](), set[int]()
     for read in every:
         how = read.grouping
-        merges = how is not None and how.combines and how.evaluator is Evaluator.STORED_WINDOWS
+        merges = how is not None and how.combines and how.evaluator in _MERGING_NUMBERS
         (merging if merges else others).update(read.inputs)
     return frozenset(merging - others)
 

@@ -65,6 +65,7 @@ from sparkbeam.upstream.batches import Batching
 from sparkbeam.upstream.beam import StampedPart, part_stamped_by, tags_of_cogroup
 from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.choices import choice_of
+from sparkbeam.windows.form import Form
 from sparkbeam.windows.forms import form_of
 
 HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
@@ -212,6 +213,14 @@ def _compiled_with_sides(payload: bytes, shape: Shape, may_stamp: bool) -> list[
         over_columns(fn.process, shape, *sides, arguments=arguments, may_stamp=may_stamp)
         for sides in dict.fromkeys((kind,) * arguments.sides for kind in _SIDE_INPUTS)
     ]
+
+
+def _has_numbers(form: Form, shape: Shape) -> bool:
+    """Whether elements are pairs that add up over columns, whatever else a combine asks of them."""
+    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+        return False
+    key, values = shape.fields
+    return is_key(key) and form.kind_of(empty_column(values), values) is not None
 
 
 class Walk:
@@ -558,16 +567,18 @@ class Walk:
     def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
         (output,) = transform.outputs.values()
         windowing = self._windowing(output)
-        stamp = stamp_of(windowing)
-        if stamp is not None and type(windowing.windowfn) is not Sessions:
-            return Refused(f"its results have the {stamp} timestamp of their elements")
         combine_fn = self.combine_fn(transform)
         form = form_of(combine_fn)
         aggregator = self._aggregator(output)
+        are_sessions = type(windowing.windowfn) is Sessions
+        stamp = stamp_of(windowing)
+        has_numbers = form is not None and _has_numbers(form, shape)
+        if stamp is not None and not are_sessions and not has_numbers:
+            return Refused(f"its results have the {stamp} timestamp of their elements")
         if aggregator not in (None, SessionAggregator.COLUMNAR):
             assert aggregator is not None
             return Refused(by_elements(aggregator, form))
-        choice = None if type(windowing.windowfn) is Sessions else choice_of(combine_fn)
+        choice = None if are_sessions else choice_of(combine_fn)
         if form is None and choice is None:
             return Refused(_NO_FORM)
         if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
@@ -582,7 +593,7 @@ class Walk:
             known = form or choice
             assert known is not None
             return Refused(f"its values are not for {known.name} over columns")
-        reason = None if aggregator is None else in_another_order(form, kind)
+        reason = in_another_order(form, kind) if are_sessions else None
         return None if reason is None else Refused(reason)
 
     def _aggregator(self, pcollection: str) -> SessionAggregator | None:

@@ -50,6 +50,9 @@ COLUMN_CELL = b"\4"
 TOTALS_CELL = b"\5"
 """The first byte of a cell of many keys, which its row's key is one of."""
 
+SPANS_CELL = b"\6"
+"""The first byte of such a cell where each has a window of its own."""
+
 METRICS_TAG = -1
 
 AS_ELEMENT, AS_CELL = 0, 1

@@ -85,7 +85,9 @@ ENDS = {
     ),
     Layout.STORED: Ends(
         # In streaming all rows go to such a writer.
-        lambda port: StoredSink(port.tag, cast("KeyedWriter", port.rows), port.coder)
+        lambda port: StoredSink(
+            port.tag, cast("KeyedWriter", port.rows), port.coder, port.windowing
+        )
     ),
     Layout.KEYED: Ends(
         lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),

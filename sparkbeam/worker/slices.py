@@ -12,6 +12,7 @@ from apache_beam.transforms.window import (
     BoundedWindow,
     FixedWindows,
     IntervalWindow,
+    Sessions,
     SlidingWindows,
     WindowFn,
 )
@@ -19,6 +20,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Micros
+from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.slots import slot_numbers, slots_of
 
 _MILLI = 1000
@@ -54,6 +56,10 @@ class Slices:
         if not self._are_inside(int(times.min()), int(times.max())):
             return None
         return slot_numbers(times, (self.offset, self.length))
+
+    def of_intervals(self, given: Intervals) -> Micros | None:
+        """The number of the slice that each window is; None where they are no single ones."""
+        return self.numbers(given.starts) if self.count == 1 else None
 
     def shared(self, windows: Sequence[BoundedWindow], count: int) -> Micros | None:
         """The number of the slice of so many elements in the same windows.
@@ -147,6 +153,33 @@ class Slices:
         both = np.flatnonzero(first != last)
         places = np.concatenate([np.arange(len(starts)), both])
         return places, np.concatenate([last, first[both]])
+
+
+@dataclass(frozen=True)
+class Starts(Slices):
+    """Windows of one length that begin at any millisecond, as those of sessions before they merge.
+
+    Attributes:
+        gap: how long they are, in microseconds.
+    """
+
+    gap: int
+
+    @property
+    def size(self) -> int:
+        return self.gap
+
+    def of_intervals(self, given: Intervals) -> Micros | None:
+        if (given.ends - given.starts != self.gap).any():
+            return None
+        return self.numbers(given.starts)
+
+
+def starts_of(window_fn: WindowFn) -> Starts | None:
+    """The starts of the windows of sessions before they merge; None where Beam rounds them."""
+    if type(window_fn) is not Sessions or window_fn.gap_size.micros % _MILLI:
+        return None
+    return Starts(0, _MILLI, 1, window_fn.gap_size.micros)
 
 
 def slices_of(window_fn: WindowFn) -> Slices | None:

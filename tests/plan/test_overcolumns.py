@@ -159,8 +159,8 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
             lambda rows: (
                 rows
                 | beam.WindowInto(FixedWindows(3), timestamp_combiner=LATEST)
-                | "y" >> beam.Map(lambda row: (row.name, row.id))
-                | "x" >> beam.CombinePerKey(sum)
+                | "y" >> beam.Map(lambda row: (row.name, row.name))
+                | "x" >> beam.CombinePerKey(max)
             ),
             "its results have the latest timestamp of their elements",
         ),
@@ -169,6 +169,33 @@ def test_each_step_up_to_the_first_that_makes_elements(options: list[str]) -> No
 def test_why_a_step_takes_elements(build: Callable[[Any], Any], reason: str) -> None:
     found = {label.partition("/")[0]: why for label, why in told(build).items()}
     assert str(found["x"]).startswith(reason)
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_sums_of_a_streams_sessions_are_columns(lateness: int) -> None:
+    def build(rows: Any) -> None:
+        sessions = rows | beam.WindowInto(Sessions(3), allowed_lateness=lateness)
+        pairs = sessions | beam.Map(lambda row: (row.name, row.id))
+        _ = pairs | "x" >> beam.CombinePerKey(sum)
+
+    assert told(build, "--streaming")["x/Precombine"] is None
+
+
+def test_why_a_streams_sessions_of_floats_are_elements() -> None:
+    def build(rows: Any) -> None:
+        pairs = rows | beam.Map(lambda row: (row.id, row.id / 2)) | beam.WindowInto(Sessions(3))
+        _ = pairs | "x" >> beam.CombinePerKey(MeanCombineFn())
+
+    assert "floats" in str(told(build, "--streaming")["x/Precombine"])
+
+
+def test_sums_with_the_timestamp_of_an_element_are_columns() -> None:
+    def build(rows: Any) -> None:
+        windows = rows | beam.WindowInto(FixedWindows(3), timestamp_combiner=LATEST)
+        pairs = windows | beam.Map(lambda row: (row.name, row.id))
+        _ = pairs | "x" >> beam.CombinePerKey(sum)
+
+    assert told(build)["x/Precombine"] is None
 
 
 class Few(NamedTuple):

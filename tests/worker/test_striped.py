@@ -96,7 +96,7 @@ def written(
     form = form_of(combine_fn)
     assert form is not None
     rows = Rows()
-    sink = StoredSink(0, rows, coder)
+    sink = StoredSink(0, rows, coder, Windowing(window_fn))
     for second, pairs, as_numbers in arrived:
         numbers = form.numbers(list(pairs.values())) if pairs else None
         if numbers is not None:

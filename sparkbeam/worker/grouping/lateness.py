@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.columnar import Micros
+from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.blocks import Block
 
 
@@ -17,9 +20,14 @@ def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
     def expiry(window: BoundedWindow) -> int:
         if isinstance(window, GlobalWindow):
             return MAX_MICROS + 1
-        return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
+        return expiry_at(window.end.micros, lateness)
 
     return expiry
+
+
+def expiry_at(end: int, lateness: int) -> int:
+    """The expiry of a window that ends at a time; all are in microseconds."""
+    return min(end + lateness + 1, MAX_MICROS + 1)
 
 
 def latest_over(watermark: int) -> int:
@@ -42,6 +50,7 @@ class Lateness:
 
     def __init__(self, windowing: Windowing) -> None:
         self._expires = expiry_of(windowing)
+        self._micros: int = windowing.allowed_lateness.micros
         self._before: tuple[WindowedValue, int, WindowedValue | None] | None = None
         self.dropped = 0
 
@@ -66,6 +75,22 @@ class Lateness:
         left = len(kept.windows) if kept is not None else 0
         self.dropped += (len(template.windows) - left) * len(block)
         return None if kept is None else block.with_windowing(kept)
+
+    def rows_in_time(self, ends: Micros, counts: Micros, watermark: int) -> Positions:
+        """The positions of those windows of which many have one each that are not too late.
+
+        Args:
+            ends: of the windows, in microseconds.
+            counts: how many elements each is of.
+            watermark: in microseconds.
+        """
+        # As the expiry of each would say, in numbers that stay within 64 bits.
+        if watermark >= MAX_MICROS:
+            is_late = np.ones(len(ends), np.bool_)
+        else:
+            is_late = ends <= max(watermark - self._micros, MIN_MICROS)
+        self.dropped += int(counts[is_late].sum())
+        return np.flatnonzero(~is_late)
 
     def count(self, template: WindowedValue, number: int, watermark: int) -> None:
         """Takes in how many elements stand behind accumulators, beyond one for each."""

@@ -10,20 +10,23 @@ time; so they stay where they are when sessions merge.
 
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
+from operator import attrgetter
 from typing import Any
 
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import IntervalWindow
+from apache_beam.transforms.window import IntervalWindow, TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.aggregator import in_session
+from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.rounding import coded_hold
-from sparkbeam.wire.rows import Row
+from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.earlierstate import EarlierSessions
+from sparkbeam.worker.grouping.lateness import expiry_at
 from sparkbeam.worker.grouping.sessionstate import (
     EARLIEST,
     KeptSession,
@@ -31,10 +34,13 @@ from sparkbeam.worker.grouping.sessionstate import (
     Value,
     gathered,
 )
+from sparkbeam.worker.grouping.spanned import Spanned
 from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.grouping.triggerstate import STATE, Parts
 from sparkbeam.worker.state.records import EVENT_TIME, Record
+from sparkbeam.worker.totals import Combine
 
+_START = attrgetter("start")
 _END, _EXPIRY = b"end", b"expiry"
 _AT_ONCE = 500
 
@@ -44,17 +50,27 @@ class SessionedGrouping(StoredGrouping):
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         super()._prepare(coder, windowing)
+        self._late: int = windowing.allowed_lateness.micros
+        self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
         combined = None if self._combine_fn is None else self._combined
         value = coder.wrapped_value_coder.value_coder().get_impl()
         parts = Parts(value, coder.window_coder.get_impl(), self._combine_fn)
         self._earlier = EarlierSessions(parts, self._stamps, combined)
+        self._spanned = self._make_spanned()
+
+    def _make_spanned(self) -> Spanned | None:
+        """What merges numbers; None where there are none."""
+        combine_fn = self._combine_fn
+        form = None if combine_fn is None else form_of(combine_fn)
+        if combine_fn is None or form is None:
+            return None
+        return Spanned(Combine(combine_fn, form, ""), self._encode, self._lateness)
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
-        for encoded_key, blocks in self._arrived(rows):
+        for encoded_key, arrivals in self._arrivals(rows):
             record = self._keyed.record(encoded_key)
             kept = self._kept(record)
-            arrivals = _arrivals(blocks)
             groups = list(_joined(arrivals, kept))
             aside: list[Value] = []
             sessions = [self._merged(group, kept, aside) for group in groups]
@@ -68,6 +84,24 @@ class SessionedGrouping(StoredGrouping):
                     key = self._decode_key(encoded_key)
                     yield self._pane(key, kept, session, on_time=False)
             self._schedule(record, kept, kept.first_after(watermark))
+
+    def _arrivals(self, rows: list[Row]) -> Iterator[tuple[bytes, list["_Arrival"]]]:
+        """What has arrived of each key, in order of its start."""
+        cells = [row[2] for row in rows if row[2][:1] == SPANS_CELL]
+        if not cells:
+            for key, blocks in self._arrived(rows):
+                yield key, _arrivals(blocks)
+            return
+        assert self._spanned is not None
+        spans = dict(self._spanned.of_keys(cells, self._moment.input_watermark))
+        singly = [row for row in rows if row[2][:1] != SPANS_CELL]
+        found = {key: _arrivals(blocks) for key, blocks in self._arrived(singly)}
+        self._keyed.prefetch(spans.keys())
+        for key in sorted(spans.keys() | found.keys()):
+            arrivals = [_Arrival(*span) for span in spans.get(key, ())]
+            if key in found:
+                arrivals = sorted([*arrivals, *found[key]], key=_START)
+            yield key, arrivals
 
     def fire(self) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -104,11 +138,13 @@ class SessionedGrouping(StoredGrouping):
             return KeptSession(start, end, panes, stamp, None, holds)
         stored = [s.accumulator for s in before.values() if s.accumulator is not None]
         for arrival in group.arrived:
-            for block in arrival.blocks:
-                stored += block.values
+            stored += arrival.stored()
         return KeptSession(start, end, panes, stamp, self._combined(stored), None)
 
     def _stamp_of(self, group: "_Group", kept: KeptSessions) -> int | None:
+        if self._is_at_end:
+            # As Beam has it, whatever the elements' timestamps are; combined ones have none.
+            return group.end - 1
         window = _window(group.start, group.end)
         stamps = [
             self._stamps.assign_output_time(window, block.windowing.timestamp)
@@ -164,7 +200,7 @@ class SessionedGrouping(StoredGrouping):
 
     def _expiry(self, session: KeptSession) -> int:
         # What never expires closes with the end of time.
-        return min(self._expires(_window(session.start, session.end)), MAX_MICROS)
+        return min(expiry_at(session.end, self._late), MAX_MICROS)
 
     def _schedule(self, record: Record, kept: KeptSessions, waiting: KeptSession | None) -> None:
         """Sets timers and hold by the first session that waits for its end; ends are in order."""
@@ -176,14 +212,27 @@ class SessionedGrouping(StoredGrouping):
 
 
 class _Arrival:
-    """New elements with the same window."""
+    """New elements with the same window, or combined ones whose windows overlap.
 
-    __slots__ = ("blocks", "end", "start")
+    Attributes:
+        start, end: of the window, or of all of them.
+        accumulator: of combined ones, encoded.
+        blocks: of others.
+    """
 
-    def __init__(self, start: int, end: int) -> None:
+    __slots__ = ("accumulator", "blocks", "end", "start")
+
+    def __init__(self, start: int, end: int, accumulator: bytes | None = None) -> None:
         self.start = start
         self.end = end
+        self.accumulator = accumulator
         self.blocks: list[Block] = []
+
+    def stored(self) -> list[bytes]:
+        """The values, encoded."""
+        if self.accumulator is not None:
+            return [self.accumulator]
+        return [value for block in self.blocks for value in block.values]
 
 
 class _Group:
@@ -214,12 +263,7 @@ class _Group:
 
     def entries(self) -> list[Value]:
         """The new values, at the start of their window."""
-        return [
-            (arrival.start, value)
-            for arrival in self.arrived
-            for block in arrival.blocks
-            for value in block.values
-        ]
+        return [(arrival.start, value) for arrival in self.arrived for value in arrival.stored()]
 
 
 def _arrivals(blocks: list[Block]) -> list[_Arrival]:

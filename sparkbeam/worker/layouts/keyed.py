@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rounding import coded_micros
@@ -22,11 +23,13 @@ from sparkbeam.wire.rows import (
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
+from sparkbeam.worker.layouts.keyspans import KeySpans
 from sparkbeam.worker.layouts.keytotals import KeyTotals
 from sparkbeam.worker.layouts.sink import Sink
 from sparkbeam.worker.layouts.tables import IMMUTABLE, RunTable
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.slices import starts_of
 
 _SMALLEST_RUN = 16
 
@@ -137,10 +140,18 @@ class StoredSink(KeyedSink):
         tag: of the port.
         rows: takes the rows.
         coder: of the elements.
+        windowing: theirs.
     """
 
-    def __init__(self, tag: int, rows: KeyedWriter, coder: coders.WindowedValueCoder) -> None:
+    def __init__(
+        self,
+        tag: int,
+        rows: KeyedWriter,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+    ) -> None:
         super().__init__(tag, rows, coder, stored_coder(coder))
+        self._starts = starts_of(windowing.windowfn)
         self._writer = rows
         self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
 
@@ -150,6 +161,16 @@ class StoredSink(KeyedSink):
         keys = encoded.take(pa.array(found.places))
         totals = KeyTotals(self._cells.head(TOTALS_CELL, template), keys, found.numbers)
         self._writer.extend_keys(self._tag, keys, lambda places: totals.taken(places).cell())
+
+    def write_partials(self, found: Partials) -> None:
+        # Of sessions, before they merge.
+        assert self._starts is not None
+        self.flush()
+        encoded = self._keys.of(found.keys.array, found.keys.shape)
+        keys = encoded.take(pa.array(found.places))
+        starts = self._starts.starts(found.slices)
+        spans = KeySpans.of(keys, found.numbers, starts, found.counts, self._starts.size)
+        self._writer.extend_keys(self._tag, keys, lambda places: spans.taken(places).cell())
 
     def write_count(self, template: WindowedValue, number: int) -> None:
         # It goes to any one shard: all of them have the same watermark.

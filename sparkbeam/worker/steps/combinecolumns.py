@@ -16,6 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.shapes import Shape
+from sparkbeam.plan.sessions import in_another_order
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
 from sparkbeam.wire.rounding import coded_column, coded_end
@@ -24,7 +25,7 @@ from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.pairs import plain_pairs
 from sparkbeam.worker.partials import Partials
-from sparkbeam.worker.slices import Slices, slices_of
+from sparkbeam.worker.slices import Slices, Starts, slices_of, starts_of
 from sparkbeam.worker.slots import runs_of
 from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.columntotals import ColumnTotals, Gathered
@@ -48,6 +49,7 @@ class ColumnCombine:
         windowing: of the pairs.
 
     Attributes:
+        are_sessions: the windows are those of sessions before they merge.
         is_stamped: somebody asks for the timestamps of what has been added up.
     """
 
@@ -56,7 +58,8 @@ class ColumnCombine:
         self._form = form
         self._is_default = windowing.is_default()
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
-        self._slices = slices_of(windowing.windowfn)
+        self._slices = slices_of(windowing.windowfn) or starts_of(windowing.windowfn)
+        self.are_sessions = isinstance(self._slices, Starts)
         self._is_shared = self._slices is not None and self._slices.count > 1
         self.is_stamped = combine_stamps(windowing) is not None
         self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
@@ -77,6 +80,8 @@ class ColumnCombine:
         slices = self._slices_of(block)
         pairs = None if slices is None else plain_pairs(block.column, self._form)
         if slices is None or pairs is None or not self._is_exact(pairs.numbers[:1]):
+            return False
+        if self.are_sessions and in_another_order(self._form, pairs.numbers.dtype) is not None:
             return False
         times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
         ones = np.ones(len(slices), np.int64)
@@ -117,7 +122,7 @@ class ColumnCombine:
             case None:
                 return slices.shared(block.windowing.windows, len(block))
             case Intervals() as given:
-                return slices.numbers(given.starts) if slices.count == 1 else None
+                return slices.of_intervals(given)
         return slices.numbers(block.time_column())
 
     def settle(self) -> bool:

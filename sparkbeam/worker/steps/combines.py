@@ -12,12 +12,13 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow
+from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import Layout
+from sparkbeam.plan.sessions import in_another_order
 from sparkbeam.upstream.handing import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.form import Numbers
@@ -25,10 +26,10 @@ from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
-from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.columns import Column, column_of
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
+from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of, plain_pairs
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.refusals import count_refused
@@ -91,16 +92,25 @@ class PrecombineOperation(operations.PGBKCVOperation):
             return None
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
         all_take = len(sinks) == len(self.readers)
-        self._partial_takers: list[Callable[[Partials], None]] = [
-            sink.process_partials for sink in sinks if all_take and sink.layout is Layout.TOTALS
-        ]
         columns = ColumnCombine(self.combine_fn, self._form, self.windowing)
+        if columns.are_sessions and not (all_take and self._merge_spans(sinks, columns)):
+            return None
+        self._partial_takers: list[Callable[[Partials], None]] = [
+            sink.process_partials
+            for sink in sinks
+            if all_take and (columns.are_sessions or sink.layout is Layout.TOTALS)
+        ]
         self._window_takers: list[Callable[[tuple[WindowedValue, Partials]], None]] = [
             sink.process_window
             for sink in sinks
             if all_take and sink.takes_numbers and not columns.is_stamped
         ]
         return columns
+
+    @staticmethod
+    def _merge_spans(sinks: list[SinkOperation], columns: ColumnCombine) -> bool:
+        """Whether sinks take sums with a window each, as windows that are no sessions yet have."""
+        return not columns.is_stamped and all(sink.takes_numbers for sink in sinks)
 
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
@@ -114,9 +124,24 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _take_block(self, block: Block) -> None:
         if self._take_gathered(block):
             return
+        if block.column is not None and isinstance(block.assigned, Sessions):
+            # A window for each value: columns of one cost more than they save.
+            count_refused(self._why_alone(block.column))
+            block = block.with_values(block.values)
         refusals = list(filter(None, map(self._take_part, parts_of(block))))
         if refusals and block.column is not None:
             count_refused(refusals[0])
+
+    def _why_alone(self, column: Column) -> str:
+        """Why values that have a window of their own each are taken one by one."""
+        form = self._form
+        if form is None:
+            return "its CombineFn has no vectorised form"
+        if self._columns is None or not self._columns.are_sessions:
+            return "its windows are finer than a millisecond"
+        pairs = plain_pairs(column, form)
+        reason = None if pairs is None else in_another_order(form, pairs.numbers.dtype)
+        return reason or f"values are not for {form.name} over columns"
 
     def _take_part(self, block: Block) -> str | None:
         """Takes in pairs that share their windows; gives why it takes them as elements."""

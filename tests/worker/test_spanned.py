@@ -1,0 +1,183 @@
+"""Sums of many keys with a window each become the sessions that accumulators make key by key."""
+
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.coders import coders
+from apache_beam.transforms.combiners import MeanCombineFn
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import AccumulationMode
+from apache_beam.transforms.window import IntervalWindow, Sessions
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparkbeam.columns.shapes import INT, Record
+from sparkbeam.windows.forms import form_of
+from sparkbeam.wire.rounding import coded_end
+from sparkbeam.wire.rows import SPANS_CELL, Row
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.sessioned import SessionedGrouping
+from sparkbeam.worker.layouts.keyed import StoredSink
+from sparkbeam.worker.layouts.keyspans import KeySpans
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
+from sparkbeam.worker.state.store import MemoryMap
+from sparkbeam.worker.steps.combinecolumns import ColumnCombine
+from sparkbeam.worker.streaming.router import Router
+
+COMBINES = {
+    "sum": beam.CombineFn.from_callable(sum),
+    "mean": MeanCombineFn(),
+    "max": beam.CombineFn.from_callable(max),
+}
+PAIR = Record(tuple, ("0", "1"), (INT, INT))
+LONG_AGO = -(1 << 62)
+
+
+class Some(NamedTuple):
+    """What comes together: keys, times in microseconds and numbers, and whether as columns."""
+
+    elements: list[tuple[int, int, int]]
+    as_columns: bool
+
+
+class Round(NamedTuple):
+    """What a round brings, by how much the watermark rises then, and whether a micro-batch ends."""
+
+    arrived: list[Some]
+    rise: int
+    saves: bool
+
+
+class Rows(Router):
+    """Takes what a sink writes."""
+
+    def __init__(self) -> None:
+        super().__init__((0,), None, 0, {}, lambda *_: None, lambda *_: None)
+        self.rows: list[Row] = []
+
+    def take(self, tag: int, rows: list[Row]) -> None:
+        self.rows += rows
+
+
+TIMES = st.one_of(
+    st.integers(-4, 30).map(lambda half: half * 500_000),
+    st.integers(-5_000_000, 5_000_000),
+    st.sampled_from([LONG_AGO, LONG_AGO + 999_999]),
+)
+NUMBERS = st.one_of(st.integers(-9, 9), st.sampled_from([1 << 61, -(1 << 61), (1 << 63) - 1]))
+ELEMENTS = st.lists(st.tuples(st.integers(0, 4), TIMES, NUMBERS), min_size=1, max_size=30)
+ARRIVED = st.lists(st.builds(Some, ELEMENTS, st.sampled_from([True, True, False])), max_size=4)
+RISES = st.sampled_from([0, 0, 500_000, 1_000_001, 4_000_000])
+ROUNDS = st.lists(st.builds(Round, ARRIVED, RISES, st.booleans()), max_size=6)
+
+
+def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
+    pair = coders.TupleCoder([coders.VarIntCoder(), coders.FastPrimitivesCoder()])
+    return coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
+
+
+def written(
+    arrived: list[Some], windowing: Windowing, combine_fn: Any, *, in_columns: bool
+) -> list[Row]:
+    """The rows of what has arrived, summed up in columns, or an accumulator for each element."""
+    form, rows = form_of(combine_fn), Rows()
+    assert form is not None
+    sink = StoredSink(0, rows, coder_of(windowing), windowing)
+    sessions = windowing.windowfn
+    assert isinstance(sessions, Sessions)
+    gap = sessions.gap_size.micros
+    for elements, as_columns in arrived:
+        keys, times, numbers = zip(*elements, strict=True)
+        if in_columns and as_columns:
+            array = pa.StructArray.from_arrays([pa.array(keys), pa.array(numbers)], ["0", "1"])
+            combine = ColumnCombine(combine_fn, form, windowing)
+            stamps = np.array(times)
+            assert combine.take(Block(GLOBAL, column_of(array, PAIR), stamps, windowing.windowfn))
+            if combine.settle():
+                for found in combine.settled():
+                    sink.write_partials(found)
+                continue
+        for key, time, number in elements:
+            window = IntervalWindow(Timestamp(micros=time), Timestamp(micros=time + gap))
+            accumulator = combine_fn.add_input(combine_fn.create_accumulator(), number)
+            template = WindowedValue(None, coded_end(window), (window,))
+            sink.write_block(Block(template, [(key, accumulator)]))
+        sink.flush()
+    return rows.rows
+
+
+def left(entries: MemoryMap) -> Any:
+    """All that is kept, and the times that are known of it."""
+    stage = ShardState(entries).stage("stage")
+    times = stage.hold(), stage.next_due(EVENT_TIME), stage.next_due(PROCESSING_TIME)
+    return times, {key: stage.record(key).content() for key in sorted(stage.keys())}
+
+
+def run(rounds: list[Round], windowing: Windowing, combine_fn: Any, *, in_columns: bool) -> Any:
+    """The panes of rounds, how many elements were too late, and what is kept in the end."""
+    coder = coder_of(windowing)
+    entries, moment = MemoryMap(), Moment(0, 0)
+    state, panes, dropped = ShardState(entries), [], 0
+    for arrived, rise, saves in rounds:
+        grouping = SessionedGrouping(coder, windowing, combine_fn, state.stage("stage"), moment)
+        rows = written(arrived, windowing, combine_fn, in_columns=in_columns)
+        panes.append(list(map(repr, grouping.add(rows))))
+        moment.input_watermark += rise
+        panes.append(list(map(repr, grouping.fire())))
+        hold = state.stage("stage").hold()
+        held = moment.input_watermark if hold is None else min(hold, moment.input_watermark)
+        moment.output_watermark = max(moment.output_watermark, held)
+        dropped += grouping.dropped
+        if saves:
+            state.save()
+            state = ShardState(entries)
+    state.save()
+    return panes, dropped, left(entries)
+
+
+@pytest.mark.parametrize("lateness", [0, 3])
+@pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
+@pytest.mark.parametrize("combine_fn", COMBINES.values(), ids=COMBINES)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=ROUNDS, gap=st.sampled_from([1, 0.001, 2.5]))
+def test_it_is_as_element_by_element(
+    combine_fn: Any, mode: Any, lateness: int, rounds: list[Round], gap: float
+) -> None:
+    windowing = Windowing(Sessions(gap), accumulation_mode=mode, allowed_lateness=lateness)
+    found = run(rounds, windowing, combine_fn, in_columns=True)
+    assert found == run(rounds, windowing, combine_fn, in_columns=False)
+
+
+def test_what_a_key_gets_is_an_accumulator_for_each_session() -> None:
+    windowing, combine_fn = Windowing(Sessions(2)), COMBINES["sum"]
+    elements = [(key, at * 1_000_000, 1) for at in range(3) for key in range(100)]
+    rows = written([Some(elements, as_columns=True)], windowing, combine_fn, in_columns=True)
+    assert [row[2][:1] for row in rows] == [SPANS_CELL]
+    state = ShardState(MemoryMap()).stage("stage")
+    grouping = SessionedGrouping(coder_of(windowing), windowing, combine_fn, state, Moment(0, 0))
+    arrivals = dict(grouping._arrivals(rows))
+    assert len(arrivals) == 100
+    spans = {(one.start, one.end) for found in arrivals.values() for one in found}
+    assert spans == {(0, 4_000_000)}
+
+
+def test_a_cell_is_read_as_it_was_written() -> None:
+    kind = np.dtype([("0", np.float64), ("1", np.int64)])
+    keys = pa.array([b"a", b"", b"bcd"], pa.binary())
+    numbers = np.array([(0.5, 1), (2.0, 3), (-1.0, 4)], kind)
+    starts, counts = np.array([-5000, 0, 1 << 60]), np.array([1, 7, 1])
+    spans = KeySpans.of(keys, numbers, starts, counts, 2_000_000)
+    like = np.dtype([("0", np.int64), ("1", np.int64)])
+    found = KeySpans.of_cell(spans.taken(np.array([2, 0])).cell(), like)
+    assert found.totals.keys == pa.array([b"bcd", b"a"], pa.binary())
+    assert found.totals.numbers.tolist() == [(-1.0, 4), (0.5, 1)]
+    assert found.starts.tolist() == [1 << 60, -5000]
+    assert (found.counts.tolist(), found.length) == ([1, 1], 2_000_000)
