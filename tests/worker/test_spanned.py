@@ -163,7 +163,7 @@ def test_what_a_key_gets_is_an_accumulator_for_each_session() -> None:
     assert [row[2][:1] for row in rows] == [SPANS_CELL]
     state = ShardState(MemoryMap()).stage("stage")
     grouping = SessionedGrouping(coder_of(windowing), windowing, combine_fn, state, Moment(0, 0))
-    arrivals = dict(grouping._arrivals(rows))
+    arrivals = dict(grouping._arrived_by_key(rows))
     assert len(arrivals) == 100
     spans = {(one.start, one.end) for found in arrivals.values() for one in found}
     assert spans == {(0, 4_000_000)}

@@ -9,8 +9,9 @@ time; so they stay where they are when sessions merge.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, takewhile
-from operator import attrgetter
+from heapq import merge
+from itertools import chain, groupby, islice, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from apache_beam.coders import coders
@@ -40,7 +41,7 @@ from sparkbeam.worker.grouping.triggerstate import STATE, Parts
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 from sparkbeam.worker.totals import Combine
 
-_START = attrgetter("start")
+_KEY, _START = itemgetter(0), attrgetter("start")
 _END, _EXPIRY = b"end", b"expiry"
 _AT_ONCE = 500
 
@@ -68,7 +69,7 @@ class SessionedGrouping(StoredGrouping):
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
-        for encoded_key, arrivals in self._arrivals(rows):
+        for encoded_key, arrivals in self._arrived_by_key(rows):
             record = self._keyed.record(encoded_key)
             kept = self._kept(record)
             groups = list(_joined(arrivals, kept))
@@ -85,23 +86,20 @@ class SessionedGrouping(StoredGrouping):
                     yield self._pane(key, kept, session, on_time=False)
             self._schedule(record, kept, kept.first_after(watermark))
 
-    def _arrivals(self, rows: list[Row]) -> Iterator[tuple[bytes, list["_Arrival"]]]:
+    def _arrived_by_key(self, rows: list[Row]) -> Iterator[tuple[bytes, list["_Arrival"]]]:
         """What has arrived of each key, in order of its start."""
         cells = [row[2] for row in rows if row[2][:1] == SPANS_CELL]
+        singly = [row for row in rows if row[2][:1] != SPANS_CELL] if cells else rows
+        arrived = ((key, _arrivals(blocks)) for key, blocks in self._arrived(singly))
         if not cells:
-            for key, blocks in self._arrived(rows):
-                yield key, _arrivals(blocks)
+            yield from arrived
             return
         assert self._spanned is not None
-        spans = dict(self._spanned.of_keys(cells, self._moment.input_watermark))
-        singly = [row for row in rows if row[2][:1] != SPANS_CELL]
-        found = {key: _arrivals(blocks) for key, blocks in self._arrived(singly)}
-        self._keyed.prefetch(spans.keys())
-        for key in sorted(spans.keys() | found.keys()):
-            arrivals = [_Arrival(*span) for span in spans.get(key, ())]
-            if key in found:
-                arrivals = sorted([*arrivals, *found[key]], key=_START)
-            yield key, arrivals
+        spans = self._spanned.spans(cells, self._moment.input_watermark)
+        self._keyed.prefetch(spans.keys)
+        together = ((key, [_Arrival(*span) for span in found]) for key, found in spans)
+        for key, parts in groupby(merge(arrived, together, key=_KEY), _KEY):
+            yield key, sorted(chain.from_iterable(part for _, part in parts), key=_START)
 
     def fire(self) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark

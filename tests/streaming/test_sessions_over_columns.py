@@ -1,0 +1,104 @@
+"""Sessions of a stream whose elements come as columns, whatever keys and values are."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.combiners import (
+    CountCombineFn,
+    MeanCombineFn,
+    TopCombineFn,
+    TupleCombineFn,
+)
+from apache_beam.transforms.window import Sessions
+from in_process import StreamingRunner
+from noting import found, note
+
+from sparkbeam.io import ReadFromArrow
+
+ROWS = 200
+LARGE = (1 << 62) + 1
+
+
+class Event(NamedTuple):
+    number: int
+    name: str
+    part: float
+    maybe: int | None
+
+
+def events(part: int) -> Iterator[pa.RecordBatch]:
+    for batch in range(3):
+        numbers = np.arange(ROWS) * 7 + part * 13 + batch
+        yield pa.record_batch(
+            {
+                "number": pa.array(numbers % 11 - 5),
+                "name": pa.array([f"é{number % 3}\0" for number in numbers.tolist()]),
+                "part": pa.array((numbers % 5) / 4),
+                "maybe": pa.array([None if n % 31 == 0 else n % 7 for n in numbers.tolist()]),
+                "at": pa.array((numbers * 900_001) % 700_000_000 - 10**8, pa.timestamp("us")),
+            }
+        )
+
+
+def results(runner: Any, pairs: Callable[[Any], Any], combine: Any) -> list[str]:
+    found.clear()
+    with beam.Pipeline(runner) as p:
+        rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+        sessions = rows | "Pairs" >> pairs(beam.Map) | beam.WindowInto(Sessions(1.5))
+        combined = sessions | "Combine" >> beam.CombinePerKey(combine)
+        _ = combined | beam.Map(note)
+    return sorted(map(repr, found))
+
+
+CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "numbers": (lambda map: map(lambda row: (row.number, row.number)), sum),
+    "text": (lambda map: map(lambda row: (row.name, row.number)), max),
+    "pairs as keys": (
+        lambda map: map(lambda row: ((row.name, row.number), row.number)),
+        MeanCombineFn(),
+    ),
+    "floats as keys": (lambda map: map(lambda row: (row.part, row.name)), CountCombineFn()),
+    "None as a key": (lambda map: map(lambda row: (row.maybe, row.number)), sum),
+    "None among values": (lambda map: map(lambda row: (row.name, row.maybe)), CountCombineFn()),
+    "sums that leave 64 bits": (
+        lambda map: map(lambda row: (row.name, row.number + LARGE)),
+        sum,
+    ),
+    "several combines": (
+        lambda map: map(lambda row: (row.name, (row.number, row.number))),
+        TupleCombineFn(sum, min),
+    ),
+    "floats": (lambda map: map(lambda row: (row.name, row.part)), MeanCombineFn()),
+    "no form": (lambda map: map(lambda row: (row.name, row.number)), TopCombineFn(2)),
+    "lists": (lambda map: map(lambda row: (row.name, [row.number])), CountCombineFn()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stream_gives_what_another_runner_gives(case: str) -> None:
+    expected = results(FnApiRunner(), *CASES[case])
+    assert len(expected) > 20
+    assert results(StreamingRunner(), *CASES[case]) == expected
+
+
+def again(pairs: Any) -> Any:
+    """Sums of sums, whose sessions are of any length."""
+    sums = pairs | "Sums" >> beam.CombinePerKey(sum)
+    return sums | beam.Map(lambda pair: (pair[0] is None, pair[1])) | beam.CombinePerKey(sum)
+
+
+def test_sums_of_sums() -> None:
+    def results(runner: Any) -> list[str]:
+        found.clear()
+        with beam.Pipeline(runner) as p:
+            rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+            pairs = rows | "Pairs" >> beam.Map(lambda row: (row.name, row.number))
+            _ = again(pairs | beam.WindowInto(Sessions(1.5))) | "Note" >> beam.Map(note)
+        return sorted(map(repr, found))
+
+    assert results(StreamingRunner()) == results(FnApiRunner())
