@@ -3,6 +3,9 @@
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.windows.form import Form, Kind
 
+ALONE = "its sessions are merged one by one"
+"""Of those that have another trigger than the default one."""
+
 
 def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
     """Of an aggregator that takes elements.

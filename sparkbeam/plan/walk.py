@@ -57,7 +57,7 @@ from sparkbeam.plan.joinedcolumns import as_side
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, SessionAggregator, Stage
 from sparkbeam.plan.roundtrips import given_back
-from sparkbeam.plan.sessions import by_elements, in_another_order
+from sparkbeam.plan.sessions import ALONE, by_elements, in_another_order
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.plan.stamping import with_times
 from sparkbeam.plan.tablerows import makes_rows_of_tables, rows_read
@@ -67,6 +67,7 @@ from sparkbeam.upstream.parquet import row_groups_of
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.form import Form
 from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.lengths import whole_gap_of, whole_slots_of
 
 HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
 """What hands its elements on as they are."""
@@ -215,8 +216,12 @@ def _compiled_with_sides(payload: bytes, shape: Shape, may_stamp: bool) -> list[
     ]
 
 
-def _has_numbers(form: Form, shape: Shape) -> bool:
-    """Whether elements are pairs that add up over columns, whatever else a combine asks of them."""
+def _adds_up(form: Form | None, windowing: Windowing, shape: Shape) -> bool:
+    """Whether elements are pairs that add up by slices of time, and keep their timestamps."""
+    window_fn = windowing.windowfn
+    has_slices = type(window_fn) is GlobalWindows or whole_slots_of(window_fn) is not None
+    if form is None or not has_slices:
+        return False
     if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
         return False
     key, values = shape.fields
@@ -572,8 +577,7 @@ class Walk:
         aggregator = self._aggregator(output)
         are_sessions = type(windowing.windowfn) is Sessions
         stamp = stamp_of(windowing)
-        has_numbers = form is not None and _has_numbers(form, shape)
-        if stamp is not None and not are_sessions and not has_numbers:
+        if stamp is not None and not are_sessions and not _adds_up(form, windowing, shape):
             return Refused(f"its results have the {stamp} timestamp of their elements")
         if aggregator not in (None, SessionAggregator.COLUMNAR):
             assert aggregator is not None
@@ -581,6 +585,11 @@ class Walk:
         choice = None if are_sessions else choice_of(combine_fn)
         if form is None and choice is None:
             return Refused(_NO_FORM)
+        if are_sessions and aggregator is None:
+            if not self._merges_numbers(output):
+                return Refused(ALONE)
+            if whole_gap_of(windowing.windowfn) is None:
+                return Refused("its windows are not those that add up over columns")
         if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
             return Refused(f"its input is no pair, but {shape}")
         key, values = shape.fields
@@ -598,11 +607,19 @@ class Walk:
 
     def _aggregator(self, pcollection: str) -> SessionAggregator | None:
         """What combines sessions that become the accumulators of a PCollection."""
-        for sink in self.readers(pcollection):
-            told = json.loads(sink.spec.payload) if sink.spec.urn == SINK_URN else {}
-            if told.get("aggregator"):
-                return SessionAggregator(told["aggregator"])
-        return None
+        told = (sink.get("aggregator") for sink in self._sinks(pcollection))
+        return next((SessionAggregator(kind) for kind in told if kind), None)
+
+    def _merges_numbers(self, pcollection: str) -> bool:
+        """Whether all readers of a PCollection merge numbers of a vectorised form."""
+        return all(sink.get("numbers", False) for sink in self._sinks(pcollection))
+
+    def _sinks(self, pcollection: str) -> list[dict[str, Any]]:
+        """What is said of each reader of a PCollection, if that is a sink."""
+        return [
+            json.loads(reader.spec.payload) if reader.spec.urn == SINK_URN else {}
+            for reader in self.readers(pcollection)
+        ]
 
     def _is_global(self, pcollection: str) -> bool:
         return type(self._windowing(pcollection).windowfn) is GlobalWindows

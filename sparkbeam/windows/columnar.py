@@ -157,10 +157,15 @@ class SessionColumns:
             totals = self._added(cut, values)
         return self._columns(cut, starts, ends, stamps, totals)
 
-    def merge(self, *parts: Columns) -> Columns:
-        """The sessions that there are when those of all parts have merged."""
+    def merge(self, *parts: Columns, in_runs: bool = True) -> Columns:
+        """The sessions that there are when those of all parts have merged.
+
+        Args:
+            parts: by key and start, or anyhow.
+            in_runs: they are by key and start.
+        """
         every = self.joined(parts)
-        cut = self._cut(every.keys, every.starts, every.ends, in_runs=True)
+        cut = self._cut(every.keys, every.starts, every.ends, in_runs=in_runs)
         totals: Numbers | None = None
         if every.totals.dtype != object:
             totals = self._added_up(every.totals[cut.order], cut.firsts)

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from apache_beam.transforms.window import (
     BoundedWindow,
-    FixedWindows,
     IntervalWindow,
-    Sessions,
     SlidingWindows,
     WindowFn,
 )
@@ -20,8 +18,9 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.lengths import whole_gap_of, whole_slots_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.slots import slot_numbers, slots_of
+from sparkbeam.worker.slots import slot_numbers
 
 _MILLI = 1000
 _BEGIN, _END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
@@ -156,11 +155,11 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class Starts(Slices):
-    """Windows of one length that begin at any millisecond, as those of sessions before they merge.
+class Moments(Slices):
+    """Each millisecond with the window that begins there: those of sessions before they merge.
 
     Attributes:
-        gap: how long they are, in microseconds.
+        gap: how long the windows are, in microseconds.
     """
 
     gap: int
@@ -175,24 +174,17 @@ class Starts(Slices):
         return self.numbers(given.starts)
 
 
-def starts_of(window_fn: WindowFn) -> Starts | None:
-    """The starts of the windows of sessions before they merge; None where Beam rounds them."""
-    if type(window_fn) is not Sessions or window_fn.gap_size.micros % _MILLI:
-        return None
-    return Starts(0, _MILLI, 1, window_fn.gap_size.micros)
+def moments_of(window_fn: WindowFn) -> Moments | None:
+    """The windows of sessions before they merge; None where Beam's coders round them."""
+    gap = whole_gap_of(window_fn)
+    return None if gap is None else Moments(0, _MILLI, 1, gap)
 
 
 def slices_of(window_fn: WindowFn) -> Slices | None:
     """The slices of a WindowFn; None where its windows are not made of whole ones."""
-    bounds = slots_of(window_fn)
+    bounds = whole_slots_of(window_fn)
     if bounds is None:
         return None
     offset, length = bounds
-    match window_fn:
-        case FixedWindows():
-            count = 1
-        case SlidingWindows():
-            count = window_fn.size.micros // length
-    # Beam's coders keep milliseconds of windows: finer ones are not told apart.
-    is_coded = offset % _MILLI == 0 and length % _MILLI == 0
-    return Slices(offset, length, count) if is_coded else None
+    count = window_fn.size.micros // length if isinstance(window_fn, SlidingWindows) else 1
+    return Slices(offset, length, count)

@@ -19,6 +19,7 @@ from sparkbeam.columns.order import is_sorted
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.division import floored
 from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.lengths import slots_of
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
 from sparkbeam.worker.intervals import Intervals
 
@@ -30,19 +31,6 @@ _FEWEST = SMALLEST_BLOCK
 def is_by_timestamp(window_fn: WindowFn) -> bool:
     """Whether a WindowFn gives windows by the timestamp alone."""
     return type(window_fn) in _BY_TIMESTAMP
-
-
-def slots_of(window_fn: WindowFn) -> tuple[int, int] | None:
-    """Offset and length of the spans of time in which all elements get the same windows.
-
-    None where there are none. Both are in microseconds.
-    """
-    match window_fn:
-        case FixedWindows():
-            return window_fn.offset.micros, window_fn.size.micros
-        case SlidingWindows() if window_fn.size.micros % window_fn.period.micros == 0:
-            return window_fn.offset.micros, window_fn.period.micros
-    return None
 
 
 def parts_of(block: Block) -> Iterator[Block]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.transforms.combiners import Latest, MeanCombineFn, ToListCombineFn, TupleCombineFn
+from apache_beam.transforms.trigger import AccumulationMode, AfterProcessingTime, Repeatedly
 from apache_beam.transforms.window import (
     FixedWindows,
     Sessions,
@@ -181,12 +182,37 @@ def test_sums_of_a_streams_sessions_are_columns(lateness: int) -> None:
     assert told(build, "--streaming")["x/Precombine"] is None
 
 
-def test_why_a_streams_sessions_of_floats_are_elements() -> None:
-    def build(rows: Any) -> None:
-        pairs = rows | beam.Map(lambda row: (row.id, row.id / 2)) | beam.WindowInto(Sessions(3))
-        _ = pairs | "x" >> beam.CombinePerKey(MeanCombineFn())
+WHY_ELEMENTS: list[tuple[Callable[[Any], Any], beam.WindowInto, str]] = [
+    (
+        lambda row: (row.id, row.id / 2),
+        beam.WindowInto(Sessions(3)),
+        "mean adds floats up as they come, and sessions have them in another order",
+    ),
+    (
+        lambda row: (row.id, row.id),
+        beam.WindowInto(
+            Sessions(3),
+            trigger=Repeatedly(AfterProcessingTime(1)),
+            accumulation_mode=AccumulationMode.DISCARDING,
+        ),
+        "its sessions are merged one by one",
+    ),
+    (
+        lambda row: (row.id, row.id),
+        beam.WindowInto(Sessions(1.0005)),
+        "its windows are not those that add up over columns",
+    ),
+]
 
-    assert "floats" in str(told(build, "--streaming")["x/Precombine"])
+
+@pytest.mark.parametrize(("function", "windows", "reason"), WHY_ELEMENTS)
+def test_why_a_streams_sessions_are_elements(
+    function: Callable[[Any], Any], windows: beam.WindowInto, reason: str
+) -> None:
+    def build(rows: Any) -> None:
+        _ = rows | beam.Map(function) | windows | "x" >> beam.CombinePerKey(MeanCombineFn())
+
+    assert told(build, "--streaming")["x/Precombine"] == reason
 
 
 def test_sums_with_the_timestamp_of_an_element_are_columns() -> None:

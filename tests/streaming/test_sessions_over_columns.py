@@ -7,6 +7,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.combiners import (
     CountCombineFn,
@@ -102,3 +103,20 @@ def test_sums_of_sums() -> None:
         return sorted(map(repr, found))
 
     assert results(StreamingRunner()) == results(FnApiRunner())
+
+
+@pytest.mark.parametrize("gap", [1.5, 1.0005])
+def test_sums_are_the_same_with_columns_and_without(gap: float) -> None:
+    def results(columns: str) -> list[str]:
+        found.clear()
+        options = PipelineOptions([f"--columns={columns}"])
+        with beam.Pipeline(StreamingRunner(), options=options) as p:
+            rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
+            pairs = rows | "Pairs" >> beam.Map(lambda row: (row.name, row.number))
+            some = pairs | "Short" >> beam.WindowInto(Sessions(gap))
+            # Beam warns of it: the windows of these are those that they have.
+            others = pairs | "Long" >> beam.WindowInto(Sessions(12))
+            _ = (some, others) | beam.Flatten() | beam.CombinePerKey(sum) | beam.Map(note)
+        return sorted(map(repr, found))
+
+    assert results("auto") == results("off")

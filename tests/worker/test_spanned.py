@@ -99,8 +99,8 @@ def written(
         if in_columns and as_columns:
             array = pa.StructArray.from_arrays([pa.array(keys), pa.array(numbers)], ["0", "1"])
             combine = ColumnCombine(combine_fn, form, windowing)
-            stamps = np.array(times)
-            assert combine.take(Block(GLOBAL, column_of(array, PAIR), stamps, windowing.windowfn))
+            block = Block(GLOBAL, column_of(array, PAIR), np.array(times), windowing.windowfn)
+            assert combine.take(block) is None
             if combine.settle():
                 for found in combine.settled():
                     sink.write_partials(found)

@@ -20,14 +20,9 @@ def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
     def expiry(window: BoundedWindow) -> int:
         if isinstance(window, GlobalWindow):
             return MAX_MICROS + 1
-        return expiry_at(window.end.micros, lateness)
+        return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
 
     return expiry
-
-
-def expiry_at(end: int, lateness: int) -> int:
-    """The expiry of a window that ends at a time; all are in microseconds."""
-    return min(end + lateness + 1, MAX_MICROS + 1)
 
 
 def latest_over(watermark: int) -> int:
@@ -50,7 +45,7 @@ class Lateness:
 
     def __init__(self, windowing: Windowing) -> None:
         self._expires = expiry_of(windowing)
-        self._micros: int = windowing.allowed_lateness.micros
+        self._allowed: int = windowing.allowed_lateness.micros
         self._before: tuple[WindowedValue, int, WindowedValue | None] | None = None
         self.dropped = 0
 
@@ -76,6 +71,10 @@ class Lateness:
         self.dropped += (len(template.windows) - left) * len(block)
         return None if kept is None else block.with_windowing(kept)
 
+    def expiry_at(self, end: int) -> int:
+        """The expiry of an interval that ends at a time; both are in microseconds."""
+        return min(end + self._allowed + 1, MAX_MICROS + 1)
+
     def rows_in_time(self, ends: Micros, counts: Micros, watermark: int) -> Positions:
         """The positions of those windows of which many have one each that are not too late.
 
@@ -88,7 +87,7 @@ class Lateness:
         if watermark >= MAX_MICROS:
             is_late = np.ones(len(ends), np.bool_)
         else:
-            is_late = ends <= max(watermark - self._micros, MIN_MICROS)
+            is_late = ends <= max(watermark - self._allowed, MIN_MICROS)
         self.dropped += int(counts[is_late].sum())
         return np.flatnonzero(~is_late)
 

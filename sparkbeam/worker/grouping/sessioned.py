@@ -27,7 +27,6 @@ from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping.earlierstate import EarlierSessions
-from sparkbeam.worker.grouping.lateness import expiry_at
 from sparkbeam.worker.grouping.sessionstate import (
     EARLIEST,
     KeptSession,
@@ -39,7 +38,6 @@ from sparkbeam.worker.grouping.spanned import Spanned
 from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.grouping.triggerstate import STATE, Parts
 from sparkbeam.worker.state.records import EVENT_TIME, Record
-from sparkbeam.worker.totals import Combine
 
 _KEY, _START = itemgetter(0), attrgetter("start")
 _END, _EXPIRY = b"end", b"expiry"
@@ -51,7 +49,6 @@ class SessionedGrouping(StoredGrouping):
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         super()._prepare(coder, windowing)
-        self._late: int = windowing.allowed_lateness.micros
         self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
         combined = None if self._combine_fn is None else self._combined
         value = coder.wrapped_value_coder.value_coder().get_impl()
@@ -61,11 +58,9 @@ class SessionedGrouping(StoredGrouping):
 
     def _make_spanned(self) -> Spanned | None:
         """What merges numbers; None where there are none."""
-        combine_fn = self._combine_fn
-        form = None if combine_fn is None else form_of(combine_fn)
-        if combine_fn is None or form is None:
+        if self._combine_fn is None or form_of(self._combine_fn) is None:
             return None
-        return Spanned(Combine(combine_fn, form, ""), self._encode, self._lateness)
+        return Spanned(self._combine_fn, self._encode, self._lateness)
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -90,14 +85,15 @@ class SessionedGrouping(StoredGrouping):
         """What has arrived of each key, in order of its start."""
         cells = [row[2] for row in rows if row[2][:1] == SPANS_CELL]
         singly = [row for row in rows if row[2][:1] != SPANS_CELL] if cells else rows
-        arrived = ((key, _arrivals(blocks)) for key, blocks in self._arrived(singly))
         if not cells:
-            yield from arrived
+            for key, blocks in self._arrived(singly):
+                yield key, _arrivals(blocks)
             return
         assert self._spanned is not None
         spans = self._spanned.spans(cells, self._moment.input_watermark)
-        self._keyed.prefetch(spans.keys)
-        together = ((key, [_Arrival(*span) for span in found]) for key, found in spans)
+        of_blocks = self._arrived(singly, spans.keys)
+        arrived = ((key, _arrivals(blocks)) for key, blocks in of_blocks)
+        together = ((key, [_Arrival(*span) for span in found]) for key, found in spans.each)
         for key, parts in groupby(merge(arrived, together, key=_KEY), _KEY):
             yield key, sorted(chain.from_iterable(part for _, part in parts), key=_START)
 
@@ -198,7 +194,7 @@ class SessionedGrouping(StoredGrouping):
 
     def _expiry(self, session: KeptSession) -> int:
         # What never expires closes with the end of time.
-        return min(expiry_at(session.end, self._late), MAX_MICROS)
+        return min(self._lateness.expiry_at(session.end), MAX_MICROS)
 
     def _schedule(self, record: Record, kept: KeptSessions, waiting: KeptSession | None) -> None:
         """Sets timers and hold by the first session that waits for its end; ends are in order."""

@@ -5,23 +5,19 @@ themselves, before anybody looks at what is stored of a key.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkbeam.windows.aggregator import Session
 from sparkbeam.windows.columnar import Columns, Micros, SessionColumns
-from sparkbeam.windows.form import Form
 from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.layouts.keyspans import KeySpans
-from sparkbeam.worker.totals import Combine
-
-_AT_ONCE = 10_000
-"""So many sessions have their accumulators made at once."""
 
 
 class Span(NamedTuple):
@@ -37,49 +33,33 @@ class Span(NamedTuple):
     accumulator: bytes
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(NamedTuple):
     """What has arrived of many keys.
 
     Attributes:
         keys: in order.
-        sessions: theirs, each key by its place, whose totals ``encoded`` makes accumulators of.
-        encoded: see there.
+        each: each of them with what has arrived of it, in order of its start.
     """
 
     keys: list[bytes]
-    sessions: Columns
-    encoded: Callable[[Columns], list[bytes]]
-
-    def __iter__(self) -> Iterator[tuple[bytes, list[Span]]]:
-        """Each key with what has arrived of it, in order of its start."""
-        for place, found in groupby(self._each(), itemgetter(0)):
-            yield self.keys[place], [span for _, span in found]
-
-    def _each(self) -> Iterator[tuple[int, Span]]:
-        for begin in range(0, len(self.sessions), _AT_ONCE):
-            part = self.sessions.part(slice(begin, begin + _AT_ONCE))
-            spans = map(Span, part.starts.tolist(), part.ends.tolist(), self.encoded(part))
-            yield from zip(part.keys.tolist(), spans, strict=True)
+    each: Iterator[tuple[bytes, list[Span]]]
 
 
 class Spanned:
     """Merges numbers to sessions.
 
     Args:
-        combine: how numbers are merged, by their form.
+        combine_fn: how numbers are merged; it has a vectorised form.
         encode: encodes an accumulator.
         lateness: drops what is too late.
     """
 
     def __init__(
-        self, combine: Combine, encode: Callable[[Any], bytes], lateness: Lateness
+        self, combine_fn: beam.CombineFn, encode: Callable[[Any], bytes], lateness: Lateness
     ) -> None:
-        assert combine.form is not None
-        self._form: Form = combine.form
-        self._compact, self._encode = combine.combine_fn.compact, encode
+        self._compact, self._encode = combine_fn.compact, encode
         # Nobody asks for the timestamps.
-        self._make = SessionColumns(combine.combine_fn, max)
+        self._make = SessionColumns(combine_fn, max)
         self._lateness = lateness
 
     def spans(self, cells: list[bytes], watermark: int) -> Spans:
@@ -89,10 +69,11 @@ class Spanned:
             cells: of :class:`~sparkbeam.worker.layouts.keyspans.KeySpans`, one at least.
             watermark: of the input, in microseconds.
         """
+        assert self._make.form is not None
         keys: list[pa.Array] = []
         parts: list[Columns] = []
         for cell in cells:
-            found = KeySpans.of_cell(cell, self._form.kind)
+            found = KeySpans.of_cell(cell, self._make.form.kind)
             starts, ends = found.starts, found.starts + found.length
             rows = self._lateness.rows_in_time(ends, found.counts, watermark)
             keys.append(found.totals.keys.take(pa.array(rows)))
@@ -102,12 +83,16 @@ class Spanned:
         in_order, places = _in_order(pa.concat_arrays(keys))
         sessions = self._make.joined(parts).with_keys(places)
         if len(sessions):
-            sessions = self._make.merge(sessions)
-        return Spans(in_order, sessions, self._encoded)
+            sessions = self._make.merge(sessions, in_runs=False)
+        return Spans(in_order, self._each(in_order, sessions))
 
-    def _encoded(self, sessions: Columns) -> list[bytes]:
-        compact, encode = self._compact, self._encode
-        return [encode(compact(one)) for one in self._make.accumulators(sessions)]
+    def _each(self, keys: list[bytes], found: Columns) -> Iterator[tuple[bytes, list[Span]]]:
+        for place, sessions in groupby(self._make.sessions(found), itemgetter(0)):
+            yield keys[place], [self._span(session) for _, session in sessions]
+
+    def _span(self, session: Session) -> Span:
+        accumulator = self._encode(self._compact(session.accumulator))
+        return Span(session.start, session.end, accumulator)
 
 
 def _in_order(keys: pa.Array) -> tuple[list[bytes], Micros]:

@@ -5,7 +5,8 @@ the merge of a combine, what is kept is one accumulator.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -92,12 +93,19 @@ class StreamGrouping(ABC):
         """The same as blocks."""
         return in_blocks(self.fire())
 
-    def _arrived(self, rows: list[Row]) -> Iterator[tuple[bytes, list[Block]]]:
-        """The elements of each key that are not too late, if there are any."""
+    def _arrived(
+        self, rows: list[Row], others: Sequence[bytes] = ()
+    ) -> Iterator[tuple[bytes, list[Block]]]:
+        """The elements of each key that are not too late, if there are any.
+
+        Args:
+            rows: have them.
+            others: keys in order that are asked for as well meanwhile.
+        """
         watermark = self._moment.input_watermark
         rows = self._without_counts(rows, watermark)
         rows.sort(key=itemgetter(0))
-        self._keyed.prefetch({key for key, _, _ in rows})
+        self._keyed.prefetch(dict.fromkeys(merge((key for key, _, _ in rows), others)))
         blocks, in_time = self._cells.blocks, self._lateness.kept
         for key, group in groupby(rows, itemgetter(0)):
             found: list[Block] = []

@@ -29,7 +29,7 @@ from sparkbeam.worker.layouts.sink import Sink
 from sparkbeam.worker.layouts.tables import IMMUTABLE, RunTable
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.partials import Partials
-from sparkbeam.worker.slices import starts_of
+from sparkbeam.worker.slices import moments_of
 
 _SMALLEST_RUN = 16
 
@@ -151,7 +151,7 @@ class StoredSink(KeyedSink):
         windowing: Windowing,
     ) -> None:
         super().__init__(tag, rows, coder, stored_coder(coder))
-        self._starts = starts_of(windowing.windowfn)
+        self._moments = moments_of(windowing.windowfn)
         self._writer = rows
         self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
 
@@ -164,12 +164,12 @@ class StoredSink(KeyedSink):
 
     def write_partials(self, found: Partials) -> None:
         # Of sessions, before they merge.
-        assert self._starts is not None
+        assert self._moments is not None
         self.flush()
         encoded = self._keys.of(found.keys.array, found.keys.shape)
         keys = encoded.take(pa.array(found.places))
-        starts = self._starts.starts(found.slices)
-        spans = KeySpans.of(keys, found.numbers, starts, found.counts, self._starts.size)
+        starts = self._moments.starts(found.slices)
+        spans = KeySpans.of(keys, found.numbers, starts, found.counts, self._moments.size)
         self._writer.extend_keys(self._tag, keys, lambda places: spans.taken(places).cell())
 
     def write_count(self, template: WindowedValue, number: int) -> None:

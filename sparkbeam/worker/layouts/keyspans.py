@@ -72,5 +72,5 @@ class KeySpans:
         at += starts.nbytes
         counts = np.frombuffer(cell, _COUNT, count, at)
         at += counts.nbytes
-        totals = KeyTotals.of_cell(cell, cell[:at], like)
+        totals = KeyTotals.of_cell(memoryview(cell)[at:], b"", like)
         return cls(totals, starts.astype(np.int64), counts.astype(np.int64), length)

@@ -55,7 +55,7 @@ class KeyTotals:
         )
 
     @classmethod
-    def of_cell(cls, cell: bytes, head: bytes, like: Kind) -> "KeyTotals":
+    def of_cell(cls, cell: bytes | memoryview, head: bytes, like: Kind) -> "KeyTotals":
         """The inverse of :meth:`cell`.
 
         Args:

@@ -25,7 +25,7 @@ from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.pairs import plain_pairs
 from sparkbeam.worker.partials import Partials
-from sparkbeam.worker.slices import Slices, Starts, slices_of, starts_of
+from sparkbeam.worker.slices import Moments, Slices, moments_of, slices_of
 from sparkbeam.worker.slots import runs_of
 from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.columntotals import ColumnTotals, Gathered
@@ -58,8 +58,9 @@ class ColumnCombine:
         self._form = form
         self._is_default = windowing.is_default()
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
-        self._slices = slices_of(windowing.windowfn) or starts_of(windowing.windowfn)
-        self.are_sessions = isinstance(self._slices, Starts)
+        self._window_fn = windowing.windowfn
+        self._slices = slices_of(windowing.windowfn) or moments_of(windowing.windowfn)
+        self.are_sessions = isinstance(self._slices, Moments)
         self._is_shared = self._slices is not None and self._slices.count > 1
         self.is_stamped = combine_stamps(windowing) is not None
         self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
@@ -75,14 +76,18 @@ class ColumnCombine:
         """Whether what has been added up takes much memory."""
         return any(table.is_large for table in self._tables.values())
 
-    def take(self, block: Block) -> bool:
-        """Takes in pairs; False where they are not for this."""
+    def take(self, block: Block) -> str | None:
+        """Takes in pairs; where they are not for this, says why instead."""
         slices = self._slices_of(block)
-        pairs = None if slices is None else plain_pairs(block.column, self._form)
-        if slices is None or pairs is None or not self._is_exact(pairs.numbers[:1]):
-            return False
-        if self.are_sessions and in_another_order(self._form, pairs.numbers.dtype) is not None:
-            return False
+        if slices is None:
+            return "its windows are not those that add up over columns"
+        pairs = plain_pairs(block.column, self._form)
+        if pairs is None or not self._is_exact(pairs.numbers[:1]):
+            return f"values are not for {self._form.name} over columns"
+        if self.are_sessions:
+            reason = in_another_order(self._form, pairs.numbers.dtype)
+            if reason is not None:
+                return reason
         times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
         ones = np.ones(len(slices), np.int64)
         some = Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones)
@@ -93,7 +98,7 @@ class ColumnCombine:
             table = ColumnTotals(self._form, self._stamps, pairs.shape, is_by_window=is_by_window)
             self._tables[part] = table
         table.add(self._by_window(some) if is_by_window else some)
-        return True
+        return None
 
     def _is_exact(self, numbers: Numbers) -> bool:
         """Whether numbers of such a type may be added up exactly."""
@@ -123,6 +128,8 @@ class ColumnCombine:
                 return slices.shared(block.windowing.windows, len(block))
             case Intervals() as given:
                 return slices.of_intervals(given)
+            case window_fn if window_fn != self._window_fn:
+                return None
         return slices.numbers(block.time_column())
 
     def settle(self) -> bool:

@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns import NotExact
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import Layout
-from sparkbeam.plan.sessions import in_another_order
+from sparkbeam.plan.sessions import ALONE as SESSIONS_ALONE
 from sparkbeam.upstream.handing import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.form import Numbers
@@ -26,10 +26,10 @@ from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
-from sparkbeam.worker.columns import Column, column_of
+from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.layouts.keys import KeyNames
-from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of, plain_pairs
+from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.refusals import count_refused
@@ -43,6 +43,7 @@ from sparkbeam.worker.steps.step import Step, Way
 
 _Made = TypeVar("_Made")
 
+_NO_FORM = "its CombineFn has no vectorised form"
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
@@ -84,16 +85,19 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._bytes = 0
         self._keys = 0
         self._unmeasured = 0
+        self._refusal = ""
         self._columns = self._make_columns()
 
     def _make_columns(self) -> ColumnCombine | None:
         """What gathers pairs in columns; None where nothing does."""
         if self._form is None:
+            self._refusal = _NO_FORM
             return None
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
         all_take = len(sinks) == len(self.readers)
         columns = ColumnCombine(self.combine_fn, self._form, self.windowing)
-        if columns.are_sessions and not (all_take and self._merge_spans(sinks, columns)):
+        if columns.are_sessions and not (all_take and all(sink.takes_numbers for sink in sinks)):
+            self._refusal = SESSIONS_ALONE
             return None
         self._partial_takers: list[Callable[[Partials], None]] = [
             sink.process_partials
@@ -107,11 +111,6 @@ class PrecombineOperation(operations.PGBKCVOperation):
         ]
         return columns
 
-    @staticmethod
-    def _merge_spans(sinks: list[SinkOperation], columns: ColumnCombine) -> bool:
-        """Whether sinks take sums with a window each, as windows that are no sessions yet have."""
-        return not columns.is_stamped and all(sink.takes_numbers for sink in sinks)
-
     def process(self, o: WindowedValue) -> None:
         """Takes in a pair of key and value."""
         self.process_block(Block(o, [o.value]))
@@ -122,26 +121,16 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._take_block(block)
 
     def _take_block(self, block: Block) -> None:
-        if self._take_gathered(block):
+        refusal = self._take_gathered(block)
+        if refusal is None:
             return
         if block.column is not None and isinstance(block.assigned, Sessions):
             # A window for each value: columns of one cost more than they save.
-            count_refused(self._why_alone(block.column))
+            count_refused(refusal)
             block = block.with_values(block.values)
         refusals = list(filter(None, map(self._take_part, parts_of(block))))
         if refusals and block.column is not None:
             count_refused(refusals[0])
-
-    def _why_alone(self, column: Column) -> str:
-        """Why values that have a window of their own each are taken one by one."""
-        form = self._form
-        if form is None:
-            return "its CombineFn has no vectorised form"
-        if self._columns is None or not self._columns.are_sessions:
-            return "its windows are finer than a millisecond"
-        pairs = plain_pairs(column, form)
-        reason = None if pairs is None else in_another_order(form, pairs.numbers.dtype)
-        return reason or f"values are not for {form.name} over columns"
 
     def _take_part(self, block: Block) -> str | None:
         """Takes in pairs that share their windows; gives why it takes them as elements."""
@@ -153,16 +142,16 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._take(block.windowing.windows, block.values, stamps)
         return refusal
 
-    def _take_gathered(self, block: Block) -> bool:
-        """Takes in pairs that are gathered in columns; False where they are not for that."""
+    def _take_gathered(self, block: Block) -> str | None:
+        """Takes in pairs that are gathered in columns; says why where they are not for that."""
         columns = self._columns
         if columns is None:
-            return False
+            return self._refusal
         with self._users_code():
-            is_taken = columns.take(block)
-        if is_taken and columns.are_many:
+            refusal = columns.take(block)
+        if refusal is None and columns.are_many:
             self._settle_columns()
-        return is_taken
+        return refusal
 
     def _take_chosen(self, block: Block) -> bool:
         """Takes in the pairs of a column that may be chosen; False where all have to be."""
@@ -192,8 +181,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._put_out_partials(columns)
         if not is_exact:
             assert self._form is not None
-            count_refused(f"{self._form.name} is not exact over columns")
-            self._columns = None
+            self._refusal = f"{self._form.name} is not exact over columns"
+            count_refused(self._refusal)
+            # Of sessions there is no other way over columns.
+            self._columns = self._make_columns() if columns.are_sessions else None
             for windows, pairs, stamps in columns.waiting():
                 self._take(windows, pairs, stamps)
 
@@ -260,7 +251,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         if form is None:
             choice = self._choice
             if choice is None:
-                raise NotExact("its CombineFn has no vectorised form")
+                raise NotExact(_NO_FORM)
             raise NotExact(f"values are not for {choice.name} over columns")
         pairs = pairs_of(block.column)
         if pairs is None:
