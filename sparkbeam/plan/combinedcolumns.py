@@ -17,6 +17,10 @@ from sparkbeam.columns.shapes import (
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.windows.form import Form
 
+NO_FORM = "its CombineFn has no vectorised form"
+OTHER_SLICES = "its windows are not those that add up over columns"
+"""Why a combine takes elements."""
+
 _KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
 
@@ -25,6 +29,14 @@ def is_key(shape: Shape) -> bool:
     if isinstance(shape, Record):
         return is_tuple(shape) and all(map(is_key, shape.fields))
     return shape in _KEYS
+
+
+def pair_of(shape: Shape) -> tuple[Shape, Shape] | None:
+    """What keys and values of pairs are; None of other elements."""
+    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+        return None
+    key, value = shape.fields
+    return key, value
 
 
 def outcome_of(form: Form, pair: Shape) -> Shape | None:

@@ -1,5 +1,6 @@
 """Why sessions are not combined over columns, in words."""
 
+from sparkbeam.plan.combinedcolumns import NO_FORM
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.windows.form import Form, Kind
 
@@ -16,7 +17,7 @@ def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
     """
     reason = "--session_aggregator says so"
     if form is None and aggregator is SessionAggregator.ORDERED:
-        reason = "its CombineFn has no vectorised form"
+        reason = NO_FORM
     return f"the {aggregator.value} aggregator of sessions takes them, as {reason}"
 
 

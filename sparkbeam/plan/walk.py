@@ -42,7 +42,7 @@ from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, arrow_type_of
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.called import why_called
-from sparkbeam.plan.combinedcolumns import is_key, outcome_of
+from sparkbeam.plan.combinedcolumns import NO_FORM, OTHER_SLICES, is_key, outcome_of, pair_of
 from sparkbeam.plan.functions import (
     dofn_of,
     function_and_arguments,
@@ -95,7 +95,6 @@ _SIDE_INPUTS: tuple[Shape, ...] = (
 )
 """What side inputs may be."""
 
-_NO_FORM = "its CombineFn has no vectorised form"
 _OTHER_WINDOWS = "its WindowFn asks for more than the timestamp"
 
 _OTHER = Opaque(pa.date32())
@@ -220,11 +219,10 @@ def _adds_up(form: Form | None, windowing: Windowing, shape: Shape) -> bool:
     """Whether elements are pairs that add up by slices of time, and keep their timestamps."""
     window_fn = windowing.windowfn
     has_slices = type(window_fn) is GlobalWindows or whole_slots_of(window_fn) is not None
-    if form is None or not has_slices:
+    pair = pair_of(shape)
+    if form is None or pair is None or not has_slices:
         return False
-    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
-        return False
-    key, values = shape.fields
+    key, values = pair
     return is_key(key) and form.kind_of(empty_column(values), values) is not None
 
 
@@ -385,7 +383,7 @@ class Walk:
         is_known = form_of(combine_fn) is not None
         if transform.spec.urn == PRECOMBINE:
             is_known = is_known or choice_of(combine_fn) is not None
-        return None if is_known else _NO_FORM
+        return None if is_known else NO_FORM
 
     def why_encoded(self, port: Port, begins: Begun) -> str | None:
         """Why a port that gets columns writes elements; None if it does not."""
@@ -584,15 +582,16 @@ class Walk:
             return Refused(by_elements(aggregator, form))
         choice = None if are_sessions else choice_of(combine_fn)
         if form is None and choice is None:
-            return Refused(_NO_FORM)
+            return Refused(NO_FORM)
         if are_sessions and aggregator is None:
             if not self._merges_numbers(output):
                 return Refused(ALONE)
             if whole_gap_of(windowing.windowfn) is None:
-                return Refused("its windows are not those that add up over columns")
-        if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+                return Refused(OTHER_SLICES)
+        pair = pair_of(shape)
+        if pair is None:
             return Refused(f"its input is no pair, but {shape}")
-        key, values = shape.fields
+        key, values = pair
         if not is_key(key):
             return Refused(f"its keys are {key}, which are not told apart over columns")
         if choice is not None and choice.is_for(values):

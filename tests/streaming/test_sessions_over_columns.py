@@ -46,13 +46,11 @@ def events(part: int) -> Iterator[pa.RecordBatch]:
         )
 
 
-def results(runner: Any, pairs: Callable[[Any], Any], combine: Any) -> list[str]:
+def results(runner: Any, build: Callable[[Any], Any], *options: str) -> list[str]:
     found.clear()
-    with beam.Pipeline(runner) as p:
+    with beam.Pipeline(runner, options=PipelineOptions(options)) as p:
         rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
-        sessions = rows | "Pairs" >> pairs(beam.Map) | beam.WindowInto(Sessions(1.5))
-        combined = sessions | "Combine" >> beam.CombinePerKey(combine)
-        _ = combined | beam.Map(note)
+        _ = build(rows) | "Note" >> beam.Map(note)
     return sorted(map(repr, found))
 
 
@@ -82,41 +80,39 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_gives_what_another_runner_gives(case: str) -> None:
-    expected = results(FnApiRunner(), *CASES[case])
+    pairs, combine = CASES[case]
+
+    def build(rows: Any) -> Any:
+        sessions = rows | pairs(beam.Map) | beam.WindowInto(Sessions(1.5))
+        return sessions | beam.CombinePerKey(combine)
+
+    expected = results(FnApiRunner(), build)
     assert len(expected) > 20
-    assert results(StreamingRunner(), *CASES[case]) == expected
+    assert results(StreamingRunner(), build) == expected
 
 
-def again(pairs: Any) -> Any:
-    """Sums of sums, whose sessions are of any length."""
-    sums = pairs | "Sums" >> beam.CombinePerKey(sum)
+def numbers_of(rows: Any) -> Any:
+    return rows | "Pairs" >> beam.Map(lambda row: (row.name, row.number))
+
+
+def sums_of_sums(rows: Any) -> Any:
+    """Sessions of any length go into the second sum."""
+    sums = numbers_of(rows) | beam.WindowInto(Sessions(1.5)) | "Sums" >> beam.CombinePerKey(sum)
     return sums | beam.Map(lambda pair: (pair[0] is None, pair[1])) | beam.CombinePerKey(sum)
 
 
 def test_sums_of_sums() -> None:
-    def results(runner: Any) -> list[str]:
-        found.clear()
-        with beam.Pipeline(runner) as p:
-            rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
-            pairs = rows | "Pairs" >> beam.Map(lambda row: (row.name, row.number))
-            _ = again(pairs | beam.WindowInto(Sessions(1.5))) | "Note" >> beam.Map(note)
-        return sorted(map(repr, found))
-
-    assert results(StreamingRunner()) == results(FnApiRunner())
+    assert results(StreamingRunner(), sums_of_sums) == results(FnApiRunner(), sums_of_sums)
 
 
 @pytest.mark.parametrize("gap", [1.5, 1.0005])
 def test_sums_are_the_same_with_columns_and_without(gap: float) -> None:
-    def results(columns: str) -> list[str]:
-        found.clear()
-        options = PipelineOptions([f"--columns={columns}"])
-        with beam.Pipeline(StreamingRunner(), options=options) as p:
-            rows = p | ReadFromArrow([0, 1], events, Event, timestamp_column="at")
-            pairs = rows | "Pairs" >> beam.Map(lambda row: (row.name, row.number))
-            some = pairs | "Short" >> beam.WindowInto(Sessions(gap))
-            # Beam warns of it: the windows of these are those that they have.
-            others = pairs | "Long" >> beam.WindowInto(Sessions(12))
-            _ = (some, others) | beam.Flatten() | beam.CombinePerKey(sum) | beam.Map(note)
-        return sorted(map(repr, found))
+    def build(rows: Any) -> Any:
+        pairs = numbers_of(rows)
+        some = pairs | "Short" >> beam.WindowInto(Sessions(gap))
+        # Beam warns of it: the windows of these are those that they have.
+        others = pairs | "Long" >> beam.WindowInto(Sessions(12))
+        return (some, others) | beam.Flatten() | beam.CombinePerKey(sum)
 
-    assert results("auto") == results("off")
+    found = results(StreamingRunner(), build)
+    assert found == results(StreamingRunner(), build, "--columns=off")

@@ -6,7 +6,6 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
-from apache_beam.coders import coders
 from apache_beam.transforms.combiners import MeanCombineFn
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import AccumulationMode
@@ -15,6 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored import Rows, coder_of
 
 from sparkbeam.columns.shapes import INT, Record
 from sparkbeam.windows.forms import form_of
@@ -30,7 +30,6 @@ from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
 from sparkbeam.worker.steps.combinecolumns import ColumnCombine
-from sparkbeam.worker.streaming.router import Router
 
 COMBINES = {
     "sum": beam.CombineFn.from_callable(sum),
@@ -56,17 +55,6 @@ class Round(NamedTuple):
     saves: bool
 
 
-class Rows(Router):
-    """Takes what a sink writes."""
-
-    def __init__(self) -> None:
-        super().__init__((0,), None, 0, {}, lambda *_: None, lambda *_: None)
-        self.rows: list[Row] = []
-
-    def take(self, tag: int, rows: list[Row]) -> None:
-        self.rows += rows
-
-
 TIMES = st.one_of(
     st.integers(-4, 30).map(lambda half: half * 500_000),
     st.integers(-5_000_000, 5_000_000),
@@ -77,11 +65,6 @@ ELEMENTS = st.lists(st.tuples(st.integers(0, 4), TIMES, NUMBERS), min_size=1, ma
 ARRIVED = st.lists(st.builds(Some, ELEMENTS, st.sampled_from([True, True, False])), max_size=4)
 RISES = st.sampled_from([0, 0, 500_000, 1_000_001, 4_000_000])
 ROUNDS = st.lists(st.builds(Round, ARRIVED, RISES, st.booleans()), max_size=6)
-
-
-def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
-    pair = coders.TupleCoder([coders.VarIntCoder(), coders.FastPrimitivesCoder()])
-    return coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
 
 
 def written(

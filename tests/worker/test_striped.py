@@ -15,6 +15,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored import Rows, coder_of
 
 from sparkbeam.windows.forms import form_of
 from sparkbeam.wire.rounding import coded_end
@@ -32,7 +33,6 @@ from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
 from sparkbeam.worker.state.stripes import Open, Stripe
-from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.totals import Totals
 
 SUM = beam.CombineFn.from_callable(sum)
@@ -56,17 +56,6 @@ class Round(NamedTuple):
     saves: bool
 
 
-class Rows(Router):
-    """Takes what a sink writes."""
-
-    def __init__(self) -> None:
-        super().__init__((0,), None, 0, {}, lambda *_: None, lambda *_: None)
-        self.rows: list[Row] = []
-
-    def take(self, tag: int, rows: list[Row]) -> None:
-        self.rows += rows
-
-
 KEYS = st.integers(0, 60)
 SMALL = st.dictionaries(KEYS, st.integers(-9, 9), max_size=60)
 LARGE = st.dictionaries(KEYS, st.sampled_from([1 << 61, -(1 << 61), 7]), max_size=60)
@@ -82,11 +71,6 @@ def rounds_of(numbers: Any) -> Any:
 
 
 ROUNDS = st.one_of(rounds_of(SMALL), rounds_of(SMALL | LARGE), rounds_of(SMALL | REAL))
-
-
-def coder_of(windowing: Windowing) -> coders.WindowedValueCoder:
-    pair = coders.TupleCoder([coders.VarIntCoder(), coders.FastPrimitivesCoder()])
-    return coders.WindowedValueCoder(pair, windowing.windowfn.get_window_coder())
 
 
 def written(

@@ -20,9 +20,13 @@ def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
     def expiry(window: BoundedWindow) -> int:
         if isinstance(window, GlobalWindow):
             return MAX_MICROS + 1
-        return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
+        return _expiry_at(window.end.micros, lateness)
 
     return expiry
+
+
+def _expiry_at(end: int, lateness: int) -> int:
+    return min(end + lateness + 1, MAX_MICROS + 1)
 
 
 def latest_over(watermark: int) -> int:
@@ -73,7 +77,7 @@ class Lateness:
 
     def expiry_at(self, end: int) -> int:
         """The expiry of an interval that ends at a time; both are in microseconds."""
-        return min(end + self._allowed + 1, MAX_MICROS + 1)
+        return _expiry_at(end, self._allowed)
 
     def rows_in_time(self, ends: Micros, counts: Micros, watermark: int) -> Positions:
         """The positions of those windows of which many have one each that are not too late.

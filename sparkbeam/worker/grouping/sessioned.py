@@ -84,12 +84,12 @@ class SessionedGrouping(StoredGrouping):
     def _arrived_by_key(self, rows: list[Row]) -> Iterator[tuple[bytes, list["_Arrival"]]]:
         """What has arrived of each key, in order of its start."""
         cells = [row[2] for row in rows if row[2][:1] == SPANS_CELL]
-        singly = [row for row in rows if row[2][:1] != SPANS_CELL] if cells else rows
         if not cells:
-            for key, blocks in self._arrived(singly):
+            for key, blocks in self._arrived(rows):
                 yield key, _arrivals(blocks)
             return
         assert self._spanned is not None
+        singly = [row for row in rows if row[2][:1] != SPANS_CELL]
         spans = self._spanned.spans(cells, self._moment.input_watermark)
         of_blocks = self._arrived(singly, spans.keys)
         arrived = ((key, _arrivals(blocks)) for key, blocks in of_blocks)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sparkbeam.columns.shapes import INT, NONE, Record, Shape
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.plan.combinedcolumns import is_key
+from sparkbeam.plan.combinedcolumns import is_key, pair_of
 from sparkbeam.windows.form import Form, Kind, Numbers
 from sparkbeam.worker.columns import Column, column_of
 
@@ -51,11 +51,10 @@ def pairs_of(column: Column) -> Pairs | None:
 def halves_of(column: Column) -> tuple[Half, Half] | None:
     """The keys and the values of a column of pairs, or None: of other elements, or with None."""
     shape, array = column.shape, column.array
-    if not isinstance(shape, Record) or shape.type is not tuple or len(shape.fields) != 2:
+    pair = pair_of(shape)
+    if pair is None or array.null_count:
         return None
-    if array.null_count:
-        return None
-    of_keys, of_values = shape.fields
+    of_keys, of_values = pair
     return (array.field(0), of_keys), (array.field(1), of_values)
 
 

@@ -16,6 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.shapes import Shape
+from sparkbeam.plan.combinedcolumns import OTHER_SLICES
 from sparkbeam.plan.sessions import in_another_order
 from sparkbeam.windows.columnar import Micros
 from sparkbeam.windows.form import Form, Numbers
@@ -80,7 +81,7 @@ class ColumnCombine:
         """Takes in pairs; where they are not for this, says why instead."""
         slices = self._slices_of(block)
         if slices is None:
-            return "its windows are not those that add up over columns"
+            return OTHER_SLICES
         pairs = plain_pairs(block.column, self._form)
         if pairs is None or not self._is_exact(pairs.numbers[:1]):
             return f"values are not for {self._form.name} over columns"

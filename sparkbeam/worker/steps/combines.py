@@ -16,6 +16,7 @@ from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
+from sparkbeam.plan.combinedcolumns import NO_FORM
 from sparkbeam.plan.grouping import stamp_of
 from sparkbeam.plan.model import Layout
 from sparkbeam.plan.sessions import ALONE as SESSIONS_ALONE
@@ -43,7 +44,6 @@ from sparkbeam.worker.steps.step import Step, Way
 
 _Made = TypeVar("_Made")
 
-_NO_FORM = "its CombineFn has no vectorised form"
 _MAX_KEYS = 100_000
 _MAX_BUFFERED = 200_000
 _MAX_BUFFERED_BYTES = 32 << 20
@@ -91,7 +91,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _make_columns(self) -> ColumnCombine | None:
         """What gathers pairs in columns; None where nothing does."""
         if self._form is None:
-            self._refusal = _NO_FORM
+            self._refusal = NO_FORM
             return None
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
         all_take = len(sinks) == len(self.readers)
@@ -183,8 +183,8 @@ class PrecombineOperation(operations.PGBKCVOperation):
             assert self._form is not None
             self._refusal = f"{self._form.name} is not exact over columns"
             count_refused(self._refusal)
-            # Of sessions there is no other way over columns.
-            self._columns = self._make_columns() if columns.are_sessions else None
+            if not columns.are_sessions:  # For these there is no other way over columns.
+                self._columns = None
             for windows, pairs, stamps in columns.waiting():
                 self._take(windows, pairs, stamps)
 
@@ -251,7 +251,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         if form is None:
             choice = self._choice
             if choice is None:
-                raise NotExact(_NO_FORM)
+                raise NotExact(NO_FORM)
             raise NotExact(f"values are not for {choice.name} over columns")
         pairs = pairs_of(block.column)
         if pairs is None:
