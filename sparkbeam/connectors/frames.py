@@ -87,7 +87,7 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
 def _partition(spec: ReadSpec) -> Any:
     if spec.by_files:
         # A path in each row would cost more than most rows.
-        return sf.xxhash64(sf.col("_metadata.file_path")).cast("string")
+        return sf.xxhash64(sf.col("_metadata.file_path"))
     parts = [
         sf.coalesce(_column(name).cast("string"), sf.lit("")) for name in spec.partition_columns
     ]

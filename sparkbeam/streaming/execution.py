@@ -34,9 +34,10 @@ from sparkbeam.streaming.files import (
     files,
     files_of,
 )
+from sparkbeam.streaming.limits import by_rows, rows_are_small
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
-from sparkbeam.streaming.spark_sources import source_rows
+from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.temporary import RunFolder
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
@@ -139,8 +140,10 @@ class StreamingExecution:
         self._begin()
         self._stopping = False
         sink = self._sink()
+        sources = self._sources()
+        in_pieces = self._in_pieces(sources)
         writer = (
-            self._rows()
+            self._rows(sources, in_pieces=in_pieces)
             .writeStream.foreachBatch(sink)
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
@@ -149,7 +152,12 @@ class StreamingExecution:
             writer = writer.queryName(self._name)
         with (
             named(self._name),
-            sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
+            sessions.set_for_streaming(
+                self._session,
+                len(self._shards),
+                outlives=self._outlives(),
+                more=by_rows if in_pieces else None,
+            ),
         ):
             query = writer.start()
         asked = False
@@ -297,7 +305,26 @@ class StreamingExecution:
         self._observe(MicroBatch.of(feedback.summary))
         return feedback.finished
 
-    def _rows(self) -> Any:
+    def _sources(self) -> list[SourceFrame]:
+        """Spark's sources."""
+        sources = []
+        for source in spark_sources(self._topology.plan):
+            sessions.fix_partitions(self._session, len(self._shards))
+            sources.append(
+                source_frame(
+                    self._session, source, len(self._shards), self._checkpoint, self._files
+                )
+            )
+        return sources
+
+    def _in_pieces(self, sources: list[SourceFrame]) -> bool:
+        """Whether rows between layers are small, so that Spark need not measure any rows."""
+        # Its sinks take each row by itself.
+        return not self._topology.plan.sinks and rows_are_small(
+            source.frame.schema for source in sources
+        )
+
+    def _rows(self, sources: list[SourceFrame], *, in_pieces: bool) -> Any:
         first, *later = layer_tasks(
             uuid.uuid4().hex,
             self._topology,
@@ -308,20 +335,11 @@ class StreamingExecution:
             checkpoint_id(self._files),
             self._failures,
             self._reporter,
+            in_pieces=in_pieces,
         )
         rows = self._ticks(first)
-        for source in spark_sources(self._topology.plan):
-            sessions.fix_partitions(self._session, len(self._shards))
-            rows = rows.unionAll(
-                source_rows(
-                    self._session,
-                    source,
-                    first,
-                    len(self._shards),
-                    self._checkpoint,
-                    self._files,
-                )
-            )
+        for source in sources:
+            rows = rows.unionAll(source.through(first))
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows

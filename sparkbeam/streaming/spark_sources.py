@@ -46,15 +46,39 @@ class TickTime:
         return time
 
 
-def source_rows(
-    session: Any, source: Source, first: LayerTask, partitions: int, checkpoint: str, kept: Files
-) -> Any:
-    """What the first layer makes of the rows of a source.
+@dataclass(frozen=True)
+class SourceFrame:
+    """A source of Spark's in a query.
+
+    Attributes:
+        label: of the transform that reads it.
+        tag: of the port that its rows belong to.
+        spec: what to read.
+        frame: its rows.
+        checkpoint: of the query.
+    """
+
+    label: str
+    tag: int
+    spec: ReadSpec
+    frame: Any
+    checkpoint: str
+
+    def through(self, first: LayerTask) -> Any:
+        """A DataFrame of what the first layer makes of the rows."""
+        time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None
+        layer = RowsLayer(first, self.label, self.spec, self.tag, time)
+        return self.frame.mapInArrow(layer, DDL)
+
+
+def source_frame(
+    session: Any, source: Source, partitions: int, checkpoint: str, kept: Files
+) -> SourceFrame:
+    """The rows of a source.
 
     Args:
         session: that of the query.
         source: what to read.
-        first: the task of the layer.
         partitions: of a source that does not know itself how many it has.
         checkpoint: of the query.
         kept: the files under it.
@@ -63,9 +87,8 @@ def source_rows(
     ((_, tag),) = source.outputs
     if spec.is_own:
         spec = _of_hub(spec, session, Ends(checkpoint, tag), kept)
-    time = TickTime(checkpoint) if spec.timestamp_column is None else None
-    layer = RowsLayer(first, source.label, spec, tag, time)
-    return frames.timed(session, spec, source.label, partitions).mapInArrow(layer, DDL)
+    frame = frames.timed(session, spec, source.label, partitions)
+    return SourceFrame(source.label, tag, spec, frame, checkpoint)
 
 
 def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:

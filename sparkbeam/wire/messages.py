@@ -10,6 +10,7 @@ column      type      meaning
 ``sender``  int32     the partition of the first layer, or the place of the
                       shard of a later one, that it comes from
 ``number``  int32     counts what its sender has sent
+``left``    int32     how many rows with the rest of the value follow
 ``value``   binary    rows of a port, or a message, as plain data
 ==========  ========  ====================================================
 
@@ -19,6 +20,9 @@ the watermark, and what they cause, through all layers.
 
 Spark hands the blocks of a shuffle on as they arrive, which is in another order each time. Only one
 layer sends rows of a tag, so senders and numbers give them an order that is always the same.
+
+In some queries the rows of a port are pieces (:func:`cut`): Spark can tell by their number then how
+much it hands to a worker at once (:mod:`sparkbeam.streaming.limits`).
 """
 
 import pickle
@@ -40,11 +44,12 @@ SCHEMA = pa.schema(
         pa.field("tag", pa.int32()),
         pa.field("sender", pa.int32()),
         pa.field("number", pa.int32()),
+        pa.field("left", pa.int32()),
         pa.field("value", pa.binary()),
     ]
 )
 
-DDL = "shard int, layer int, round int, tag int, sender int, number int, value binary"
+DDL = "shard int, layer int, round int, tag int, sender int, number int, left int, value binary"
 """The same as Spark's DDL."""
 
 
@@ -57,6 +62,7 @@ class Message(NamedTuple):
     tag: int
     sender: int
     number: int
+    left: int
     value: bytes
 
 
@@ -209,6 +215,16 @@ def unpack(value: bytes) -> list[Row]:
     return rows
 
 
+PIECE_BYTES = 8 << 10
+"""A value of a port is cut into pieces of so many bytes."""
+
+
+def cut(value: bytes) -> list[bytes]:
+    """A value in its pieces; there is one at least."""
+    starts = range(0, len(value), PIECE_BYTES)
+    return [value[start : start + PIECE_BYTES] for start in starts] or [value]
+
+
 _CONTENTS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (Round, Tick, Watermarks, Holder, StageStatus, Status, Seen, Finalizers)
@@ -261,4 +277,4 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=_place)
 
 
-_place = itemgetter(3, 4, 5, 6)
+_place = itemgetter(3, 4, 5, 7)

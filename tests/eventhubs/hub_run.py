@@ -43,7 +43,8 @@ class HubRows:
         self._spec = spec
         self._logs = logs
         found = PipelineHubSource(dict(spec.options))
-        self._reader: Any = found.streamReader(found.schema())
+        self.schema = found.schema()
+        self._reader: Any = found.streamReader(self.schema)
 
     def mapInArrow(self, layer: Any, schema: str) -> "HubRows":
         self._layer = layer

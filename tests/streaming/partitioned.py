@@ -48,6 +48,7 @@ class Rows:
     def __init__(self, micro_batches: Sequence[MicroBatch], partitioned: bool) -> None:
         self._micro_batches = micro_batches
         self._partitioned = partitioned
+        self.schema = COLUMNS
 
     def mapInArrow(self, layer: Any, schema: str) -> "Rows":
         self._layer = layer

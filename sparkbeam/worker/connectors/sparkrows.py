@@ -27,7 +27,7 @@ class RowReader:
 
     Args:
         spec: of the source.
-        partitioned: the rows come with their partitions.
+        partitioned: the rows come with their partitions, as texts or numbers.
         time: the timestamp of all rows, in place of theirs.
 
     Attributes:
@@ -92,7 +92,7 @@ class RowReader:
     def _note(self, partitions: pa.Array, micros: Micros) -> None:
         table = pa.table({"partition": partitions, "time": micros})
         for row in table.group_by("partition").aggregate([("time", "max")]).to_pylist():
-            self._note_one(row["partition"], coded_micros(row["time_max"]))
+            self._note_one(str(row["partition"]), coded_micros(row["time_max"]))
 
     def _note_one(self, partition: str, micros: int) -> None:
         self.newest[partition] = max(micros, self.newest.get(partition, micros))

@@ -27,6 +27,7 @@ from sparkbeam.wire.messages import (
     Status,
     Tick,
     Watermarks,
+    cut,
     dump,
     in_order,
     load,
@@ -76,6 +77,7 @@ class Turn(ABC):
         self._out: list[Message] = []
         self._out_bytes = 0
         self._data: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+        self._pieces: list[bytes] = []
         self._inbox: dict[int, list[Row]] = {}
         self._tick: Tick | None = None
         self._router = Router(task.shards, home, self._sender, task.hops, self._deliver, self._send)
@@ -152,7 +154,10 @@ class Turn(ABC):
         elif row.tag == WATERMARKS_TAG:
             self._hear(load(row.value))
         else:
-            self._data[row.round][row.tag].append(row.value)
+            self._pieces.append(row.value)
+            if not row.left:
+                self._data[row.round][row.tag].append(b"".join(self._pieces))
+                self._pieces.clear()
 
     def _arrived(self, number: int) -> dict[int, list[Row]]:
         """The rows of a round that come from other tasks, by their tag."""
@@ -164,8 +169,13 @@ class Turn(ABC):
 
     def _send(self, shard: int, layer: int, number: int, tag: int, value: bytes) -> None:
         """Puts a message of this task out."""
-        self._out.append(Message(shard, layer, number, tag, self._sender, self._sent, value))
-        self._sent += 1
+        # What is no port's has few bytes.
+        pieces = cut(value) if self._task.in_pieces and tag >= 0 else [value]
+        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
+            self._out.append(
+                Message(shard, layer, number, tag, self._sender, self._sent, left, piece)
+            )
+            self._sent += 1
         self._out_bytes += len(value)
 
     @abstractmethod

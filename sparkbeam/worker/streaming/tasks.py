@@ -33,6 +33,7 @@ class LayerTask:
         checkpoint_id: tells the checkpoint of the query from all others.
         reports: those of the run, of its failures.
         reporter: where live metrics go; None where there is nobody.
+        in_pieces: what goes to a later layer is cut into pieces.
     """
 
     run_id: str
@@ -50,6 +51,7 @@ class LayerTask:
     checkpoint_id: str = ""
     reports: Reports = field(default_factory=Reports)
     reporter: Reporter | None = None
+    in_pieces: bool = False
 
     @property
     def ways_of_ticks(self) -> tuple[tuple[int, int], ...]:
@@ -68,6 +70,8 @@ def layer_tasks(
     checkpoint_id: str = "",
     reports: Reports | None = None,
     reporter: Reporter | None = None,
+    *,
+    in_pieces: bool = False,
 ) -> list[LayerTask]:
     """The tasks of all layers."""
     max_elements = READ_ELEMENTS
@@ -104,6 +108,7 @@ def layer_tasks(
                 checkpoint_id=checkpoint_id,
                 reports=reports or Reports(),
                 reporter=reporter,
+                in_pieces=in_pieces,
             )
         )
     return tasks

@@ -1,0 +1,67 @@
+"""How much Spark hands to a worker at once in a streaming query.
+
+Spark measures what it has gathered for a worker before each row that it adds, to keep to
+``spark.sql.execution.arrow.maxBytesPerBatch``. For a row of two numbers that costs half as much as
+all else that is done to bring it there. Rows of numbers have a size that is known, though, and
+those between layers come in pieces (:func:`sparkbeam.wire.messages.cut`). So a query that reads
+nothing else from Spark limits the number of rows instead.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    NullType,
+    NumericType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_UNLIMITED = str((1 << 31) - 1)
+"""Spark measures nothing then."""
+
+_ROWS = 16_384
+_ROW_BYTES = 512
+
+_NUMBERS = (
+    NumericType,
+    BooleanType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+)
+_NUMBER_BYTES = 8
+
+
+def rows_are_small(schemas: Iterable[StructType]) -> bool:
+    """Whether the rows of Spark's sources are known to be small; not if there are none."""
+    sizes = [_size(schema) for schema in schemas]
+    return bool(sizes) and all(size is not None and size <= _ROW_BYTES for size in sizes)
+
+
+def by_rows(before: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a query that limits rows instead of bytes.
+
+    Args:
+        before: those of the session; fewer rows than ours are kept to.
+    """
+    own = int(before.get(_RECORDS, _ROWS))
+    return {_BYTES: _UNLIMITED, _RECORDS: str(min(own, _ROWS) if own > 0 else _ROWS)}
+
+
+def _size(kind: DataType) -> int | None:
+    """How many bytes a value has at most; None where there is no such limit."""
+    if isinstance(kind, StructType):
+        sizes = [_size(field.dataType) for field in kind]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+    if isinstance(kind, DecimalType):
+        return 2 * _NUMBER_BYTES
+    if isinstance(kind, NullType):
+        return 0
+    return _NUMBER_BYTES if isinstance(kind, _NUMBERS) else None
