@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -371,13 +371,7 @@ def check_streaming(session: Any) -> None:
 
 
 @contextmanager
-def set_for_streaming(
-    session: Any,
-    partitions: int,
-    *,
-    outlives: bool = True,
-    more: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None,
-) -> Iterator[None]:
+def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -> Iterator[None]:
     """Gives a session the settings of a streaming query, while such a query is started in it.
 
     Spark runs each query in a copy of its session that it makes at the start. So the query has the
@@ -388,7 +382,6 @@ def set_for_streaming(
         session: the session that the query is started in.
         partitions: into how many partitions each layer's state is divided.
         outlives: whether anything that the query writes is read after its run.
-        more: makes further settings of those of the session; None where there are none.
     """
     wanted = {**_STREAMING, "spark.sql.shuffle.partitions": str(partitions)}
     if not outlives:
@@ -396,8 +389,6 @@ def set_for_streaming(
     with _starting:
         before = session.conf.getAll
         wanted[_RETAINED] = before.get(_RETAINED, _MICRO_BATCHES)
-        if more is not None:
-            wanted |= more(before)
         changed = {key: value for key, value in wanted.items() if before.get(key) != value}
         try:
             for key, value in changed.items():

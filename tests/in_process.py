@@ -315,6 +315,7 @@ class Batch:
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
+        self.sparkSession = SimpleNamespace(conf=Conf())
 
     def persist(self) -> None:
         """It is in memory anyway."""

@@ -34,7 +34,7 @@ from sparkbeam.streaming.files import (
     files,
     files_of,
 )
-from sparkbeam.streaming.limits import by_rows, rows_are_small
+from sparkbeam.streaming.limits import rows_are_small
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
@@ -139,9 +139,9 @@ class StreamingExecution:
         self._check_checkpoint()
         self._begin()
         self._stopping = False
-        sink = self._sink()
         sources = self._sources()
         in_pieces = self._in_pieces(sources)
+        sink = self._sink(in_pieces=in_pieces)
         writer = (
             self._rows(sources, in_pieces=in_pieces)
             .writeStream.foreachBatch(sink)
@@ -152,12 +152,7 @@ class StreamingExecution:
             writer = writer.queryName(self._name)
         with (
             named(self._name),
-            sessions.set_for_streaming(
-                self._session,
-                len(self._shards),
-                outlives=self._outlives(),
-                more=by_rows if in_pieces else None,
-            ),
+            sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
         ):
             query = writer.start()
         asked = False
@@ -211,8 +206,10 @@ class StreamingExecution:
         ServerFiles(self._session, its).make_private()
         return its
 
-    def _sink(self) -> Callable[[Any, int], None]:
-        sink = QuerySink(self._topology, files(self._checkpoint), self._failures)
+    def _sink(self, *, in_pieces: bool) -> Callable[[Any, int], None]:
+        sink = QuerySink(
+            self._topology, files(self._checkpoint), self._failures, in_pieces=in_pieces
+        )
         # Over Connect it works elsewhere, and does not know.
         if self._is_remote:
             return sink
@@ -319,9 +316,12 @@ class StreamingExecution:
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
         """Whether rows between layers are small, so that Spark need not measure any rows."""
-        # Its sinks take each row by itself.
-        return not self._topology.plan.sinks and rows_are_small(
-            source.frame.schema for source in sources
+        # Sinks of Spark take each row by itself. Over Connect the query's own copy of the session
+        # cannot be reached.
+        return (
+            not self._topology.plan.sinks
+            and not self._is_remote
+            and rows_are_small(source.frame.schema for source in sources)
         )
 
     def _rows(self, sources: list[SourceFrame], *, in_pieces: bool) -> Any:

@@ -7,7 +7,8 @@ those between layers come in pieces (:func:`sparkbeam.wire.messages.cut`). So a 
 nothing else from Spark limits the number of rows instead.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from pyspark.sql.types import (
     BooleanType,
@@ -28,14 +29,9 @@ _UNLIMITED = str((1 << 31) - 1)
 
 _ROWS = 16_384
 _ROW_BYTES = 512
+"""So a worker gets 8 MiB of a source at once at most, and 128 MiB of pieces of 8 KiB."""
 
-_NUMBERS = (
-    NumericType,
-    BooleanType,
-    DateType,
-    TimestampType,
-    TimestampNTZType,
-)
+_NUMBERS = NumericType, BooleanType, DateType, TimestampType, TimestampNTZType
 _NUMBER_BYTES = 8
 
 
@@ -45,14 +41,15 @@ def rows_are_small(schemas: Iterable[StructType]) -> bool:
     return bool(sizes) and all(size is not None and size <= _ROW_BYTES for size in sizes)
 
 
-def by_rows(before: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a query that limits rows instead of bytes.
+def limit_rows(session: Any) -> None:
+    """Makes the queries of a session limit rows instead of bytes; fewer rows than ours are kept.
 
     Args:
-        before: those of the session; fewer rows than ours are kept to.
+        session: the copy of the user's session that a query runs in.
     """
-    own = int(before.get(_RECORDS, _ROWS))
-    return {_BYTES: _UNLIMITED, _RECORDS: str(min(own, _ROWS) if own > 0 else _ROWS)}
+    own = int(session.conf.get(_RECORDS, str(_ROWS)))
+    session.conf.set(_RECORDS, str(min(own, _ROWS) if own > 0 else _ROWS))
+    session.conf.set(_BYTES, _UNLIMITED)
 
 
 def _size(kind: DataType) -> int | None:

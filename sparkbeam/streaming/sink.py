@@ -11,6 +11,7 @@ from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, busiest, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import Files
+from sparkbeam.streaming.limits import limit_rows
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import (
@@ -76,18 +77,22 @@ class QuerySink:
         topology: what runs.
         files: those under the checkpoint of the query, where Spark calls it.
         reports: those of the run, of its failures.
+        in_pieces: rows between layers are small, and Spark need not measure them.
 
     Attributes:
         number: of the tick of the last micro-batch that it has taken; 0 before the first.
     """
 
-    def __init__(self, topology: Topology, files: Files, reports: Reports) -> None:
+    def __init__(
+        self, topology: Topology, files: Files, reports: Reports, *, in_pieces: bool = False
+    ) -> None:
         self._topology = topology
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
         self._since = now_micros()
         self._committed = Committed()
+        self._limit_rows = in_pieces
         self.number = 0
         self._callbacks = Callbacks()
 
@@ -97,6 +102,10 @@ class QuerySink:
         Raises:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
         """
+        if self._limit_rows:
+            # No layer has run yet: they do as rows are asked for.
+            limit_rows(batch.sparkSession)
+            self._limit_rows = False
         if not self._spark_sinks:
             self._take(collected(batch.select("tag", "value")))
             return

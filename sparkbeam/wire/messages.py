@@ -10,7 +10,7 @@ column      type      meaning
 ``sender``  int32     the partition of the first layer, or the place of the
                       shard of a later one, that it comes from
 ``number``  int32     counts what its sender has sent
-``left``    int32     how many rows with the rest of the value follow
+``more``    int32     how many rows with the rest of the value follow
 ``value``   binary    rows of a port, or a message, as plain data
 ==========  ========  ====================================================
 
@@ -44,12 +44,12 @@ SCHEMA = pa.schema(
         pa.field("tag", pa.int32()),
         pa.field("sender", pa.int32()),
         pa.field("number", pa.int32()),
-        pa.field("left", pa.int32()),
+        pa.field("more", pa.int32()),
         pa.field("value", pa.binary()),
     ]
 )
 
-DDL = "shard int, layer int, round int, tag int, sender int, number int, left int, value binary"
+DDL = "shard int, layer int, round int, tag int, sender int, number int, more int, value binary"
 """The same as Spark's DDL."""
 
 
@@ -62,7 +62,7 @@ class Message(NamedTuple):
     tag: int
     sender: int
     number: int
-    left: int
+    more: int
     value: bytes
 
 
@@ -216,13 +216,48 @@ def unpack(value: bytes) -> list[Row]:
 
 
 PIECE_BYTES = 8 << 10
-"""A value of a port is cut into pieces of so many bytes."""
+"""A piece of a value has so many bytes, but for the last one."""
 
 
 def cut(value: bytes) -> list[bytes]:
     """A value in its pieces; there is one at least."""
     starts = range(0, len(value), PIECE_BYTES)
     return [value[start : start + PIECE_BYTES] for start in starts] or [value]
+
+
+class Joiner:
+    """Joins the pieces of values, which come in order."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._next: tuple[int, int, int] | None = None
+
+    def add(self, message: Message) -> bytes | None:
+        """Takes a message; its value if it has the last piece of it.
+
+        Raises:
+            RuntimeError: it does not go on with the value that is being joined.
+        """
+        place = message.tag, message.sender, message.more
+        if self._next not in (None, place):
+            raise RuntimeError(f"{place} has come in the place of the piece {self._next}")
+        self._pieces.append(message.value)
+        if message.more:
+            self._next = message.tag, message.sender, message.more - 1
+            return None
+        value = b"".join(self._pieces)
+        self._pieces.clear()
+        self._next = None
+        return value
+
+    def end(self) -> None:
+        """Called when all messages have been added.
+
+        Raises:
+            RuntimeError: there is a value without its last piece.
+        """
+        if self._next is not None:
+            raise RuntimeError(f"the piece {self._next} has not come")
 
 
 _CONTENTS: dict[str, Any] = {

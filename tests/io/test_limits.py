@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from in_process import Spark
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,9 +27,9 @@ from pyspark.sql.types import (
 )
 from streams import note, notes, run_available
 
-from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming.limits import by_rows, rows_are_small
-from sparkbeam.wire.messages import PIECE_BYTES
+from sparkbeam.io import ForeachBatch, ReadFromSpark
+from sparkbeam.streaming.limits import limit_rows, rows_are_small
+from sparkbeam.wire.messages import DDL, PIECE_BYTES, SCHEMA, Joiner, Message
 
 BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -36,10 +37,10 @@ ROWS = 40_000
 LARGE = 20
 
 
-def numbers(spark: Any, folder: Path) -> ReadFromSpark:
+def numbers(spark: Any, folder: Path, partitions: int = 1) -> ReadFromSpark:
     """Reads numbers, and texts with them, as a stream of files."""
     path = str(folder / "numbers")
-    frame = spark.range(ROWS, numPartitions=1).selectExpr(
+    frame = spark.range(ROWS, numPartitions=partitions).selectExpr(
         "id AS number", "string(id) AS text", "timestamp_seconds(7) AS at"
     )
     frame.write.parquet(path)
@@ -60,21 +61,34 @@ class Sizes(beam.DoFn):
         return input_type
 
 
+def read_numbers(row: Any) -> int:
+    """Of a row of numbers and texts."""
+    return int(row.number)
+
+
+def read_texts(row: Any) -> int:
+    """Likewise."""
+    return len(row.text)
+
+
 @pytest.mark.parametrize(
-    ("function", "most"),
-    [(lambda row: row.number, 16_384), (lambda row: len(row.text), ROWS)],
-    ids=["numbers", "texts"],
+    ("read", "delivers", "most"),
+    [(read_numbers, False, 16_384), (read_texts, False, ROWS), (read_numbers, True, ROWS)],
+    ids=["numbers", "texts", "numbers for a sink"],
 )
 def test_rows_of_numbers_are_counted_and_others_measured(
-    spark: Any, tmp_path: Path, function: Callable[[Any], int], most: int
+    spark: Any, tmp_path: Path, read: Callable[[Any], int], delivers: bool, most: int
 ) -> None:
     folder = tmp_path / "notes"
     source = numbers(spark, tmp_path)
     before = spark.conf.getAll
 
     def build(p: beam.Pipeline) -> None:
-        values = p | source | beam.Map(function).with_output_types(int)
-        _ = values | beam.ParDo(Sizes(folder))
+        values = p | source | beam.Map(read).with_output_types(int)
+        same = values | beam.ParDo(Sizes(folder))
+        if delivers:
+            rows = same | beam.Map(lambda number: {"number": number})
+            _ = rows | ForeachBatch(lambda frame, _: None, StructType().add("number", LongType()))
 
     run_available(spark, tmp_path / "checkpoint", build)
     sizes = notes(folder)["sizes"]
@@ -85,34 +99,62 @@ def test_rows_of_numbers_are_counted_and_others_measured(
 
 def text_of(number: int) -> str:
     """A long text, and longer the larger the number is."""
-    return f"{number} " * (number * PIECE_BYTES // 10)
+    return f"{number} " * (1 + number * PIECE_BYTES // 10)
 
 
 def test_what_is_large_gets_to_later_layers_as_it_was(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
-    source = numbers(spark, tmp_path)
+    first, second = (numbers(spark, tmp_path / name, partitions=3) for name in ("a", "b"))
 
     def build(p: beam.Pipeline) -> None:
-        few = p | source | beam.Filter(lambda row: row.number < LARGE)
-        large = few | beam.Map(lambda row: (row.number, text_of(row.number)))
+        rows = (p | "First" >> first, p | "Second" >> second) | "Both" >> beam.Flatten()
+        few = rows | beam.Filter(lambda row: row.number % (ROWS // LARGE) == 0)
+        large = few | beam.Map(lambda row: text_of(row.number // (ROWS // LARGE)))
         # Those that come from the first layer go through the second one.
         again = large | "Once" >> beam.Reshuffle()
         both = (large, again) | beam.Flatten() | "Twice" >> beam.Reshuffle()
-        _ = both | beam.MapTuple(
-            lambda number, text: note(folder, str(number), zlib.crc32(text.encode()))
-        )
+        _ = both | beam.Map(lambda text: note(folder, text.split()[0], zlib.crc32(text.encode())))
 
     run_available(spark, tmp_path / "checkpoint", build)
     assert notes(folder) == {
-        str(number): 2 * [zlib.crc32(text_of(number).encode())] for number in range(LARGE)
+        str(number): 4 * [zlib.crc32(text_of(number).encode())] for number in range(LARGE)
     }
+
+
+def test_no_column_of_messages_has_a_name_that_sql_reserves(spark: Any) -> None:
+    spark.conf.set("spark.sql.ansi.enforceReservedKeywords", "true")
+    try:
+        assert spark.createDataFrame([], DDL).columns == SCHEMA.names
+    finally:
+        spark.conf.unset("spark.sql.ansi.enforceReservedKeywords")
+
+
+def test_pieces_of_several_messages_are_not_joined() -> None:
+    def piece(sender: int, more: int) -> Message:
+        return Message(0, 1, 0, 5, sender, 0, more, b"some")
+
+    joiner = Joiner()
+    assert joiner.add(piece(1, 0)) == b"some"
+    assert joiner.add(piece(1, 1)) is None
+    with pytest.raises(RuntimeError, match="has not come"):
+        joiner.end()
+    with pytest.raises(RuntimeError, match="in the place of"):
+        joiner.add(piece(2, 1))
+    assert joiner.add(piece(1, 0)) == b"somesome"
+    joiner.end()
 
 
 @pytest.mark.parametrize(
     ("given", "rows"), [({}, 16_384), ({RECORDS: "100"}, 100), ({RECORDS: "0"}, 16_384)]
 )
 def test_a_limit_of_fewer_rows_is_kept_to(given: dict[str, str], rows: int) -> None:
-    assert by_rows(given) == {BYTES: "2147483647", RECORDS: str(rows)}
+    session = Spark()
+    session.conf |= given
+    limit_rows(session)
+    assert {key: session.conf[key] for key in (BYTES, RECORDS)} == {
+        BYTES: "2147483647",
+        RECORDS: str(rows),
+    }
 
 
 def row(*kinds: DataType) -> StructType:

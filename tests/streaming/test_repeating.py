@@ -19,7 +19,8 @@ from in_process import Crashes, Spark, StreamingRunner
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparkbeam.io import ForeachBatch
-from sparkbeam.streaming import source
+from sparkbeam.streaming import execution, source
+from sparkbeam.wire import messages
 
 Keyed = tuple[str, int]
 
@@ -124,11 +125,15 @@ def pipeline(spark: Spark, checkpoint: Path) -> beam.Pipeline:
     return beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
 
 
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in pieces"])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_order_of_blocks_does_not_matter(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, in_pieces: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "_MOST_ROUNDS", 5)
+    if in_pieces:
+        monkeypatch.setattr(messages, "PIECE_BYTES", 7)
+        monkeypatch.setattr(execution.StreamingExecution, "_in_pieces", lambda *_: True)
     with pipeline(Spark(attempts=3), tmp_path) as p:
         STEPS[step](keyed(p)) | "again" >> beam.Reshuffle()
 

@@ -16,7 +16,7 @@ from sparkbeam.connectors.schemas import arrow_schema, row_type
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.connectors.rowmaker import RowMaker
-from sparkbeam.worker.connectors.sparkrows import RowSource
+from sparkbeam.worker.connectors.sparkrows import RowReader, RowSource
 
 WHEN = datetime(2024, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 INNER = st.StructType(
@@ -102,3 +102,18 @@ def test_a_row_without_time_ends_the_step_that_reads() -> None:
         next(blocks)
     assert failed.value.label == "Read"
     assert "'at' has a null" in str(failed.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "names"),
+    [(["t/0", "t/1", "t/0"], ["t/0", "t/1"]), ([-5, 1 << 62, -5], ["-5", str(1 << 62)])],
+    ids=["texts", "numbers"],
+)
+def test_the_newest_of_a_partition_is_noted_under_its_name(
+    partitions: list[Any], names: list[str]
+) -> None:
+    reader = RowReader(source().spec, partitioned=True)
+    times = batch([1, 2, 3], [4_000, 5_000, 6_000])
+    for _ in reader.blocks(times.append_column("partition", pa.array(partitions))):
+        pass
+    assert reader.newest == dict(zip(names, [6_000, 5_000], strict=True))

@@ -22,6 +22,7 @@ from sparkbeam.wire.messages import (
     TICK_TAG,
     WATERMARKS_TAG,
     Finalizers,
+    Joiner,
     Message,
     Seen,
     Status,
@@ -77,7 +78,7 @@ class Turn(ABC):
         self._out: list[Message] = []
         self._out_bytes = 0
         self._data: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
-        self._pieces: list[bytes] = []
+        self._joiner = Joiner()
         self._inbox: dict[int, list[Row]] = {}
         self._tick: Tick | None = None
         self._router = Router(task.shards, home, self._sender, task.hops, self._deliver, self._send)
@@ -97,8 +98,11 @@ class Turn(ABC):
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
         settle()
         self._task.environment.enter()
-        for row in in_order(rows):
-            yield from self._take(row)
+        waiting = in_order(rows)
+        waiting.reverse()
+        while waiting:  # No piece is kept beside the value that it is a part of.
+            yield from self._take(waiting.pop())
+        self._joiner.end()
         try:
             # What a stage has kept back goes to the next ones as it starts.
             self._inbox = self._arrived(0)
@@ -154,10 +158,9 @@ class Turn(ABC):
         elif row.tag == WATERMARKS_TAG:
             self._hear(load(row.value))
         else:
-            self._pieces.append(row.value)
-            if not row.left:
-                self._data[row.round][row.tag].append(b"".join(self._pieces))
-                self._pieces.clear()
+            value = self._joiner.add(row)
+            if value is not None:
+                self._data[row.round][row.tag].append(value)
 
     def _arrived(self, number: int) -> dict[int, list[Row]]:
         """The rows of a round that come from other tasks, by their tag."""
@@ -169,11 +172,11 @@ class Turn(ABC):
 
     def _send(self, shard: int, layer: int, number: int, tag: int, value: bytes) -> None:
         """Puts a message of this task out."""
-        # What is no port's has few bytes.
+        # Of what is no port's a task has few messages.
         pieces = cut(value) if self._task.in_pieces and tag >= 0 else [value]
-        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
+        for more, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
             self._out.append(
-                Message(shard, layer, number, tag, self._sender, self._sent, left, piece)
+                Message(shard, layer, number, tag, self._sender, self._sent, more, piece)
             )
             self._sent += 1
         self._out_bytes += len(value)
