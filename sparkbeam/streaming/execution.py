@@ -304,15 +304,14 @@ class StreamingExecution:
 
     def _sources(self) -> list[SourceFrame]:
         """Spark's sources."""
-        sources = []
-        for source in spark_sources(self._topology.plan):
-            sessions.fix_partitions(self._session, len(self._shards))
-            sources.append(
-                source_frame(
-                    self._session, source, len(self._shards), self._checkpoint, self._files
-                )
-            )
-        return sources
+        found = spark_sources(self._topology.plan)
+        count = len(self._shards)
+        if found:
+            sessions.fix_partitions(self._session, count)
+        return [
+            source_frame(self._session, source, count, self._checkpoint, self._files)
+            for source in found
+        ]
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
         """Whether rows between layers are small, so that Spark need not measure any rows."""

@@ -7,6 +7,7 @@ those between layers come in pieces (:func:`sparkbeam.wire.messages.cut`). So a 
 nothing else from Spark limits the number of rows instead.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,8 +38,7 @@ _NUMBER_BYTES = 8
 
 def rows_are_small(schemas: Iterable[StructType]) -> bool:
     """Whether the rows of Spark's sources are known to be small; not if there are none."""
-    sizes = [_size(schema) for schema in schemas]
-    return bool(sizes) and all(size is not None and size <= _ROW_BYTES for size in sizes)
+    return max(map(_size, schemas), default=math.inf) <= _ROW_BYTES
 
 
 def limit_rows(session: Any) -> None:
@@ -52,13 +52,12 @@ def limit_rows(session: Any) -> None:
     session.conf.set(_BYTES, _UNLIMITED)
 
 
-def _size(kind: DataType) -> int | None:
-    """How many bytes a value has at most; None where there is no such limit."""
+def _size(kind: DataType) -> float:
+    """How many bytes a value has at most; infinity where there is no such limit."""
     if isinstance(kind, StructType):
-        sizes = [_size(field.dataType) for field in kind]
-        return None if None in sizes else sum(size or 0 for size in sizes)
+        return sum(_size(field.dataType) for field in kind)
     if isinstance(kind, DecimalType):
         return 2 * _NUMBER_BYTES
     if isinstance(kind, NullType):
         return 0
-    return _NUMBER_BYTES if isinstance(kind, _NUMBERS) else None
+    return _NUMBER_BYTES if isinstance(kind, _NUMBERS) else math.inf

@@ -92,7 +92,7 @@ class QuerySink:
         self._feedback = FeedbackFiles(files)
         self._since = now_micros()
         self._committed = Committed()
-        self._limit_rows = in_pieces
+        self._in_pieces = in_pieces
         self.number = 0
         self._callbacks = Callbacks()
 
@@ -102,10 +102,9 @@ class QuerySink:
         Raises:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
         """
-        if self._limit_rows:
+        if self._in_pieces and not self.number:
             # No layer has run yet: they do as rows are asked for.
             limit_rows(batch.sparkSession)
-            self._limit_rows = False
         if not self._spark_sinks:
             self._take(collected(batch.select("tag", "value")))
             return

@@ -174,7 +174,7 @@ class Turn(ABC):
         """Puts a message of this task out."""
         # Of what is no port's a task has few messages.
         pieces = cut(value) if self._task.in_pieces and tag >= 0 else [value]
-        for more, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
+        for more, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
             self._out.append(
                 Message(shard, layer, number, tag, self._sender, self._sent, more, piece)
             )
