@@ -52,7 +52,8 @@ def _even(limit: int | None, partitions: int) -> int:
 
 def _shared(wanted: Mapping[str, int], limit: int | None) -> dict[str, int]:
     total = sum(wanted.values())
-    if limit is None or total <= limit:
+    # Those that get one event anyway may have taken more than there was.
+    if limit is None or total <= max(0, limit):
         return dict(wanted)
     share = {
         partition: max(min(1, count), count * limit // total) for partition, count in wanted.items()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hubs import at, numbered, rows, stream
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
@@ -140,6 +140,7 @@ def test_three_micro_batches_count() -> None:
     st.none() | st.integers(1, 10**7),
     st.dictionaries(st.sampled_from("0123456789"), st.floats(0.001, 1.5)),
 )
+@example({"0": 0, "1": 1, "2": 1}, 1, {"1": 0.5, "2": 0.5})
 def test_what_is_taken_is_there_and_within_the_limit(
     backlog: dict[str, int], limit: int | None, factors: dict[str, float]
 ) -> None:
