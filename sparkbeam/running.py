@@ -115,8 +115,8 @@ class Run:
 
     def start(self) -> SparkPipelineResult:
         """Starts the run, and gives its result at once."""
+        self._pusher.start()  # The run may end, and close it, at any moment from then on.
         threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
-        self._pusher.start()
         return self.result
 
     def summary(self, infos: Mapping[str, Infos]) -> RunSummary:

@@ -140,6 +140,20 @@ def test_a_pipeline_that_fails_has_a_last_push(runner: Any, own: list[Own]) -> N
     assert [m.value for m in sink.got[-1].runner if m.name == "failed_attempts"] == [1]
 
 
+def test_a_run_that_ends_while_the_pusher_starts_has_ended(
+    own: list[Own], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = MetricsPusher.start
+
+    def start_late(pusher: MetricsPusher) -> None:
+        time.sleep(0.5)
+        start(pusher)
+
+    monkeypatch.setattr(MetricsPusher, "start", start_late)
+    result = sums(BatchRunner(), "--metrics_sink=test_pusher.Own")
+    assert result.wait_until_finish(duration=10_000) == "DONE"
+
+
 def test_sinks_beside_each_other_get_the_same(own: list[Own], http: HttpReceiver) -> None:
     options = ("--metrics_sink=http", f"--metrics_http_sink_url={http.url}")
     sums(BatchRunner(), "--metrics_sink=test_pusher.Own", *options)
