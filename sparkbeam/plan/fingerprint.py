@@ -6,6 +6,7 @@ What a function does may change, as long as it is not what combines; and so may 
 before the first shuffle, and those that only pass elements on behind another.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +22,18 @@ from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 from google.protobuf import wrappers_pb2
 
+from sparkbeam.plan.addresses import (
+    Addresses,
+    is_output,
+    keeps_state,
+    matching_stages,
+    matching_tags,
+    place,
+    renamed,
+)
 from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, without_code
 from sparkbeam.plan.layers import Topology
-from sparkbeam.plan.model import Exchange, Layout, Source, Stage
+from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
@@ -45,7 +55,7 @@ Parts = dict[str, str]
 
 
 def fingerprint(topology: Topology, shards: int) -> dict[str, Any]:
-    """The parts of a plan that state is stored by; it can be written as JSON."""
+    """Return the parts of a plan that state is stored by; it can be written as JSON."""
     return {
         "format": STATE_FORMAT,
         "versions": {
@@ -54,7 +64,9 @@ def fingerprint(topology: Topology, shards: int) -> dict[str, Any]:
             "Python": PYTHON,
         },
         "shards": shards,
+        "layers": topology.depth,
         "sources": [_source(source) for source in topology.plan.sources],
+        "ports": _ports(topology.plan),
         "stages": {
             stage.id: _Describer(stage).parts(number)
             for number, stages in enumerate(topology.layers)
@@ -63,6 +75,39 @@ def fingerprint(topology: Topology, shards: int) -> dict[str, Any]:
             if number or stage.exchange is Exchange.IMPULSE
         },
     }
+
+
+def to_store(topology: Topology, shards: int, addresses: Addresses) -> dict[str, Any]:
+    """Return the fingerprint of a plan that has its addresses, by which it is found again."""
+    now = fingerprint(topology, shards)
+    by_address = {addresses.stages[id]: parts for id, parts in now["stages"].items()}
+    ports = {tag: renamed(readers, addresses.stages) for tag, readers in now["ports"].items()}
+    following = addresses.next_stage, addresses.next_tag
+    return now | {"stages": by_address, "ports": ports, "next": following}
+
+
+def _ports(plan: Plan) -> dict[str, list[str]]:
+    """The readers of each port, by its tag: stages by their id, and which side inputs of them."""
+    found: dict[str, list[str]] = {
+        str(port.tag): [] for stage in plan.stages for port in stage.ports
+    }
+    for stage in plan.stages:
+        for tag in stage.inputs:
+            found.get(str(tag), []).append(stage.id)
+        for side in stage.side_inputs:
+            for tag in side.sources:
+                found.get(str(tag), []).append(f"{stage.id} {side.local_name}")
+    for sink in plan.sinks:
+        for tag in sink.inputs:
+            found.get(str(tag), []).append(f"sink {steady(sink.label)}")
+    return found
+
+
+def _reads(stage: Stage) -> str:
+    """What tells a stage from others, whatever steps it has besides."""
+    if stage.side_inputs and stage.exchange is Exchange.FORWARD:
+        return ", ".join(dict.fromkeys(steady(side.label) for side in stage.side_inputs))
+    return steady(stage.begins_with)
 
 
 def unreadable_format(stored: dict[str, Any]) -> str | None:
@@ -86,27 +131,78 @@ def other_versions(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What is different in words; empty if state of the one fits the other."""
+    """Return what state of the one plan does not allow in the other, in words; empty if it fits."""
     found = []
     if old["shards"] != new["shards"]:
         found.append(f"--shards was {old['shards']} and is {new['shards']}")
     found += _changed_sources(old["sources"], new["sources"])
-    same_python = old["versions"]["Python"] == new["versions"]["Python"]
     before, now = old["stages"], new["stages"]
-    labels = [{part["label"] for part in stages.values()} for stages in (before, now)]
-    if labels[0] != labels[1]:
-        gone, come = labels[0] - labels[1], labels[1] - labels[0]
-        return [
-            *found,
-            *(f"step '{label}' is gone" for label in sorted(gone)),
-            *(f"step '{label}' is new" for label in sorted(come)),
-        ]
-    for id in sorted(before.keys() | now.keys()):
-        if id not in now or id not in before or before[id]["label"] != now[id]["label"]:
-            found.append(f"step '{(now.get(id) or before[id])['label']}' stands elsewhere")
-        else:
-            found += _changed(before[id], now[id], same_python=same_python)
+    pairs = matching_stages(before, now)
+    gone = [parts for at, parts in before.items() if at not in pairs.values()]
+    come = [parts for id, parts in now.items() if id not in pairs]
+    moved = [
+        *(f"step '{label}' is gone" for label in _keeping(gone)),
+        *(f"step '{label}' is new" for label in _keeping(come)),
+    ]
+    if moved:
+        return [*found, *moved]
+    found += _other_depth(_depth(old), new, come)
+    tags = matching_tags(old, new)
+    same_python = old["versions"]["Python"] == new["versions"]["Python"]
+    for id, at in sorted(pairs.items(), key=lambda pair: pair[1]):
+        if keeps_state(now[id]):
+            parts = _with_stored_tags(now[id], tags)
+            found += _moved(before[at], parts)
+            found += _outputs_gone(before[at], parts, old)
+            found += _changed(before[at], parts, same_python=same_python)
     return found
+
+
+def _keeping(stages: list[Parts]) -> list[str]:
+    return sorted({parts["label"] for parts in stages if keeps_state(parts)})
+
+
+def _depth(stored: dict[str, Any]) -> int:
+    places = (re.match(r"layer (\d+)", parts["place"]) for parts in stored["stages"].values())
+    deepest = 1 + max((int(found[1]) for found in places if found), default=0)
+    return int(stored.get("layers", deepest))
+
+
+def _other_depth(before: int, new: dict[str, Any], come: list[Parts]) -> list[str]:
+    """Say that more or fewer shuffles follow each other than Spark's state has operators for."""
+    if before == new["layers"]:
+        return []
+    added = ", ".join(sorted({f"'{parts['label']}'" for parts in come}))
+    cause = f" (step {added} is new)" if added else ""
+    return [f"{before - 1} shuffles followed each other and {new['layers'] - 1} do now{cause}"]
+
+
+def _with_stored_tags(parts: Parts, tags: dict[int, int]) -> Parts:
+    """The parts of a stage with the outputs under the tags that a checkpoint has for them."""
+    found = {name: text for name, text in parts.items() if not is_output(name)}
+    outputs = {int(name.split()[1]): text for name, text in parts.items() if is_output(name)}
+    return found | {f"output {tags[tag]}": text for tag, text in outputs.items() if tag in tags}
+
+
+def _moved(before: Parts, now: Parts) -> list[str]:
+    if place(before) == place(now):
+        return []
+    was, is_now = (place(parts).split(", ")[0].removeprefix("layer ") for parts in (before, now))
+    name = f"step '{now['label']}'"
+    if was == is_now:
+        return [f"{name} reads another kind of shuffle"]
+    return [f"{name} came behind {was} shuffles in a row and comes behind {is_now} now"]
+
+
+def _outputs_gone(before: Parts, now: Parts, old: dict[str, Any]) -> Iterator[str]:
+    for name in before:
+        if is_output(name) and name not in now:
+            readers = (id.split()[0] for id in old.get("ports", {}).get(name.split()[1], ()))
+            labels = sorted(
+                {f"'{old['stages'][id]['label']}'" for id in readers if id in old["stages"]}
+            )
+            for_whom = f" for step {', '.join(labels)}" if labels else ""
+            yield f"what step '{now['label']}' has read{for_whom} would have no reader"
 
 
 def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
@@ -120,14 +216,20 @@ def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
         yield f"the sources are in another order: {', '.join(labels[1])}"
     for before, now in zip(old, new, strict=False):
         if before["label"] == now["label"]:
-            yield from _changed(before, now, same_python=True, what="source")
+            named = {"outputs": now["outputs"]} | before
+            yield from _changed(named, now, same_python=True, what="source")
+
+
+_ADDRESSES = frozenset(["label", "reads", "place", "port", "state name"])
+"""Parts that tell where state is, and not how it is written."""
 
 
 def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step") -> Iterator[str]:
-    for part in sorted(before.keys() | now.keys()):
+    for part in sorted((before.keys() | now.keys()) - _ADDRESSES):
         old, new = before.get(part), now.get(part)
-        if not same_python and old is not None and new is not None:
-            old, new = without_code(old), without_code(new)
+        if is_output(part) and (old is None or new is None):
+            continue
+        old, new = _comparable(old, same_python), _comparable(new, same_python)
         if old == new:
             continue
         name = f"{what} '{now['label']}'"
@@ -136,13 +238,23 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
         elif new is None:
             yield f"{name} has no {part} any more, which was {old}"
         else:
-            yield f"{name}: its {part} was {old} and is {new}"
+            told = "output" if is_output(part) else part
+            yield f"{name}: its {told} was {old} and is {new}"
+
+
+def _comparable(text: str | None, same_python: bool) -> str | None:
+    """A part without what numbers or another version of Python change in it."""
+    if text is None:
+        return None
+    text = re.sub(r", ports [\d, ]*$", "", text)
+    return text if same_python else without_code(text)
 
 
 def _source(source: Source) -> Parts:
     parts = {
         "label": steady(source.label),
         "port": ", ".join(str(tag) for _, tag in source.outputs),
+        "outputs": ", ".join(name for name, _ in source.outputs),
     }
     if source.urn != READ_URN:
         return parts | {"kind": source.urn}
@@ -167,10 +279,11 @@ class _Describer:
     def parts(self, layer: int) -> Parts:
         """All of it by what it is, in words."""
         stage = self._stage
-        inputs = ", ".join(map(str, stage.inputs)) or "none"
         parts = {
             "label": steady(self._source.unique_name),
-            "place": f"layer {layer}, {stage.exchange.value}, ports {inputs}",
+            "reads": _reads(stage),
+            "state name": stage.state_name,
+            "place": f"layer {layer}, {stage.exchange.value}",
         }
         if stage.layout in _KEYED:
             parts |= self._keyed()
@@ -264,11 +377,8 @@ class _Describer:
         parts = {}
         for side in self._stage.side_inputs:
             transform = self._descriptor.transforms[side.transform_id]
-            ports = ", ".join(map(str, side.sources))
             coder = self._coder_of(transform.inputs[side.local_name])
-            parts[f"side input '{side.local_name}'"] = (
-                f"{side.layout.value} of {coder}, ports {ports}"
-            )
+            parts[f"side input '{side.local_name}'"] = f"{side.layout.value} of {coder}"
         return parts
 
     def _par_dos(self) -> Iterator[beam_runner_api_pb2.ParDoPayload]:

@@ -22,7 +22,7 @@ Where a join feeds it, ``joined`` names the PCollections of its two sides.
 """
 
 SINK_URN = "sparkbeam:sink:v1"
-"""The operation that fills a port; its payload is JSON with ``layout`` and ``tag``.
+"""The operation that fills a port; its payload is JSON with ``layout``.
 
 Where sessions are combined before it, ``aggregator`` tells how; where a reader has its rows spread
 over all partitions, ``spreads`` is true; and where those that keep accumulators merge numbers of a
@@ -283,6 +283,10 @@ class Stage:
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
         steps: how many transforms there are, which call each other.
         in_columns: steps may make columns of what they read.
+        begins_with: the full label of the GroupByKey or Reshuffle that it reads, or else of its
+            first step.
+        address: under which name its state is stored; see :mod:`sparkbeam.plan.addresses`.
+        state_name: the same of the states and timers of its DoFn.
     """
 
     id: str
@@ -303,6 +307,9 @@ class Stage:
     row_types: bytes = b""
     steps: int = 0
     in_columns: bool = True
+    begins_with: str = ""
+    address: str = ""
+    state_name: str = ""
 
     @property
     def is_behind_shuffle(self) -> bool:

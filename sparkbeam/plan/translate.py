@@ -30,6 +30,7 @@ from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.plan import fusedstages, grouping, optimize, support, teststream, validity
+from sparkbeam.plan.identity import steady
 from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.kept import keeping
 from sparkbeam.plan.memo import memo
@@ -354,6 +355,7 @@ class _Translation:
     def _describe(self, draft: _Draft, side_inputs: tuple[SideInput, ...], read: _Input) -> Stage:
         source_id = f"source_{draft.id}"
         transforms = named(draft.transforms)
+        begins_with = self._begins_with(draft, read)
         labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
         transforms[source_id] = end(
             labels[0],
@@ -365,7 +367,7 @@ class _Translation:
             transforms[port.transform_id] = end(
                 f"{labels[-1]}/{port.transform_id}",
                 SINK_URN,
-                {"layout": port.layout.value, "tag": port.tag, **self._read_so(port)},
+                {"layout": port.layout.value, **self._read_so(port)},
                 inputs={"in": port.pcollection},
             )
         return Stage(
@@ -390,7 +392,15 @@ class _Translation:
             ),
             creates=any(t.spec.urn == CREATE_URN for t in draft.transforms),
             in_columns=self._in_columns,
+            begins_with=begins_with,
+            address=draft.id,
+            state_name=steady(begins_with),
         )
+
+    def _begins_with(self, draft: _Draft, read: _Input) -> str:
+        if read.grouped is None and draft.transforms:
+            return str(draft.transforms[0].unique_name)
+        return self._label_of(draft.input)
 
     def _descriptor(
         self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], read: _Input

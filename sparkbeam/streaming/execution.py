@@ -12,10 +12,12 @@ from sparkbeam import session as sessions
 from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.options import AVAILABLE_NOW
+from sparkbeam.plan.addresses import addresses
 from sparkbeam.plan.fingerprint import (
     differences,
     fingerprint,
     other_versions,
+    to_store,
     unreadable_format,
 )
 from sparkbeam.plan.layers import topology
@@ -54,6 +56,9 @@ _POLL_SECONDS = 0.02
 _REMOTE_POLL_SECONDS = 0.2
 _PIPELINE = "pipeline.json"
 _MOST_DIFFERENCES = 5
+_TYPES = (
+    "A coder follows from the types of a step's output, which .with_output_types(...) can keep. "
+)
 
 
 class StreamingExecution:
@@ -262,6 +267,7 @@ class StreamingExecution:
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} holds the state of another pipeline: "
                 f"{'; '.join(found[:_MOST_DIFFERENCES])}{f'; and {more} more' * (more > 0)}. "
+                f"{_TYPES if any('coder' in text for text in found) else ''}"
                 "Undo the change, or start with another --checkpoint_location."
             )
         versions = other_versions(stored, now)
@@ -271,8 +277,11 @@ class StreamingExecution:
                 self._checkpoint,
                 ", ".join(versions),
             )
-        if content is None or versions:
-            self._files.write(_PIPELINE, json.dumps(now).encode())
+        found_at = addresses(stored if content is not None else None, now)
+        self._topology = topology(found_at.applied(self._topology.plan))
+        new = json.dumps(to_store(self._topology, len(self._shards), found_at)).encode()
+        if content != new:
+            self._files.write(_PIPELINE, new)
 
     def _is_done(self, query: Any) -> bool:
         """Whether the last micro-batch has been committed."""

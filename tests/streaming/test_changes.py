@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import BytesCoder, VarIntCoder
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
@@ -18,7 +19,7 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
@@ -36,18 +37,21 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._spark = Spark(self._reach)
-        self._crashes = True
+        self._crashes_at = [NUMBERS // 2]
 
     def _reach(self, point: Point) -> None:
-        if self._crashes and point == (NUMBERS // 2, "committed"):
-            self._crashes = False
+        if self._crashes_at and point == (self._crashes_at[0], "committed"):
+            self._crashes_at.pop(0)
             raise Crash("Halfway.")
 
-    def run(self, before: Build, after: Build) -> list[str]:
-        """What has come out of both."""
-        with pytest.raises(PipelineFailed, match="Halfway"):
-            self.start(before)
-        self.start(after)
+    def run(self, *builds: Build) -> list[str]:
+        """What has come out of all of them, one after the other."""
+        *before, last = builds
+        self._crashes_at = [2 * place + 1 for place in range(len(before))]
+        for build in before:
+            with pytest.raises(PipelineFailed, match="Halfway"):
+                self.start(build)
+        self.start(last)
         return sorted(self._out.read_text().splitlines()) if self._out.exists() else []
 
     @property
@@ -89,7 +93,7 @@ def summed(label: str, do: Callable[[int], tuple[str, int]]) -> Build:
     )
 
 
-def counting(label: str, spec: StateSpec | None = None) -> Build:
+def counting_step(spec: StateSpec | None = None) -> beam.ParDo:
     """Tells at the end of time how many numbers there were, by a state and a timer."""
     state = spec or CombiningValueStateSpec("count", combine_fn=sum)
     timer = TimerSpec("end", TimeDomain.WATERMARK)
@@ -109,8 +113,12 @@ def counting(label: str, spec: StateSpec | None = None) -> Build:
         def told(self, count: Any = beam.DoFn.StateParam(state)) -> Iterator[str]:
             yield f"count {count.read()}"
 
+    return beam.ParDo(Count())
+
+
+def counting(label: str, spec: StateSpec | None = None) -> Build:
     return lambda numbers: (
-        numbers | "Key" >> beam.Map(lambda number: ("all", number)) | label >> beam.ParDo(Count())
+        numbers | "Key" >> beam.Map(lambda number: ("all", number)) | label >> counting_step(spec)
     )
 
 
@@ -201,3 +209,122 @@ def test_other_versions_go_on_and_are_told_once(
     program.start(build)
     assert "by other versions, and goes on: Beam 2.1.0 is now" in caplog.text
     assert json.loads(stored.read_text())["versions"]["Beam"] == beam.__version__
+
+
+def doubtful(number: Any) -> Any:
+    if number < 0:
+        raise ValueError(number)
+    return number
+
+
+EDITS = (
+    "a step before",
+    "dead letters before",
+    "a branch",
+    "a step between",
+    "dead letters behind",
+    "a flatten",
+    "a side output",
+    "an output of a stateful step",
+)
+
+
+def edited(*edits: str, reads: bool = False) -> Build:
+    """A pipeline with sums by window and a count, edited so that its state can stay."""
+
+    def build(numbers: beam.PCollection) -> beam.PCollection:
+        out = []
+        if reads:
+            numbers |= "Read" >> beam.ParDo(Read())
+        if "a step before" in edits:
+            numbers |= "Look" >> beam.Filter(lambda number: True)
+        if "dead letters before" in edits:
+            numbers, bad = numbers | "Check" >> beam.Map(doubtful).with_exception_handling()
+            out.append(bad | "Bad" >> beam.Map(str))
+        pairs = numbers | "Key" >> beam.Map(lambda number: ("all", number))
+        if "a branch" in edits:
+            _ = pairs | "A branch" >> beam.Map(lambda pair: None)
+        groups = pairs | "Window" >> beam.WindowInto(FixedWindows(2)) | "Group" >> beam.GroupByKey()
+        if "a step between" in edits:
+            groups |= "Between" >> beam.Map(lambda group: group)
+        sums = groups | "Sum" >> beam.MapTuple(lambda key, values: sum(values))
+        sums |= "All windows" >> beam.WindowInto(GlobalWindows())
+        if "dead letters behind" in edits:
+            sums, bad = sums | "Check again" >> beam.Map(doubtful).with_exception_handling()
+            out.append(bad | "Bad sums" >> beam.Map(str))
+        if "a side output" in edits:
+            parts = sums | "Part" >> beam.ParDo(Parts()).with_outputs("odd", main="all")
+            _ = parts.odd | "Odd" >> beam.Map(lambda number: None)
+            sums = parts["all"]
+        count = counting_step()
+        if "an output of a stateful step" in edits:
+            parts = pairs | "Count" >> count.with_outputs("none", main="counts")
+            counts = parts.counts
+            _ = parts.none | "None" >> beam.Map(lambda number: None)
+        else:
+            counts = pairs | "Count" >> count
+        out += [sums | beam.Map(lambda number: f"sum {number}"), counts]
+        if "a flatten" in edits:
+            _ = (sums, counts) | "Both" >> beam.Flatten() | "Look at both" >> beam.Map(id)
+        return tuple(out) | "All" >> beam.Flatten()
+
+    return build
+
+
+class Once(beam.RestrictionProvider):
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, 1)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return 1
+
+
+class Read(beam.DoFn):
+    """What it reads waits in state for the next micro-batch."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(Once())
+    ) -> Iterator[Any]:
+        if tracker.try_claim(0):
+            yield number
+
+
+class Parts(beam.DoFn):
+    def process(self, number: int) -> Iterator[Any]:
+        yield number
+        if number % 2:
+            yield beam.pvalue.TaggedOutput("odd", number)
+
+
+EXPECTED = sorted(["count 6", *(f"sum {n + n + 1}" for n in range(0, NUMBERS, 2))])
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_steps_and_outputs_that_keep_nothing_come_and_go(program: Program, edit: str) -> None:
+    assert program.run(edited(), edited(edit), edited()) == EXPECTED
+
+
+def test_what_has_been_read_finds_its_readers_behind_new_steps_and_outputs(
+    program: Program,
+) -> None:
+    builds = edited(reads=True), edited(*EDITS[:4], reads=True), edited(*EDITS, reads=True)
+    assert program.run(*builds) == EXPECTED
+
+
+def test_what_has_been_read_is_not_lost_with_its_reader(program: Program) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"what step 'Read' has read.* would have no reader"
+    ):
+        program.run(edited("dead letters before", reads=True), edited(reads=True))
+
+
+def test_all_of_them_come_and_go_at_once(program: Program) -> None:
+    assert program.run(edited(), edited(*EDITS), edited(), edited(*EDITS)) == EXPECTED
+
+
+def test_one_takes_the_place_of_another(program: Program) -> None:
+    assert program.run(*(edited(*EDITS[at::2]) for at in (0, 1))) == EXPECTED

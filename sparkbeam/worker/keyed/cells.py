@@ -6,7 +6,6 @@ from typing import Any
 
 from apache_beam.coders import coder_impl
 
-from sparkbeam.plan.identity import steady
 from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.state.ordered import OrderedBag
 from sparkbeam.worker.state.records import Record
@@ -18,13 +17,18 @@ Remember = Callable[[Record, bytes], None]
 """Sees to it that what a record holds for an encoded window is forgotten in time."""
 
 
-def user_cell(transform_id: str, name: str, window: bytes) -> bytes:
+def user_cell(step: str, name: str, window: bytes) -> bytes:
     """The name of the cell that has a state.
 
     A state is known by a hash: the name of a transform is longer than most values, and would
     be there once for each. In a record there are few, so that two of them never meet.
+
+    Args:
+        step: the stored name of the DoFn.
+        name: of its state.
+        window: the encoded window.
     """
-    named = f"{steady(transform_id)}\0{name}".encode()
+    named = f"{step}\0{name}".encode()
     digest = hashlib.blake2b(named, digest_size=_NAME_BYTES).digest()
     return _USER + window_key(window, digest)
 

@@ -23,9 +23,11 @@ class StageState(sdk_worker.CachingStateHandler):
     """The state of a stage.
 
     Args:
+        state_name: under which states of its DoFn are stored.
         in_columns: the stage's steps may make columns.
 
     Attributes:
+        state_name: likewise.
         in_columns: likewise.
         side_inputs: those of the stage; None for a stage without.
         records: with the user's state; None for a stage without.
@@ -34,7 +36,8 @@ class StageState(sdk_worker.CachingStateHandler):
         moment: its times; None in batch, where nothing is late, and timers fire at the end.
     """
 
-    def __init__(self, *, in_columns: bool = True) -> None:
+    def __init__(self, state_name: str, *, in_columns: bool = True) -> None:
+        self.state_name = state_name
         self.in_columns = in_columns
         self.side_inputs: SideInputs | None = None
         self.records: Records | None = None
@@ -116,7 +119,7 @@ class StageState(sdk_worker.CachingStateHandler):
 
     def _ordered(self, state_key: beam_fn_api_pb2.StateKey) -> OrderedBag[int]:
         request = state_key.ordered_list_user_state
-        cell = user_cell(request.transform_id, request.user_state_id, request.window)
+        cell = user_cell(self.state_name, request.user_state_id, request.window)
         return self._record(request.key).ordered(cell)
 
     def _record(self, key: bytes) -> Record:

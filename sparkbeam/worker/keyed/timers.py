@@ -13,7 +13,6 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils import proto_utils
 
-from sparkbeam.plan.identity import steady
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
@@ -46,6 +45,10 @@ class TimerStream(type(coder_impl.create_OutputStream())):  # type: ignore[misc]
 class Timers:
     """The timers of all stateful DoFns of a stage.
 
+    Args:
+        descriptor: of the stage.
+        state_name: under which they are stored.
+
     Attributes:
         streams: where settings arrive, by family.
         record: of the key at hand.
@@ -58,7 +61,10 @@ class Timers:
     moment: Moment
     encode_window: Callable[[BoundedWindow], bytes]
 
-    def __init__(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+    def __init__(
+        self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, state_name: str
+    ) -> None:
+        self._state_name = state_name
         self.streams: dict[Family, TimerStream] = {}
         self._domain: dict[Family, int] = {}
         self._coders: dict[Family, Any] = {}
@@ -69,7 +75,7 @@ class Timers:
             event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
             self._domain[family] = EVENT_TIME if event_time else PROCESSING_TIME
         # A record knows the step by a name that it also has when its program starts again.
-        self._stored = {(step, name): (steady(step), name) for step, name in self.streams}
+        self._stored = {(step, name): (state_name, name) for step, name in self.streams}
         self._known = {stored: family for family, stored in self._stored.items()}
 
     def bind(self, processor: bundle_processor.BundleProcessor) -> None:
@@ -80,10 +86,8 @@ class Timers:
 
     def step_of(self, timer_id: bytes) -> str:
         """The id of the transform that has set a timer; empty where it is not known."""
-        known = (
-            step for step in self.steps if timer_id.startswith(f"timer{steady(step)}\0".encode())
-        )
-        return next(known, "")
+        is_own = timer_id.startswith(f"timer{self._state_name}\0".encode())
+        return next(iter(self.steps), "") if is_own else ""
 
     def collect(self) -> None:
         """Takes what the DoFns have set and cleared into the record at hand."""

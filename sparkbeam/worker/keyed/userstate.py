@@ -86,7 +86,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
             return self._ordered_list(spec, window.encoded)
         name = window.cells.get(spec.name)
         if name is None:
-            name = user_cell(self._step, spec.name, window.encoded)
+            name = user_cell(self._handler.state_name, spec.name, window.encoded)
             window.cells[spec.name] = name
         # Beam's states take it for what answers requests, and for the key of these.
         cell: Any = Cell(self._record(self._encoded), name, window.encoded, self._remember)

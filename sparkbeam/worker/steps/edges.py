@@ -120,7 +120,8 @@ class SinkOperation(operations.Operation):
     """Writes the elements of one PCollection into a sink of the current task.
 
     Attributes:
-        layout, tag: what the sink is made for.
+        layout: what the sink is made for.
+        tag: of its port; set by whoever makes the stage.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
         aggregator: how sessions are combined that are to be written; None where they are not.
@@ -128,6 +129,7 @@ class SinkOperation(operations.Operation):
         takes_numbers: its readers merge numbers of a vectorised form.
     """
 
+    tag: int
     _sink: Sink
 
     def __init__(
@@ -136,7 +138,6 @@ class SinkOperation(operations.Operation):
         factory: bundle_processor.BeamTransformFactory,
         *,
         layout: Layout,
-        tag: int,
         producer: str,
         coder: coders.WindowedValueCoder,
         windowing: Windowing,
@@ -146,7 +147,6 @@ class SinkOperation(operations.Operation):
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
         self.layout = layout
-        self.tag = tag
         self._producer = producer
         self.coder = coder
         self.windowing = windowing
@@ -285,7 +285,6 @@ def _make_sink(step: Step, spec: Any) -> SinkOperation:
         common.NameContext(step.label, step.id),
         step.factory,
         layout=Layout(spec["layout"]),
-        tag=spec["tag"],
         producer=producer,
         coder=step.factory.get_windowed_coder(step.input),
         windowing=step.windowing(step.input),

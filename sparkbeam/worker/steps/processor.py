@@ -91,11 +91,11 @@ class StageProcessor:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
         parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
         remember_windows(parsed)
-        self.timers = Timers(parsed)
+        self.timers = Timers(parsed, stage.state_name)
         if self.timers.streams:
             parsed.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
-        self.state = StageState(in_columns=stage.in_columns)
+        self.state = StageState(stage.state_name, in_columns=stage.in_columns)
         channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, Sampler):
             self._processor = bundle_processor.BundleProcessor(
@@ -105,6 +105,8 @@ class StageProcessor:
         made: dict[str, Any] = self._processor.ops
         self.source: SourceOperation = made[stage.source_id]
         self.sinks = [op for op in made.values() if isinstance(op, SinkOperation)]
+        for port in stage.ports:
+            made[port.transform_id].tag = port.tag
         self.creates = [op for op in made.values() if isinstance(op, CreateOperation)]
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0

@@ -37,8 +37,8 @@ class KeyedRun(StageRun):
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
-        self._keyed = shard.stage(self.stage.id)
-        self._oldest = OldestHold(self._keyed, shard, f"{self.stage.id}/oldest")
+        self._keyed = shard.stage(self.stage.address)
+        self._oldest = OldestHold(self._keyed, shard, f"{self.stage.address}/oldest")
 
     def _hold(self) -> int | None:
         # At the end of time all has fired that ever will.

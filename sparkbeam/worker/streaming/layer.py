@@ -131,7 +131,7 @@ class Turn(ABC):
         """Called before a stage runs, with what tells this time from all others."""
         self._label = logs.at(run.stage)
         task = self._task
-        draw_alike(task.checkpoint_id, task.number, self._sender, run.stage.id, *when)
+        draw_alike(task.checkpoint_id, task.number, self._sender, run.stage.address, *when)
 
     def _start_stages(self) -> None:
         number = self._tick.number if self._tick is not None else (batch_number() or 0) + 1

@@ -24,11 +24,11 @@ class PlainRun(StageRun):
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
-        self._deferred = shard.value(f"{self.stage.id}/deferred") or ()
+        self._deferred = shard.value(f"{self.stage.address}/deferred") or ()
 
     def _save(self, shard: ShardState) -> None:
         super()._save(shard)
-        shard.set_value(f"{self.stage.id}/deferred", self._deferred)
+        shard.set_value(f"{self.stage.address}/deferred", self._deferred)
 
     def _receive(self, rows: list[Row]) -> None:
         self._bundle(self._gated(b"", self._decoded(rows)))

@@ -45,14 +45,14 @@ class ReadingRun(PlainRun):
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
-        stored: _Read = shard.value(f"{self.stage.id}/read") or (MIN_MICROS, [])
+        stored: _Read = shard.value(f"{self.stage.address}/read") or (MIN_MICROS, [])
         self._committed, rows = stored
         for tag, some in rows:
             self._handed_on.take(tag, some)
 
     def _save(self, shard: ShardState) -> None:
         super()._save(shard)
-        shard.set_value(f"{self.stage.id}/read", (self._let_through(), self._read.rows))
+        shard.set_value(f"{self.stage.address}/read", (self._let_through(), self._read.rows))
 
     def advance(self, watermarks: Mapping[int, int]) -> None:
         published = self._committed

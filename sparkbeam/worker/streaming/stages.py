@@ -66,16 +66,16 @@ class StageRun(ABC):
 
     def _load(self, shard: ShardState) -> None:
         """Takes up what the micro-batch before has left."""
-        stored = shard.value(f"{self.stage.id}/watermarks")
+        stored = shard.value(f"{self.stage.address}/watermarks")
         if stored is not None:
             self.moment.input_watermark, self.moment.output_watermark = stored
         if self.stage.side_inputs:
             self._side = StreamSideInputs(
-                self.stage.side_inputs, shard.stage(f"{self.stage.id}/side")
+                self.stage.side_inputs, shard.stage(f"{self.stage.address}/side")
             )
             self._processor.state.side_inputs = self._side
             runs = RunCoder(self._processor.source.windowed_coder.get_impl())
-            self._gate = Gate(self._side, runs, shard.value(f"{self.stage.id}/waiting"))
+            self._gate = Gate(self._side, runs, shard.value(f"{self.stage.address}/waiting"))
 
     def save(self) -> None:
         """Writes what the next micro-batch needs into the shard's state."""
@@ -85,10 +85,10 @@ class StageRun(ABC):
     def _save(self, shard: ShardState) -> None:
         moment = self.moment
         shard.set_value(
-            f"{self.stage.id}/watermarks", (moment.input_watermark, moment.output_watermark)
+            f"{self.stage.address}/watermarks", (moment.input_watermark, moment.output_watermark)
         )
         if self._gate is not None:
-            shard.set_value(f"{self.stage.id}/waiting", self._gate.waiting)
+            shard.set_value(f"{self.stage.address}/waiting", self._gate.waiting)
 
     def close(self) -> bytes | None:
         """Ends the stage's part in the micro-batch; gives its report, if it has one."""

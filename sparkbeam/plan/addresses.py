@@ -1,0 +1,239 @@
+"""Addresses: the ids of stages and the tags of ports under which a checkpoint holds state.
+
+A translation numbers stages and ports, so one step more shifts the numbers of others. A checkpoint
+therefore keeps the numbers that it began with, and a later plan takes them over: a stage that of
+the stored one with the same shuffle, state or side inputs, a port that of the stored one with the
+same reader. What is new gets numbers that the checkpoint has never used.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparkbeam.plan.model import Plan, Port, SideInput, Stage
+
+Parts = Mapping[str, str]
+"""What the state of a stage depends on, by what it is, in words."""
+
+_NOT_STATE = frozenset(["label", "reads", "place", "state name"])
+_PORTS = re.compile(r", ports .*$")
+_UNKNOWN_TAGS = 1000
+"""More ports than a checkpoint has that does not tell its ports."""
+
+
+def keeps_state(parts: Parts) -> bool:
+    """Return whether a stage has more to keep than watermarks, or starts only once."""
+    return not parts.keys() <= _NOT_STATE or "impulse" in parts["place"]
+
+
+def place(parts: Parts) -> str:
+    """Return the layer and the exchange of a stage, without the ports that it reads."""
+    return _PORTS.sub("", parts["place"])
+
+
+def matching_stages(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> dict[str, str]:
+    """Pair the stages of a plan with those of a checkpoint.
+
+    Two stages are the same if they are fed by the same shuffle or begin with the same step, in the
+    same place if they keep nothing; or else if they stand in the same place with the same label.
+
+    Args:
+        old: the stages of the checkpoint, by their address.
+        new: those of the plan, by their id.
+
+    Returns:
+        The address of each stage that has one, by its id.
+    """
+    found: dict[str, str] = {}
+    for is_same in (_reads_the_same_there, _reads_the_same, _has_the_label_there):
+        for id, parts in new.items():
+            if id not in found:
+                free = (at for at in old if at not in found.values())
+                match = next((at for at in free if is_same(old[at], parts)), None)
+                if match is not None:
+                    found[id] = match
+    return found
+
+
+def _reads_the_same_there(old: Parts, new: Parts) -> bool:
+    return old.get("reads") == new["reads"] and place(old) == place(new)
+
+
+def _reads_the_same(old: Parts, new: Parts) -> bool:
+    return old.get("reads") == new["reads"] and keeps_state(old) and keeps_state(new)
+
+
+def _has_the_label_there(old: Parts, new: Parts) -> bool:
+    return old["label"] == new["label"] and place(old) == place(new)
+
+
+def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, int]:
+    """Pair the ports of a plan with those of a checkpoint.
+
+    Args:
+        old: what the checkpoint tells; see :func:`.fingerprint`.
+        new: the same of the plan.
+
+    Returns:
+        The stored tag of each port that has one, by its tag in the plan.
+    """
+    found = dict(_sources(old["sources"], new["sources"]))
+    if "ports" not in old:
+        return found | dict(_outputs(old["stages"], new["stages"]))
+    stages = matching_stages(old["stages"], new["stages"])
+    for tag, ids in new["ports"].items():
+        readers, taken = renamed(ids, stages), found.values()
+        same = (at for at, others in old["ports"].items() if not {*others}.isdisjoint(readers))
+        match = next((int(at) for at in same if int(at) not in taken), None)
+        if match is not None:
+            found[int(tag)] = match
+    return found
+
+
+def renamed(readers: Iterable[str], addresses: Mapping[str, str]) -> list[str]:
+    """Return the readers of a port by the addresses of their stages, of those that have one."""
+    parts = (reader.partition(" ") for reader in readers)
+    known = ((addresses.get(id, id if id == "sink" else None), which) for id, _, which in parts)
+    return [f"{at} {which}".rstrip() for at, which in known if at is not None]
+
+
+def _sources(old: list[Parts], new: list[Parts]) -> Iterator[tuple[int, int]]:
+    stored = {source["label"]: source for source in old}
+    for source in new:
+        before = stored.get(source["label"])
+        if before is None:
+            continue
+        tags, stored_tags = _tags(source), _tags(before)
+        names = source["outputs"].split(", ")
+        stored_names = before.get("outputs", source["outputs"]).split(", ")
+        known = dict(zip(stored_names, stored_tags, strict=False))
+        yield from (
+            (tag, known[name]) for name, tag in zip(names, tags, strict=True) if name in known
+        )
+
+
+def _tags(source: Parts) -> list[int]:
+    return [int(tag) for tag in source["port"].split(", ")]
+
+
+def _outputs(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> Iterator[tuple[int, int]]:
+    """Pair the outputs of readers in order, where a checkpoint does not tell who reads them."""
+    for id, address in matching_stages(old, new).items():
+        outputs, stored = _read(new[id]), _read(old[address])
+        if list(outputs.values()) == list(stored.values()):
+            yield from zip(outputs, stored, strict=True)
+
+
+def _read(parts: Parts) -> dict[int, str]:
+    """What a splittable DoFn has read waits for these ports, by their tags."""
+    tags = {int(name.split()[1]): text for name, text in parts.items() if is_output(name)}
+    return dict(sorted(tags.items()))
+
+
+def is_output(part: str) -> bool:
+    """Return whether a part of a stage is a port that rows wait for."""
+    return re.fullmatch(r"output \d+", part) is not None
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The addresses of a plan in a checkpoint.
+
+    Attributes:
+        stages: those of stages, by their id.
+        state_names: the names of states and timers of those that have any, by the same.
+        tags: those of ports, by their tag.
+        next_stage: the first number that no stage of the checkpoint has had.
+        next_tag: the first one that no port has had.
+    """
+
+    stages: Mapping[str, str]
+    state_names: Mapping[str, str]
+    tags: Mapping[int, int]
+    next_stage: int
+    next_tag: int
+
+    def applied(self, plan: Plan) -> Plan:
+        """Return the plan with these addresses."""
+        return replace(
+            plan,
+            stages=tuple(map(self._stage, plan.stages)),
+            sources=tuple(
+                replace(s, outputs=tuple((name, self.tags[tag]) for name, tag in s.outputs))
+                for s in plan.sources
+            ),
+            sinks=tuple(replace(sink, inputs=self._all(sink.inputs)) for sink in plan.sinks),
+        )
+
+    def _stage(self, stage: Stage) -> Stage:
+        return replace(
+            stage,
+            address=self.stages.get(stage.id, stage.address),
+            state_name=self.state_names.get(stage.id, stage.state_name),
+            inputs=self._all(stage.inputs),
+            ports=tuple(map(self._port, stage.ports)),
+            side_inputs=tuple(map(self._side_input, stage.side_inputs)),
+        )
+
+    def _port(self, port: Port) -> Port:
+        return replace(port, tag=self.tags[port.tag])
+
+    def _side_input(self, side: SideInput) -> SideInput:
+        return replace(side, sources=self._all(side.sources))
+
+    def _all(self, tags: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self.tags[tag] for tag in tags)
+
+
+def addresses(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Addresses:
+    """Find the addresses of a plan in a checkpoint.
+
+    Args:
+        old: what the checkpoint tells; None for one that has yet to be written.
+        new: the same of the plan; see :func:`.fingerprint`.
+    """
+    ids, tags = list(new["stages"]), _all_tags(new)
+    if old is None:
+        names = dict[str, str]()
+        stages, stored_tags = dict(zip(ids, ids, strict=True)), dict(zip(tags, tags, strict=True))
+        next_stage = next_tag = 0
+    else:
+        stages = matching_stages(old["stages"], new["stages"])
+        stored = {id: old["stages"][at] for id, at in stages.items()}
+        names = {id: parts["state name"] for id, parts in stored.items() if "state name" in parts}
+        stored_tags = matching_tags(old, new)
+        next_stage, next_tag = old.get("next", (0, _UNKNOWN_TAGS))
+        next_stage = max(next_stage, _after(map(_number, old["stages"])))
+        next_tag = max(next_tag, _after(_all_tags(old)))
+    for id in ids:
+        if id not in stages:
+            stages[id] = f"s{next_stage}"
+            next_stage += 1
+    for tag in tags:
+        if tag not in stored_tags:
+            stored_tags[tag] = next_tag
+            next_tag += 1
+    return Addresses(
+        stages,
+        names,
+        stored_tags,
+        max(next_stage, _after(map(_number, stages.values()))),
+        max(next_tag, _after(stored_tags.values())),
+    )
+
+
+def _all_tags(fingerprint: Mapping[str, Any]) -> list[int]:
+    return [
+        *(int(tag) for tag in fingerprint.get("ports", ())),
+        *(tag for source in fingerprint["sources"] for tag in _tags(source)),
+        *(tag for parts in fingerprint["stages"].values() for tag in _read(parts)),
+    ]
+
+
+def _number(address: str) -> int:
+    return int(address.removeprefix("s"))
+
+
+def _after(numbers: Iterable[int]) -> int:
+    return 1 + max(numbers, default=-1)
