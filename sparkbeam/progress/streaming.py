@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from apache_beam.utils.timestamp import Timestamp
 
@@ -14,7 +14,7 @@ from sparkbeam.progress.model import (
     StreamingStageProgress,
     WatermarkHolder,
 )
-from sparkbeam.progress.summary import MicroBatch, StageSummary
+from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.times import MIN_MICROS
@@ -44,7 +44,7 @@ class StreamingTracker:
         """Takes a micro-batch in, which has ended."""
         with self._lock:
             self._recent.append(batch)
-            while len(self._recent) > 1 and _span(self._recent[1], batch) >= _RATE_MICROS:
+            while len(self._recent) > 1 and is_long_ago(self._recent[1], batch):
                 self._recent.popleft()
 
     def end(self, reports: Iterable[TaskReport] | None) -> None:
@@ -64,18 +64,15 @@ class StreamingTracker:
         if not recent:
             stages = tuple(map(StreamingStageProgress, self._names.values()))
             return StreamingProgress(end or StageState.WAITING, stages=stages)
-        first, last = recent[0], recent[-1]
-        seconds = _span(first, last) / _SECOND
+        last = recent[-1]
+        seconds = _seconds(recent)
         return StreamingProgress(
             state=end or StageState.RUNNING,
             micro_batch=last.number,
             batch_seconds=last.duration / _SECOND,
             per_second=_rate([batch.elements for batch in recent], seconds),
             lag_seconds=self._lag(last),
-            stages=tuple(
-                stage_progress(name, [batch.stages[id] for batch in recent], seconds)
-                for id, name in self._names.items()
-            ),
+            stages=stages_progress(recent, self._names),
         )
 
     def _lag(self, batch: MicroBatch) -> float | None:
@@ -84,14 +81,29 @@ class StreamingTracker:
         return max(0.0, self._clock() - batch.source_watermark / _SECOND)
 
 
-def stage_progress(name: str, recent: list[StageSummary], seconds: float) -> StreamingStageProgress:
-    """A stage at the end of the last of some micro-batches.
+def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:
+    """Return whether a micro-batch is too old to be the first of those that a rate is of."""
+    return last.ended - earlier.ended >= _RATE_MICROS
+
+
+def stages_progress(
+    recent: list[MicroBatch], names: Mapping[str, str]
+) -> tuple[StreamingStageProgress, ...]:
+    """The stages of a query at the end of the last of some micro-batches.
 
     Args:
-        name: the labels of its transforms.
-        recent: what the micro-batches say of it.
-        seconds: how long they took together.
+        recent: the micro-batches in order, one at least.
+        names: the labels of each stage, by its id.
     """
+    return tuple(
+        _stage_progress(names.get(id, id), [b for b in recent if id in b.stages], id)
+        for id in names
+    )
+
+
+def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingStageProgress:
+    """A stage at the end of the last of some micro-batches, all of which tell of it."""
+    recent, seconds = [batch.stages[id] for batch in batches], _seconds(batches)
     last = recent[-1]
     return StreamingStageProgress(
         name=name,
@@ -114,13 +126,24 @@ def _holder(holder: Holder) -> WatermarkHolder:
     return WatermarkHolder(holder.key, holder.what, until, holder.step)
 
 
-def _span(first: MicroBatch, last: MicroBatch) -> int:
-    """Microseconds from the start of a micro-batch to the end of another one."""
-    return last.ended - first.ended + first.duration
+def _seconds(recent: list[MicroBatch]) -> float:
+    """Seconds since the end of the first of some micro-batches; how long it took if it is alone."""
+    first, *others = recent
+    return (others[-1].ended - first.ended if others else first.duration) / _SECOND
 
 
 def _rate(elements: list[int], seconds: float) -> float:
-    return sum(elements) / seconds if seconds > 0 else 0.0
+    """Elements per second.
+
+    What a micro-batch takes in has come since the one before. So of several, all but the first
+    count, for the time since that one ended.
+
+    Args:
+        elements: of each micro-batch.
+        seconds: see :func:`_seconds`.
+    """
+    counted = elements[1:] or elements
+    return sum(counted) / seconds if seconds > 0 else 0.0
 
 
 def _timestamp(watermark: int) -> Timestamp | None:

@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.progress import words
 from sparkbeam.progress.model import StreamingStageProgress
-from sparkbeam.progress.streaming import stage_progress
+from sparkbeam.progress.streaming import is_long_ago, stages_progress
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.execution import stored_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
@@ -168,6 +168,7 @@ def status(
     finished = feedback.last_number() is not None and not is_pending
     return _judged(
         found,
+        _before(feedback, found),
         pending=max(0.0, now - planned[1]) if is_pending and planned else None,
         finished=finished,
         draining=feedback.is_to_drain() and not finished,
@@ -181,6 +182,7 @@ def status(
 
 def _judged(
     feedback: Feedback | None,
+    before: list[MicroBatch],
     *,
     pending: float | None,
     finished: bool,
@@ -223,7 +225,7 @@ def _judged(
         lag=lag,
         pending=pending,
         overdue=overdue,
-        steps=() if batch is None else _steps(batch),
+        steps=() if batch is None else stages_progress([*before, batch], _names(batch)),
         stages=() if batch is None else tuple(batch.stages),
         sign=sign,
     )
@@ -239,12 +241,21 @@ def _told(sign: Sign, now: float) -> Health | None:
 _ENDINGS = {"FAILED": Health.FAILED, "CANCELLED": Health.STOPPED}
 
 
-def _steps(batch: MicroBatch) -> tuple[StreamingStageProgress, ...]:
-    seconds = batch.duration / _SECOND
-    return tuple(
-        stage_progress(batch.names.get(id, id), [summary], seconds)
-        for id, summary in batch.stages.items()
-    )
+def _names(batch: MicroBatch) -> dict[str, str]:
+    return {id: batch.names.get(id, id) for id in batch.stages}
+
+
+def _before(files: FeedbackFiles, last: Feedback | None) -> list[MicroBatch]:
+    """The micro-batches before the last one that its rates are of, as far as they are known."""
+    found: list[MicroBatch] = []
+    if last is not None:
+        batch = MicroBatch.of(last.summary)
+        while not (found and is_long_ago(found[0], batch)):
+            earlier = files.readable(last.number - len(found) - 1)
+            if earlier is None:
+                break
+            found.insert(0, MicroBatch.of(earlier.summary))
+    return found
 
 
 def _last(checkpoint: str, folder: str) -> tuple[int, float] | None:

@@ -215,9 +215,18 @@ def test_the_lag_grows_while_nothing_comes() -> None:
     assert [tracked(last, now=now).lag_seconds for now in (100.0, 104.0)] == [2.0, 6.0]
 
 
-def test_a_rate_counts_the_time_between_micro_batches() -> None:
+def test_a_rate_counts_what_has_come_since_an_earlier_micro_batch() -> None:
     assert tracked(batch(1, 1.0, 100)).per_second == 100
-    assert tracked(batch(1, 1.0, 100), batch(2, 5.0, 100)).per_second == 40
+    assert tracked(batch(1, 1.0, 100), batch(2, 5.0, 100)).per_second == 25
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 100])
+@pytest.mark.parametrize("seconds", [0.1, 1.0, 3.0, 30.0])
+def test_the_rate_of_a_paced_source_is_its_pace(count: int, seconds: float) -> None:
+    """However long micro-batches take, and whatever the first one had to catch up with."""
+    paced = round(500 * seconds)
+    batches = [batch(0, 0.0, 7_000), *(batch(n, n * seconds, paced) for n in range(1, count))]
+    assert tracked(*batches).per_second == pytest.approx(500)
 
 
 def test_a_rate_is_that_of_the_last_micro_batches() -> None:

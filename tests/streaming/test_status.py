@@ -57,6 +57,26 @@ def spark(checkpoint: Path, *entries: str, ago: float = 0.0) -> None:
         os.utime(path, (NOW - ago, NOW - ago))
 
 
+def test_the_rate_of_a_step_is_that_of_the_last_micro_batches(checkpoint: Path) -> None:
+    """Not what the last one took in by what it took, which a paced source never has."""
+    last = json.loads((checkpoint / "sparkbeam/feedback/1.json").read_text())
+    for number in range(1, 6):
+        stages = {
+            id: {**stage, "new": [500, 500]} for id, stage in last["summary"]["stages"].items()
+        }
+        summary = last["summary"] | {
+            "ended": number * 1_000_000,
+            "duration": 100_000,
+            "stages": stages,
+        }
+        content = {**last, "number": number, "finished": False, "summary": summary}
+        (checkpoint / f"sparkbeam/feedback/{number}.json").write_text(json.dumps(content))
+    (checkpoint / "sparkbeam/finished").unlink()
+    spark(checkpoint, "offsets/4", "commits/4")
+    steps = status(str(checkpoint), now=NOW).steps
+    assert {step.per_second for step in steps} == {500.0}
+
+
 def health(checkpoint: Path, **settings: Any) -> Health:
     return status(str(checkpoint), now=NOW, **settings).health
 
