@@ -53,6 +53,9 @@ TOTALS_CELL = b"\5"
 SPANS_CELL = b"\6"
 """The first byte of such a cell where each has a window of its own."""
 
+EXACT_CELL = b"\7"
+"""The first byte of a cell of windowed values, each followed by the microseconds that it lacks."""
+
 METRICS_TAG = -1
 
 AS_ELEMENT, AS_CELL = 0, 1

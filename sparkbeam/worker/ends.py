@@ -65,7 +65,12 @@ class Ends:
 ENDS = {
     Layout.CHUNKS: Ends(
         lambda port: ChunkSink(
-            port.tag, port.rows, port.coder, port.partition, spreads=port.spreads
+            port.tag,
+            port.rows,
+            port.coder,
+            port.partition,
+            spreads=port.spreads,
+            in_micros=port.spreads and port.windowing.is_default(),
         ),
         chunks,
     ),

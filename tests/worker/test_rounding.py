@@ -111,6 +111,11 @@ def placed(runner: Any, folder: Path, times: list[int]) -> list[str]:
             if times == AROUND_ZERO:
                 found = pairs | f"{case}: sum" >> beam.CombinePerKey(sum)
                 texts.append(found | f"{case}: sums" >> beam.ParDo(Placed()))
+        for name in "global", "fixed":
+            elements = made | f"{name} windows" >> beam.WindowInto(WINDOWS[name])
+            moved = elements | f"Reshuffle in {name}" >> beam.Reshuffle()
+            numbers = moved | f"{name} number" >> beam.Map(lambda number, name=name: (name, number))
+            texts.append(numbers | f"{name} placed" >> beam.ParDo(Placed()))
         everything = [
             text | f"{n}: all" >> beam.WindowInto(GlobalWindows()) for n, text in enumerate(texts)
         ]

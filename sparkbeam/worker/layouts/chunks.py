@@ -4,11 +4,21 @@ from collections.abc import Iterator
 
 import numpy as np
 from apache_beam.coders import coder_impl, coders
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
 from sparkbeam.upstream.beam import clear
-from sparkbeam.wire.rows import BLOCK_CELL, CELL_BYTES, COLUMN_CELL, PLAIN_CELL, Row, RowWriter
+from sparkbeam.wire.rounding import coded_micros
+from sparkbeam.wire.rows import (
+    BLOCK_CELL,
+    CELL_BYTES,
+    COLUMN_CELL,
+    EXACT_CELL,
+    PLAIN_CELL,
+    Row,
+    RowWriter,
+)
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.layouts.cells import BlockCoder
 from sparkbeam.worker.layouts.columncells import ColumnCoder
@@ -29,6 +39,8 @@ class ChunkSink(Sink):
         seed: the number of the first row.
         spreads: cells grow from small ones, so that few but heavy elements spread over all
             partitions of a rebalancing exchange.
+        in_micros: timestamps keep their microseconds, as Beam's Reshuffle has them travel as a
+            part of the value in the global window.
     """
 
     def __init__(
@@ -39,6 +51,7 @@ class ChunkSink(Sink):
         seed: int,
         *,
         spreads: bool,
+        in_micros: bool,
     ) -> None:
         self._tag = tag
         self._rows = rows
@@ -49,9 +62,18 @@ class ChunkSink(Sink):
         self._cells = 0
         self._limit = 1 if spreads else CELL_BYTES
         self._encode_columns = ColumnCoder(coder).encode
+        self._in_micros = in_micros
+        self._kind = PLAIN_CELL
 
     def write(self, windowed_value: WindowedValue) -> None:
+        lacking = _lacking(windowed_value) if self._in_micros else 0
+        kind = EXACT_CELL if lacking else PLAIN_CELL
+        if kind != self._kind:
+            self.flush()
+            self._kind = kind
         self._encode(windowed_value, self._stream, True)
+        if lacking:
+            self._stream.write_var_int64(lacking)
         if self._stream.size() >= self._limit:
             self.flush()
 
@@ -86,7 +108,12 @@ class ChunkSink(Sink):
         if block.assigned is not None and not are_scattered(block):
             for part in in_slots(block):
                 self._write_values(part)
-        elif self._is_small() or len(block) < SMALLEST_BLOCK or block.is_stamped:
+        elif (
+            self._is_small()
+            or len(block) < SMALLEST_BLOCK
+            or block.is_stamped
+            or (self._in_micros and _lacking(block.windowing))
+        ):
             super().write_block(block)
         else:
             self._append(self._encode_block(block))
@@ -97,7 +124,7 @@ class ChunkSink(Sink):
 
     def flush(self) -> None:
         if self._stream.size():
-            self._append(PLAIN_CELL + self._stream.get())
+            self._append(self._kind + self._stream.get())
             clear(self._stream)
 
     def _append(self, cell: bytes) -> None:
@@ -105,6 +132,21 @@ class ChunkSink(Sink):
         self._cells += 1
         if self._cells % 64 == 0:
             self._limit = min(self._limit * 8, CELL_BYTES)
+
+
+def _lacking(windowed_value: WindowedValue) -> int:
+    """The microseconds of a timestamp that its coder drops."""
+    micros: int = windowed_value.timestamp.micros
+    return micros - coded_micros(micros) if micros % 1000 else 0
+
+
+def _in_micros(element: coder_impl.CoderImpl, cell: bytes) -> Iterator[WindowedValue]:
+    stream = coder_impl.create_InputStream(cell)
+    stream.read(1)
+    while stream.size():
+        value = element.decode_from_stream(stream, True)
+        timestamp = Timestamp(micros=value.timestamp.micros + stream.read_var_int64())
+        yield WindowedValue(value.value, timestamp, value.windows, value.pane_info)
 
 
 def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
@@ -117,5 +159,7 @@ def chunks(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Bl
             yield decode_block(cell)
         elif cell[:1] == COLUMN_CELL:
             yield decode_columns(cell)
+        elif cell[:1] == EXACT_CELL:
+            yield from in_blocks(_in_micros(coder.get_impl(), cell))
         else:
             yield from in_blocks(decode_all(cell[1:]))
