@@ -3,7 +3,7 @@
 Run with ``python bench/crash.py --kills 100 --seed 1``. Pipelines run one after the other on a
 standalone cluster of real processes on this machine: chained stateful steps into Parquet files,
 sessions with early and late firings into a join and a Delta table, ordered list state and sorted
-multimaps into SQLite.
+multimaps into SQLite, sessions into files beside a stateful DoFn with timers into SQLite.
 Driver with JVM, executors and Python workers are killed at random; the driver is started again
 over its checkpoint whenever it has died. The output has to be that of a run without kills.
 Ends with 1 if it is not, or if a stream ended before its last kill.
@@ -17,6 +17,7 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "drivers"))
 

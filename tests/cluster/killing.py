@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import chained
 import matched
+import mixed
 import ordered
 import paced
 import psutil
@@ -30,6 +31,7 @@ PROGRAMS = {
     "sessions": sessioned,
     "ordered": ordered,
     "sorted": matched,
+    "mixed": mixed,
 }
 """Each is a module with ``build``, ``expected`` and ``written``."""
 
