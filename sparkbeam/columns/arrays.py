@@ -17,6 +17,7 @@ from sparkbeam.columns.shapes import (
     Shape,
     shape_in_arrow,
 )
+from sparkbeam.columns.vectors import as_type
 
 _SUITING: dict[Shape, Callable[[pa.DataType], bool]] = {
     INT: pa.types.is_integer,
@@ -55,7 +56,7 @@ def array_of(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array:
             return array
     elif suits(kind) or (shape == FLOAT and array.type == kind):
         try:
-            return array.cast(kind)
+            return as_type(array, kind)
         except pa.ArrowException as error:
             raise NotExact(f"{shape} has no room in {kind}") from error
     raise NotExact(f"{shape} is not {kind} for certain")

@@ -183,8 +183,8 @@ def shape_of(arrow_type: pa.DataType, python_type: Any = None) -> Shape:
     if pa.types.is_union(arrow_type):
         return _union_of(arrow_type, python_type)
     if pa.types.is_dictionary(arrow_type):
-        shape = shape_of(arrow_type.value_type)
-        return shape if isinstance(shape, Scalar) else Opaque(arrow_type)
+        # Where fields are looked up, there would be a dictionary of structs.
+        return Opaque(arrow_type) if _has_structs(arrow_type) else shape_of(arrow_type.value_type)
     if pa.types.is_integer(arrow_type):
         return INT
     if pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
@@ -227,6 +227,8 @@ def shape_in_arrow(arrow_type: pa.DataType) -> Shape:
     Raises:
         UnknownShape: a struct has two fields of one name.
     """
+    if pa.types.is_dictionary(arrow_type) and not _has_structs(arrow_type):
+        arrow_type = arrow_type.value_type
     if not pa.types.is_struct(arrow_type):
         shape = shape_of(arrow_type) if not pa.types.is_union(arrow_type) else None
         return shape if isinstance(shape, Scalar) else Opaque(arrow_type, is_as_in_arrow=True)
@@ -307,6 +309,8 @@ def tells_all(shape: Shape) -> bool:
 def _has_structs(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
         return True
+    if pa.types.is_dictionary(kind):
+        return _has_structs(kind.value_type)
     return any(_has_structs(kind.field(at).type) for at in range(kind.num_fields))
 
 

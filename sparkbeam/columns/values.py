@@ -91,6 +91,8 @@ def converted(array: pa.Array, rows: "Rows | None" = None) -> list[Any]:
         array: the values.
         rows: tells the classes of structs; None if there are none.
     """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
     if pa.types.is_timestamp(array.type):
         micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64()).to_pylist()
         return [None if m is None else Timestamp(micros=m) for m in micros]
@@ -104,7 +106,7 @@ class Rows:
     """What Beam's schema says of the structs in a type.
 
     Attributes:
-        make: makes a row of its fields; None where the type is no struct.
+        make: makes a row of its fields; None where the type is no struct, or of a plain Row.
         inner: the same of its fields, or of what is in it: items, or keys and items.
     """
 
@@ -118,6 +120,8 @@ class Rows:
 def _converter(kind: pa.DataType, rows: Rows | None) -> Converter | None:
     """What makes of Arrow's Python values those of Beam's schemas; None for nothing."""
     rows = rows or Rows()
+    if pa.types.is_dictionary(kind):
+        return _converter(kind.value_type, rows)
     if pa.types.is_timestamp(kind):
         return _timestamp
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -130,8 +134,7 @@ def _converter(kind: pa.DataType, rows: Rows | None) -> Converter | None:
             _optional(of_key, key): _optional(of_item, item) for key, item in pairs
         }
     if pa.types.is_struct(kind):
-        assert rows.make is not None
-        make = rows.make
+        make = rows.make or partial(_row, [part.name for part in kind])
         parts = [
             (part.name, _converter(part.type, rows[at]) or _as_it_is)
             for at, part in enumerate(kind)
@@ -142,6 +145,10 @@ def _converter(kind: pa.DataType, rows: Rows | None) -> Converter | None:
 
 def _each(convert: Converter, values: list[Any]) -> list[Any]:
     return [_optional(convert, value) for value in values]
+
+
+def _row(names: list[str], values: Iterable[Any]) -> Row:
+    return Row(**dict(zip(names, values, strict=True)))
 
 
 def _optional(convert: Converter, value: Any) -> Any:

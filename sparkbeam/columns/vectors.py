@@ -93,13 +93,37 @@ def loaded(array: pa.Array, shape: Shape) -> Vector:
 
 
 def _cast(array: pa.Array, shape: Shape) -> pa.Array:
-    wanted = arrow_type_of(shape)
-    if array.type == wanted:
-        return array
     try:
-        return array.cast(wanted)
+        return as_type(array, arrow_type_of(shape))
     except pa.ArrowInvalid:
         raise NotExact("a column does not fit in 64 bits, or is too long") from None
+
+
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column as one of another type, in a form that each of Arrow's kernels reads correctly.
+
+    ``ascii_lower`` and ``ascii_upper`` read from the beginning of the buffer of an array without
+    an offset, wherever its first text begins: with the cast of a slice, that is in the texts of
+    other rows. And a slice may have room in 32 bits where what it is a part of has not.
+
+    Raises:
+        pa.ArrowInvalid: a value has no room in that type.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    width = _WIDTHS.get(array.type)
+    if width is not None and len(array) and (not array.offset or array.type != kind):
+        first = np.frombuffer(array.buffers()[1], width, 1, array.offset * width.itemsize)[0]
+        if first:
+            array = pa.concat_arrays([array, array.slice(0, 0)])
+    return array if array.type == kind else array.cast(kind)
+
+
+_WIDTHS = {
+    **dict.fromkeys([pa.string(), pa.binary()], np.dtype(np.int32)),
+    **dict.fromkeys([pa.large_string(), pa.large_binary()], np.dtype(np.int64)),
+}
+"""The types of the offsets of texts."""
 
 
 def as_arrow(vector: Vector, shape: Shape) -> pa.Array:

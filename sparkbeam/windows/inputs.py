@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, STR, Opaque, Record, Scalar, Shape
 from sparkbeam.columns.shapes import arrow_type_of as type_of
+from sparkbeam.columns.vectors import as_type
 
 _CAST = frozenset([INT, FLOAT, BOOL, STR, BYTES])
 
@@ -23,7 +24,7 @@ def input_of(column: pa.Array, shape: Shape) -> pa.Array | None:
             if pa.types.is_dictionary(column.type):
                 column = column.dictionary_decode()
             try:
-                return column.cast(type_of(shape)) if shape in _CAST else column
+                return as_type(column, type_of(shape)) if shape in _CAST else column
             except pa.ArrowInvalid:
                 return None
         case Record() if shape.type is not list:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from apache_beam.pvalue import Row
 from apache_beam.transforms.window import TimestampedValue
+from physical import Make
 
 from sparkbeam.columns import Compiled, Form, NotExact, Output, Record, Scalar, Shape, Union
 from sparkbeam.columns.shapes import Lists, arrow_type_of
@@ -48,18 +49,26 @@ ELEMENT = Record(
 )
 
 
-def column(values: list[Any], shape: Shape) -> pa.Array:
-    """Python values as a column."""
+def column(values: list[Any], shape: Shape, make: Make = pa.array) -> pa.Array:
+    """Python values as a column.
+
+    Args:
+        values: the values.
+        shape: what each is.
+        make: makes the arrays of plain values.
+    """
     if isinstance(shape, Lists):
         ends = list(accumulate((len(value or ()) for value in values), initial=0))
-        items = column([item for value in values for item in value or ()], shape.item)
+        items = column([item for value in values for item in value or ()], shape.item, make)
         mask = pa.array([value is None for value in values], pa.bool_())
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items, mask=mask)
     if not isinstance(shape, Record):
-        return pa.array(values, arrow_type_of(shape))
+        return make(values, arrow_type_of(shape))
     nothing = [None] * len(shape.names)
     items = [nothing if value is None else _items(value) for value in values]
-    arrays = [column([item[at] for item in items], field) for at, field in enumerate(shape.fields)]
+    arrays = [
+        column([item[at] for item in items], field, make) for at, field in enumerate(shape.fields)
+    ]
     fields = [pa.field(name, array.type) for name, array in zip(shape.names, arrays, strict=True)]
     mask = pa.array([value is None for value in values], pa.bool_())
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from apache_beam.coders import coders
 
 from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, NONE, STR, Record, Scalar, Shape
+from sparkbeam.columns.vectors import as_type
 from sparkbeam.plan.roundtrips import OF_TYPE
 from sparkbeam.wire.binary import binary, fixed_cells, offsets_of
 from sparkbeam.worker.columns import column_of, column_of_values
@@ -111,7 +112,7 @@ def _of_one_type(keys: pa.Array, shape: Shape) -> pa.Array:
         return fixed_cells(keys.cast(pa.float64()).to_numpy().astype(">f8"))
     if shape == BOOL:
         return fixed_cells(keys.to_numpy(zero_copy_only=False).astype(np.uint8))
-    texts = keys.cast(pa.binary())
+    texts = as_type(keys, pa.binary())
     return _joined([varints(np.diff(offsets_of(texts)).astype(np.int64)), texts])
 
 

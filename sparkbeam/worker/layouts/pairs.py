@@ -149,14 +149,25 @@ def distinct(keys: pa.Array, shape: Shape) -> tuple[Column, Positions] | None:
 def _found(keys: pa.Array) -> tuple[pa.Array, Positions]:
     """Plain keys, each once, and the places of all; None is one of them."""
     if pa.types.is_dictionary(keys.type):
-        keys = keys.dictionary_decode() if keys.null_count else keys
+        if keys.null_count:
+            return _found(keys.dictionary_decode())
+        return _found_in_dictionary(keys.dictionary, keys.indices.to_numpy())
     is_float = pa.types.is_floating(keys.type)
     bits = keys.view(f"int{keys.type.bit_width}") if is_float else keys
-    if not pa.types.is_dictionary(bits.type):
-        bits = bits.dictionary_encode(null_encoding="encode")
+    bits = bits.dictionary_encode(null_encoding="encode")
     places = bits.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     found = bits.dictionary
     return found.view(keys.type) if is_float else found, places
+
+
+def _found_in_dictionary(values: pa.Array, numbers: Positions) -> tuple[pa.Array, Positions]:
+    """The same of a dictionary, which may have values that no key has, and others twice."""
+    is_used = np.zeros(len(values), np.bool_)
+    is_used[numbers] = True
+    found, among = _found(values.filter(pa.array(is_used)))
+    places = np.zeros(len(values), np.int64)
+    places[is_used] = among
+    return found, places[numbers]
 
 
 def _near(keys: pa.Array) -> tuple[pa.Array, Positions] | None:

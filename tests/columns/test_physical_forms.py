@@ -1,0 +1,499 @@
+"""Each operation over columns gives the same whichever form Arrow holds the values in.
+
+The operations are those of the tables in the package: one without an example here is a failure.
+"""
+
+import inspect
+import math
+import operator
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from in_python import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INNER,
+    INT,
+    STR,
+    Inner,
+    called,
+    column,
+    results,
+    written,
+)
+from physical import FORMS, Make
+
+from sparkbeam.columns import (
+    Argument,
+    Compiled,
+    Form,
+    NotExact,
+    Record,
+    calls,
+    compile_function,
+    lists,
+    methods,
+    numbers,
+    operators,
+    tables,
+    text,
+    times,
+)
+from sparkbeam.columns.nodes import Apply
+from sparkbeam.columns.shapes import Lists, Opaque, Table, Union
+from sparkbeam.columns.values import values_of
+
+WHEN = Opaque(pa.timestamp("us", "UTC"))
+LOCAL = Opaque(pa.timestamp("ms"), is_as_in_arrow=True)
+DAY = Opaque(pa.date32(), is_as_in_arrow=True)
+SUM = Opaque(pa.decimal128(20, 3), is_as_in_arrow=True)
+
+
+class Element(NamedTuple):
+    a: int
+    b: int
+    f: float
+    g: float
+    s: str
+    t: str
+    n: str
+    y: bytes
+    z: bytes
+    p: bool
+    q: bool
+    inner: Inner
+    ints: list[int]
+    texts: list[str]
+    when: Timestamp
+    local: datetime
+    day: date
+    sum: Decimal
+
+
+ELEMENT = Record(
+    Element,
+    Element._fields,
+    (
+        *(INT, INT, FLOAT, FLOAT, STR, STR, STR, BYTES, BYTES, BOOL, BOOL, INNER),
+        *(Lists(INT), Lists(STR), WHEN, LOCAL, DAY, SUM),
+    ),
+)
+_ARROW = Record(
+    Element,
+    Element._fields,
+    tuple(
+        Opaque(one.arrow_type, is_as_in_arrow=True) if isinstance(one, Opaque) else one
+        for one in ELEMENT.fields
+    ),
+)
+"""The same, with the values that Arrow makes of times."""
+
+MANY = [3, 5, None, 7]
+LOOKUP = {"ab": 1, "é": 2, "": 3}
+helper_counter = Metrics.counter("tests", "counted")
+helper_distribution = Metrics.distribution("tests", "distributed")
+
+_NUMERIC = ("x.a @ x.b", "x.a @ 3", "(x.a % 7) @ (x.b % 5)", "x.p @ x.b")
+_REAL = ("x.f @ x.g", "x.f @ 2.5", "x.f @ (x.b % 9)")
+_TRUTHS = ("x.p @ x.q", "x.p @ True")
+_COMPARED = (
+    *("x.a @ x.b", "x.f @ x.g", "x.a @ 2.0", "x.s @ x.t", "x.s @ 'ab'", "x.y @ x.z"),
+    *("x.y @ b'ab'", "x.p @ x.q", "'é' @ x.s"),
+)
+
+OF_SYMBOLS: dict[str, tuple[str, ...]] = {
+    "+": (*_NUMERIC, *_REAL, "x.s + x.t", "x.s + 'é' + x.t", "x.y + x.z", "b'ab' + x.y"),
+    **dict.fromkeys("-*", (*_NUMERIC, *_REAL)),
+    **dict.fromkeys(["/", "//", "%"], (*_NUMERIC, *_REAL)),
+    "**": ("(x.a % 100) ** 3", "x.b ** 0", "x.a ** 1"),
+    **dict.fromkeys(["<<", ">>"], ("x.a @ 3", "(x.a % 9) @ (x.b % 4)")),
+    **dict.fromkeys("&|^", (*_NUMERIC, *_TRUTHS)),
+    **dict.fromkeys(["<", "<=", ">", ">="], _COMPARED),
+    **dict.fromkeys(["==", "!="], (*_COMPARED, "(x.a, x.s) @ (x.b, x.t)", "x.inner @ (1, 'ab')")),
+}
+OF_UNARY = dict.fromkeys("-+~", ("@x.a", "@x.b", "@(x.a % 7)"))
+OF_METHODS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        [
+            *("upper", "lower", "title", "capitalize", "swapcase", "casefold", "isalnum"),
+            *("isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower"),
+            *("isnumeric", "isprintable", "isspace", "istitle", "isupper"),
+        ],
+        ("x.s.@()", "x.inner.s.@()", "x.s.strip().@()", "(x.s if x.p else x.t).@()"),
+    ),
+    **dict.fromkeys(["strip", "lstrip", "rstrip"], ("x.s.@()", "x.s.@('aé')", "x.s.@('')")),
+    **dict.fromkeys(
+        ["startswith", "endswith"],
+        ("x.s.@('a')", "x.s.@(('é', ''))", "x.y.@(b'a')", "x.t.@('é')"),
+    ),
+    **dict.fromkeys(["removeprefix", "removesuffix"], ("x.s.@('a')",)),
+    **dict.fromkeys(["ljust", "rjust", "center"], ("x.s.@(5)", "x.s.@(4, 'é')")),
+    "zfill": ("x.n.zfill(5)",),
+    "replace": ("x.s.replace('a', 'xyz')", "x.s.replace('', '-', 2)", "x.y.replace(b'a', b'')"),
+    **dict.fromkeys(["split", "rsplit"], ("x.s.@('a')[0]", "len(x.s.@())", "x.s.@('b', 1)[-1]")),
+    **dict.fromkeys(["find", "rfind", "count"], ("x.s.@('b')", "x.t.@('é')")),
+    **dict.fromkeys(["index", "rindex"], ("('1' + x.n).@('1')", "x.s.@('')")),
+    "encode": ("x.s.encode()", "x.s.encode('utf-8').decode().upper()"),
+    "decode": ("x.y.decode()", "x.y.decode('utf8').lower()"),
+    "join": ("'-'.join((x.s, x.t))", "'é'.join([x.s, x.n])"),
+}
+_NUMBERS = ("@(x.a)", "@(x.f)", "@(x.p)")
+_REALS = ("@(x.f)", "@(x.a)")
+OF_FUNCTIONS: dict[Any, tuple[str, ...]] = {
+    Metrics.counter: ("helper_counter.inc(x.b)", "helper_counter.inc()"),
+    Metrics.distribution: ("helper_distribution.update(x.b)",),
+    len: ("len(x.s)", "len(x.y)", "len(x.ints)", "len(x.texts)", "len(x.inner)"),
+    abs: _NUMBERS,
+    min: ("min(x.a, x.b)", "min(x.s, x.t, 'b')", "min(x.ints)", "min(x.f, x.g)"),
+    max: ("max(x.a, x.b)", "max(x.s, x.t, 'b')", "max(x.ints)", "max(x.y, x.z)"),
+    int: (*_NUMBERS, "int(x.n)"),
+    float: (*_NUMBERS, "float(x.n)"),
+    str: ("str(x.a)", "str(x.f)", "str(x.p)", "str(x.s)", "f'{x.a}<{x.s}>{x.p}'"),
+    bool: (*_NUMBERS, "bool(x.s)", "bool(x.y)", "bool(x.inner)", "bool(x.ints)", "not x.s"),
+    tuple: ("tuple(x.inner)",),
+    list: ("list(x.ints)", "list(x.texts)[1:]"),
+    sum: ("sum(x.ints)", "sum((x.a % 9, x.b % 9))"),
+    round: ("round(x.f)", "round(x.f, 1)", "round(x.a, 2)"),
+    divmod: ("divmod(x.a, 7)", "divmod(x.f, 2.5)"),
+    repr: ("repr(x.a)", "repr(x.f)", "repr(x.s)", "repr(x.y)", "repr(x.p)"),
+    format: ("format(x.a, '05d')", "format(x.f, '.2f')", "format(x.s, '>6')", "f'{x.s!r:^9}'"),
+    isinstance: ("isinstance(x.s, str)", "isinstance(x.p, int)", "isinstance(x.inner, tuple)"),
+    type: ("type(x.inner) is Inner", "type(x.s) is str"),
+    **dict.fromkeys([math.floor, math.ceil, math.trunc], ("math.@(x.f)", "math.@(x.a)")),
+    **dict.fromkeys(
+        [math.fabs, math.sqrt, math.isnan, math.isinf, math.isfinite],
+        ("math.@(x.f)", "math.@(x.b)"),
+    ),
+    Timestamp.of: ("TimestampedValue(x.s, Timestamp.of(x.when))", "Timestamp.of(x.b).micros"),
+    **dict.fromkeys(
+        [
+            *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv),
+            *(operator.mod, operator.lt, operator.le, operator.gt, operator.ge, operator.eq),
+            operator.ne,
+        ],
+        ("operator.@(x.a, x.b)", "operator.@(x.f, x.g)"),
+    ),
+}
+OTHERS = (
+    *("x.s[0]", "x.s[-1]", "x.s[1:]", "x.s[-2:]", "x.t[:1]", "x.s[1:3]", "x.inner[1]"),
+    *("x.ints[0]", "x.ints[-1]", "x.ints[1:]", "x.texts[0]", "x.texts[:1]", "x.texts[-2:]"),
+    *("x.s in ('ab', 'é', None)", "x.y in (b'', b'ab')", "x.a in MANY", "x.f in MANY"),
+    *("x.p in (True, None)", "x.s in LOOKUP", "'b' in x.s", "b'b' in x.y", "'é' in x.t"),
+    *("x.s is None", "x.inner is None", "x.f is not None", "x.a is None or x.a > 2"),
+    *("x.s if x.a else x.t", "x.s if x.p else None", "x.s or x.t", "x.y and x.z", "x.a or x.b"),
+    *("x.s or 'none'", "x.f if x.p else x.g", "x.s.upper() if x.p else x.t.lower()"),
+    *("(x.when, x.day, x.sum)", "x.sum if x.p else None", "x.day if x.q else x.day"),
+    *("TimestampedValue(x.s, x.when)", "TimestampedValue(x.a, x.b)", "(x.s, x)", "x"),
+    *("(x.s.lower(), x.a)", "Inner(x.b, x.s)", "{'s': x.s, 'a': x.a}", "x.inner._replace(i=x.b)"),
+    *("x.local.timestamp()", "x.when.micros", "x.ints", "x.texts", "x.inner"),
+)
+
+
+def examples() -> dict[str, list[str]]:
+    """What there is to see of each operation."""
+    found: dict[str, list[str]] = {"others": list(OTHERS)}
+    for symbol, texts in (*OF_SYMBOLS.items(), *OF_METHODS.items()):
+        found[symbol] = [one.replace("@", symbol) for one in texts]
+    found["unary"] = [one.replace("@", symbol) for symbol in OF_UNARY for one in OF_UNARY[symbol]]
+    found["unary"] += ["-x.f", "+x.f", "-x.p", "not x.a", "not x.f", "not x.y"]
+    for function, texts in OF_FUNCTIONS.items():
+        found[f"{function.__name__}()"] = [one.replace("@", function.__name__) for one in texts]
+    return found
+
+
+EXAMPLES = examples()
+
+
+def block(count: int, of: Callable[[int], tuple[Any, ...]]) -> list[Element]:
+    return [Element(*of(number)) for number in range(count)]
+
+
+def ordinary(number: int) -> tuple[Any, ...]:
+    text = ["ab", "b", "a b", "Abba", "", " x"][number % 6]
+    return (
+        *(number - 3, number % 4 + 1, number / 4, 1.5 + number % 3, text, "BB ab"[number % 4 :]),
+        *(str(number), text.encode(), b"ab"[number % 3 :], number % 2 == 0, number % 3 == 0),
+        *(Inner(number, text), list(range(number % 4 + 1)), [text, "b"], number * 10**6 + 5),
+        *(number * 1000, number, Decimal(number) / 8),
+    )
+
+
+def odd(number: int) -> tuple[Any, ...]:
+    texts = ["\u0130\u00df", "\u03a3\u03c2 a", "a\x00B", "\x1c\u3000x ", "\U0001f600ab", "\u0149"]
+    text = texts[number % 6]
+    return (
+        *([2**63 - 1, -(2**63), 2**53 + 1, -1, 0][number % 5], [3, -7, 1][number % 3]),
+        *([math.nan, math.inf, -0.0, 5e-324, 1e308][number % 5], [-0.0, 0.5, -2.0][number % 3]),
+        *(
+            text,
+            texts[-number % 6] * 3,
+            ["-00", "7.50", "1e5"][number % 3],
+            bytes([0, 200, number]),
+        ),
+        *(text.encode(), number % 3 == 1, number % 2 == 1, Inner(-(2**63), text)),
+        *([2**62, -number], [text * number, ""], -number - 10**12, -number * 1001, -number),
+        Decimal(-number) / 1000,
+    )
+
+
+def with_none(number: int) -> tuple[Any, ...]:
+    """All are None at times."""
+    fields = zip(ordinary(number + 1), range(len(ELEMENT.fields)), strict=True)
+    return tuple(None if (number + at) % 5 == 0 else value for value, at in fields)
+
+
+BLOCKS: dict[str, list[Element]] = {
+    "ordinary": block(13, ordinary),
+    "odd": block(11, odd),
+    "with None": block(9, with_none),
+    "all None": block(3, lambda _: (None,) * len(ELEMENT.fields)),
+}
+
+
+def made_of(elements: list[Element], make: Make) -> pa.Array:
+    return column(elements, ELEMENT, make)
+
+
+def _longer(elements: list[Element], shape: Record) -> pa.Array:
+    """A part of a longer column of records and lists."""
+    every = [*BLOCKS["ordinary"][:9], *elements, *BLOCKS["odd"][:2]]
+    return column(every, shape).slice(9, len(elements))
+
+
+ARRAYS: dict[str, dict[str, pa.Array]] = {
+    name: {
+        "plain": made_of(elements, pa.array),
+        "a part of records": _longer(elements, ELEMENT),
+        **{form: made_of(elements, make) for form, make in FORMS.items()},
+    }
+    for name, elements in BLOCKS.items()
+}
+"""The elements of each block in all forms."""
+
+
+@cache
+def compiled_of(source: str) -> tuple[Callable[..., Any], Compiled]:
+    space = {
+        **{one.__name__: one for one in (Inner, Timestamp, TimestampedValue, math, operator)},
+        **{name: globals()[name] for name in ("MANY", "LOOKUP")},
+        **{name: globals()[name] for name in ("helper_counter", "helper_distribution")},
+    }
+    function = eval(f"lambda x: {source}", space)
+    shape = _ARROW if ".timestamp()" in source else ELEMENT
+    compiled = compile_function(function, shape)
+    assert isinstance(compiled, Compiled), f"{source}: {compiled.reason}"
+    return function, compiled
+
+
+def evaluated(compiled: Compiled, array: pa.Array, rows: Any = None) -> list[str] | None:
+    """What comes out; None where the block is refused."""
+    try:
+        output = compiled.evaluate(array, rows=rows)
+    except NotExact:
+        return None
+    output.values.validate(full=True)
+    values = values_of(output.values, compiled.result)
+    if output.times is not None:
+        values = list(zip(values, output.times.tolist(), strict=True))
+    return written(list(enumerate(values)))
+
+
+def expected_of(function: Callable[..., Any], elements: list[Any]) -> list[str] | None:
+    found = called(function, elements, Form.MAP)
+    return None if isinstance(found, Exception) else written(found)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_operation_gives_the_same_over_all_forms_of_a_column(name: str) -> None:
+    for source in EXAMPLES[name]:
+        function, compiled = compiled_of(source)
+        results = 0
+        for block_name, arrays in ARRAYS.items():
+            plain = evaluated(compiled, arrays["plain"])
+            elements = values_of(arrays["plain"], compiled.arguments[0])
+            assert plain in (None, expected_of(function, elements)), (source, block_name)
+            results += plain is not None
+            for form, array in arrays.items():
+                found = evaluated(compiled, array)
+                assert found == plain, f"{source} of {block_name}, {form}"
+            rows = np.arange(0, len(elements), 2)
+            of_rows = expected_of(function, elements[::2])
+            for form in ("plain", "wide, in the middle", "cast from wide"):
+                found = evaluated(compiled, arrays[form], rows)
+                assert found in (None, of_rows), f"{source} of rows of {block_name}, {form}"
+        assert results, f"{source} is refused everywhere"
+
+
+def test_all_forms_hold_the_same_values() -> None:
+    for arrays in ARRAYS.values():
+        values = [repr(values_of(array, ELEMENT)) for array in arrays.values()]
+        assert len(set(values)) == 1
+        for array in arrays.values():
+            array.validate(full=True)
+
+
+def test_each_operation_of_the_package_has_an_example() -> None:
+    symbols = operators._PYTHON.keys() | operators._INT_KERNELS.keys()
+    assert symbols | operators._FLOAT_KERNELS.keys() == OF_SYMBOLS.keys()
+    assert operators._PYTHON_UNARY.keys() == OF_UNARY.keys()
+    assert {*methods._METHODS, *methods._BY_PYTHON, "join"} == OF_METHODS.keys()
+    assert calls._KNOWN.keys() == OF_FUNCTIONS.keys()
+
+
+_NO_KERNELS = {
+    "lists": {"taken_apart"},
+    "numbers": {"with_nulls_equal", "rounded_to_int"},
+    "tables": {"table_array"},
+    "times": {"is_timestamp", "is_datetime", "micros_of", "of_datetime"},
+}
+"""What is public in modules of kernels and none."""
+
+
+def test_each_kernel_of_the_package_is_in_an_example() -> None:
+    kernels: list[Any] = [kernel for source in all_sources() for kernel in kernels_in(source)]
+    kernels += [kernel for function in (got, looked_up) for kernel in kernels_in_two(function)]
+    within = [
+        cell.cell_contents for one in kernels for cell in getattr(one, "__closure__", 0) or ()
+    ]
+    reached = set(map(id, kernels)) | {
+        (kernel.__module__, kernel.__qualname__.partition(".<locals>")[0])
+        for kernel in (*kernels, *within)
+        if isinstance(kernel, types.FunctionType)
+    }
+    missing = [
+        f"{module.__name__}.{name}"
+        for module in (lists, numbers, tables, text, times)
+        for name, kernel in vars(module).items()
+        if callable(kernel)
+        and not name.startswith("_")
+        and not inspect.isclass(kernel)
+        and getattr(kernel, "__module__", None) == module.__name__
+        and name not in _NO_KERNELS.get(module.__name__.rpartition(".")[2], ())
+        and id(kernel) not in reached
+        and (module.__name__, name) not in reached
+    ]
+    assert not missing
+
+
+def all_sources() -> Iterator[Compiled]:
+    for texts in EXAMPLES.values():
+        for source in texts:
+            yield compiled_of(source)[1]
+
+
+def kernels_in(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """The kernels of a compiled function."""
+    seen = set() if seen is None else seen
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    if isinstance(part, Apply):
+        yield part.kernel
+    if isinstance(part, tuple | list):
+        for one in part:
+            yield from kernels_in(one, seen)
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from kernels_in(getattr(part, field.name), seen)
+
+
+def got(x: Element, table: dict[str, int]) -> Any:
+    return table.get(x.s, -1), x.t in table
+
+
+def looked_up(x: Element, table: dict[str, int]) -> Any:
+    return table[x.s] if x.s in table else table[""]
+
+
+PRICES = {text: number for number, text in enumerate(["ab", "", "\u0149", "a\x00B", " x"])}
+
+
+def _tables(keys: pa.Array, items: pa.Array, count: int) -> pa.Array:
+    table = tables.table_array(keys, items, [0, len(keys)])
+    return table.take(pa.array(np.ones(count, np.int64)))
+
+
+@pytest.mark.parametrize("function", [got, looked_up])
+@pytest.mark.parametrize("form", FORMS)
+def test_lookups_give_the_same_over_all_forms_of_a_column(
+    function: Callable[..., Any], form: str
+) -> None:
+    shape = Table(dict, STR, INT)
+    compiled = compile_function(function, ELEMENT, shape, args=[Argument(1)])
+    assert isinstance(compiled, Compiled)
+    for name in ("ordinary", "odd"):
+        elements = values_of(ARRAYS[name]["plain"], ELEMENT)
+        table = _tables(pa.array(list(PRICES)), pa.array(list(PRICES.values())), len(elements))
+        output = compiled.evaluate(ARRAYS[name][form], table)
+        expected = called(lambda x: function(x, PRICES), elements, Form.MAP)
+        assert written(results(compiled, output, len(elements))) == written(expected)
+
+
+def kernels_in_two(function: Callable[..., Any]) -> Iterator[Any]:
+    compiled = compile_function(function, ELEMENT, Table(dict, STR, INT), args=[Argument(1)])
+    yield from kernels_in(compiled)
+
+
+class Person(NamedTuple):
+    name: str
+    age: int
+
+
+class Place(NamedTuple):
+    name: str
+    size: float
+    is_near: bool
+
+
+PERSON = Record(Person, Person._fields, (STR, INT))
+PLACE = Record(Place, Place._fields, (STR, FLOAT, BOOL))
+EITHER = Union((PERSON, PLACE))
+OF_UNION: dict[str, Callable[[Any], Any]] = {
+    "a field of both": lambda x: x.name.upper() + x.name.lower(),
+    "its class": lambda x: isinstance(x, Person),
+    "a field of one": lambda x: x.age * 2 if isinstance(x, Person) else len(x.name),
+    "handed on": lambda x: (x.name, x),
+}
+
+
+def union_of(elements: list[Any], make: Make, before: int) -> pa.Array:
+    """Elements of two classes, the first ones of another array."""
+    every = [Place("Other rows: \u00e9", 0.5, True)] * before + elements
+    kinds = [int(isinstance(one, Place)) for one in every]
+    places = [kinds[:at].count(kind) for at, kind in enumerate(kinds)]
+    members = [
+        column([one for one in every if isinstance(one, kind)], shape, make)
+        for kind, shape in ((Person, PERSON), (Place, PLACE))
+    ]
+    union = pa.UnionArray.from_dense(
+        pa.array(kinds, pa.int8()), pa.array(places, pa.int32()), members
+    )
+    return union.slice(before)
+
+
+@pytest.mark.parametrize("name", OF_UNION)
+def test_elements_of_several_classes_give_the_same_in_all_forms(name: str) -> None:
+    texts = ["Ab", "", "bB", "AB"]
+    elements: list[Any] = [
+        Person(texts[at % 4], at) if at % 3 else Place(texts[-at % 4], at / 4, at % 2 == 0)
+        for at in range(11)
+    ]
+    compiled = compile_function(OF_UNION[name], EITHER)
+    assert isinstance(compiled, Compiled)
+    expected = expected_of(OF_UNION[name], elements)
+    for form, make in {"plain": pa.array, **FORMS}.items():
+        for before in (0, 3):
+            array = union_of(elements, make, before)
+            assert evaluated(compiled, array) == expected, f"{form}, {before} before"
