@@ -8,8 +8,7 @@ the limit is raised by what the steps take, and the thread gets as much more of 
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 _FRAMES_PER_STEP = 8
 _OWN_FRAMES = 100
@@ -19,8 +18,6 @@ _USER_FRAMES = sys.getrecursionlimit()
 """What the user's code may expect; read before anybody has raised it."""
 
 _starting = threading.Lock()
-
-Result = TypeVar("Result")
 
 
 def frames_for(steps: int) -> int:
@@ -53,28 +50,6 @@ def start(steps: int, thread: threading.Thread) -> None:
             thread.start()
         finally:
             threading.stack_size(before)
-
-
-def call(steps: int, work: Callable[[], Result]) -> Result:
-    """Calls ``work`` with the stack for so many fused steps, in a thread where there is need."""
-    allow(steps)
-    if _stack_bytes(steps) <= 2 * _MAIN_STACK_BYTES:
-        return work()
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.extend([work(), None])
-        except BaseException as error:
-            outcome.extend([None, error])
-
-    thread = threading.Thread(target=run, name="sparkbeam-deep", daemon=True)
-    start(steps, thread)
-    thread.join()
-    result, error = outcome
-    if error is not None:
-        raise error
-    return result
 
 
 def _stack_bytes(steps: int) -> int:

@@ -107,7 +107,7 @@ class Reports:
 
     def report(self, error: BaseException, stage_label: str) -> WorkerFailure:
         """The exception to raise into Spark for ``error``, which ended a bundle of a stage."""
-        found = self._describe(error, stage_label)
+        found = self.describe(error, stage_label)
         packed = found.pack()
         text = base64.b64encode(packed).decode()
         return WorkerFailure(f"{found.error} {_BEGIN}{self._signature(packed)}:{text}{_END}")
@@ -126,7 +126,8 @@ class Reports:
     def _signature(self, packed: bytes) -> str:
         return hmac.digest(self.token, packed, "sha256").hex()
 
-    def _describe(self, error: BaseException, stage_label: str) -> StepReport:
+    def describe(self, error: BaseException, stage_label: str) -> StepReport:
+        """Say what the driver is to learn about ``error``, which a stage has ended with."""
         failed = _step_failed(error)
         if failed is not None:
             cause = failed.__cause__
@@ -164,7 +165,7 @@ class SpokenReports(Reports):
     """Reports in words, where no driver of ours waits for the tasks."""
 
     def report(self, error: BaseException, stage_label: str) -> WorkerFailure:
-        found = self._describe(error, stage_label)
+        found = self.describe(error, stage_label)
         return WorkerFailure(f"Step '{found.label}' failed: {found.error}\n{found.trace.rstrip()}")
 
 

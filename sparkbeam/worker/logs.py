@@ -56,9 +56,14 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def at(stage: Stage) -> str:
-    """Notes that this thread works on a stage from now on; gives the label to blame."""
+def works_on(stage: Stage) -> None:
+    """Notes that this thread works on a stage from now on."""
     _here.stage = stage
+
+
+def at(stage: Stage) -> str:
+    """Notes that the task, in this thread, is at a stage from now on; gives the label to blame."""
+    works_on(stage)
     OUTLET.at(stage.name)
     return stage.labels[-1]
 

@@ -1,8 +1,8 @@
 """A stage as the function that Spark calls: Arrow batches in, Arrow batches out.
 
-The bundle runs in a thread of its own and hands its output over a bounded
-queue, so rows leave while it runs: one element may emit far more than fits
-into memory.
+The bundle runs in the thread of the stage's DoFns and hands its output over a
+bounded queue, so rows leave while it runs: one element may emit far more than
+fits into memory.
 """
 
 import contextlib
@@ -21,7 +21,6 @@ from apache_beam.coders import coders
 from apache_beam.runners.common import ENCODED_IMPULSE_VALUE
 from apache_beam.transforms.core import Windowing
 
-from sparkbeam import depth
 from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
@@ -47,6 +46,7 @@ from sparkbeam.worker.outlet import OUTLET
 from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.processor import Residual
+from sparkbeam.worker.steps.threads import KEPT, let_go
 from sparkbeam.worker.task import partition_id, settle
 
 _QUEUED_BATCHES = 3
@@ -102,7 +102,7 @@ class _Abandoned(BaseException):
 
 
 class _Run:
-    """One task: the input batches, the bundle thread and the output queue."""
+    """One task: the input batches, the thread of the stage and the output queue."""
 
     def __init__(self, task: StageTask, batches: Iterator[pa.RecordBatch]) -> None:
         self._task = task
@@ -131,22 +131,31 @@ class _Run:
         )
 
     def output(self) -> Iterator[pa.RecordBatch]:
-        thread = threading.Thread(target=self._work, name="sparkbeam-bundle", daemon=True)
-        depth.start(self._task.stage.steps, thread)
+        run_id, stage = self._task.run_id, self._task.stage
+        self._thread = KEPT.take(run_id, stage)
+        work = self._thread.start(self._work)
+        succeeded = False
         try:
             while (item := self._next()) is not None:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
-            finalizers.call(self._finalizers)
+            self._thread.call(lambda: finalizers.call(self._finalizers))
             if self._witness is not None:
                 self._witness.tell()
+            succeeded = True
         finally:
             self._abandoned.set()
             with contextlib.suppress(queue.Empty):
                 while True:
                     self._queue.get_nowait()
-            thread.join()
+            if succeeded:
+                work.wait()
+                KEPT.give_back(run_id, stage, self._thread)
+            else:
+                self._thread.end()
+                while not self._thread.wait(tally.REPORT_SECONDS):
+                    self._end_if_unwanted()
 
     def _next(self) -> pa.RecordBatch | BaseException | None:
         # The bundle may take long over one element, so the reports are sent from here.
@@ -160,9 +169,13 @@ class _Run:
             if bundles is not None:
                 # A step that takes no time is not what the worker will be at if it dies.
                 OUTLET.at(logs.step_in(self._task.stage, bundles.processor.sampler))
-            if self._connection.is_closed():
-                # The user's code has no other end. Spark kills a worker itself if it can.
-                os._exit(1)
+            self._end_if_unwanted()
+
+    def _end_if_unwanted(self) -> None:
+        """Ends the worker if Spark has hung up: the user's code has no other end."""
+        # Spark kills a worker itself if it can.
+        if self._connection.is_closed():
+            os._exit(1)
 
     def _put(self, batch: pa.RecordBatch | BaseException | None) -> None:
         while not self._abandoned.is_set():
@@ -181,14 +194,14 @@ class _Run:
         except BaseException as error:
             self._tally.failed()
             outcome = self._task.reports.report(error, label)
+            let_go(error)
         finally:
             self._kept.close()
         with contextlib.suppress(_Abandoned):
             self._put(outcome)
 
     def _run_stage(self) -> None:
-        stage = self._task.stage
-        bundles = Bundles(self._task.run_id, stage, self._rows, self._partition, self._tally)
+        bundles = Bundles(self._thread.processor, self._rows, self._partition, self._tally)
         for sink in bundles.processor.sinks:
             if sink.tag in self._task.partners:
                 sink.keep_partners(self._task.partners[sink.tag])
@@ -202,7 +215,6 @@ class _Run:
         self._rows.append(METRICS_TAG, None, 0, bundles.report(self._kept.written()))
         self._rows.flush()
         self._finalizers = bundles.callbacks
-        bundles.close()
 
     def _process(self, bundles: Bundles) -> None:
         stage, processor = self._task.stage, bundles.processor

@@ -5,11 +5,10 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from sparkbeam.plan.model import Stage
 from sparkbeam.wire.rows import RowWriter
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.steps.processor import KEPT, Feed, Message, Residual, StageProcessor
+from sparkbeam.worker.steps.processor import Feed, Message, Residual, StageProcessor
 from sparkbeam.worker.tally import Tally
 
 _KEYS_PER_BUNDLE = 1000
@@ -21,30 +20,27 @@ class Bundles:
     """Runs them one after the other, and gathers what they have to report.
 
     Args:
-        run_id: of the run of the pipeline; processors are kept by it.
-        stage: what to run.
+        processor: of the stage that they are of.
         rows: takes what the sinks write.
         partition: of the task.
         tally: adds up the metrics.
 
     Attributes:
-        processor: of the stage.
+        processor: runs them.
         count: how many bundles have ended.
         callbacks: those of bundle finalizers, which somebody is to call.
     """
 
     def __init__(
         self,
-        run_id: str,
-        stage: Stage,
+        processor: StageProcessor,
         rows: RowWriter,
         partition: int,
         tally: Tally,
     ) -> None:
-        self._key = run_id, stage.id
         self._tally = tally
         self._warnings: list[warnings.WarningMessage] = []
-        self.processor = KEPT.take(self._key, lambda: StageProcessor(stage))
+        self.processor = processor
         self.count = 0
         self.callbacks: list[Callback] = []
         for sink in self.processor.sinks:
@@ -119,10 +115,6 @@ class Bundles:
             kept: the files that it has written; see :class:`~sparkbeam.wire.reports.TaskReport`.
         """
         return self._tally.finished(self._warnings, kept)
-
-    def close(self) -> None:
-        """Keeps the processor for the next task of the stage."""
-        KEPT.give_back(self._key, self.processor)
 
 
 def delay_of(residual: Residual) -> int:

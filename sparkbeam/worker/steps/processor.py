@@ -1,14 +1,6 @@
-"""A stage's bundle processor, kept for the life of the Python worker.
+"""A stage's bundle processor: Beam's own, with a source and sinks of ours."""
 
-Building one costs milliseconds and runs the user's ``setup``, so a worker
-keeps it for the next task of the same stage. Spark gives no sign when a worker
-has had its last task; processors that have idled for a while are torn down.
-"""
-
-import threading
-import time
-import traceback
-from collections import OrderedDict
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -21,8 +13,8 @@ from sparkbeam.plan.model import Stage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.failure import Reports
 from sparkbeam.worker.finalizers import Callback
-from sparkbeam.worker.garbage import GARBAGE
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
 from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
@@ -31,10 +23,7 @@ from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
 from sparkbeam.worker.steps.table import StepFactory
 
-IDLE_SECONDS = 20.0
-"""A processor that no task has used for this long is torn down."""
-
-_MAX_KEPT = 32
+_logger = logging.getLogger(__name__)
 
 Residual: TypeAlias = beam_fn_api_pb2.DelayedBundleApplication
 
@@ -157,53 +146,10 @@ class StageProcessor:
         return infos_of(self._processor.ops, self._processor.process_bundle_descriptor)
 
     def shutdown(self) -> None:
-        """Tears the DoFns down."""
-        self._processor.shutdown()
-
-
-class _Kept:
-    """The processors of this worker that no task is using."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._idle: OrderedDict[tuple[str, str], tuple[float, StageProcessor]] = OrderedDict()
-        self._is_watched = False
-
-    def take(self, key: tuple[str, str], build: Callable[[], StageProcessor]) -> StageProcessor:
-        with self._lock:
-            _, kept = self._idle.pop(key, (0.0, None))
-        return kept or build()
-
-    def give_back(self, key: tuple[str, str], processor: StageProcessor) -> None:
-        with self._lock:
-            self._idle[key] = time.monotonic() + IDLE_SECONDS, processor
-            surplus = [self._idle.popitem(last=False)[1]] if len(self._idle) > _MAX_KEPT else []
-            is_watched, self._is_watched = self._is_watched, True
-        if not is_watched:
-            threading.Thread(target=self._watch, name="sparkbeam-idle", daemon=True).start()
-        for _, old in surplus:
-            old.shutdown()
-
-    def _watch(self) -> None:
-        """Tears down what has idled for long, until there is nothing left."""
-        while True:
-            with self._lock:
-                until, processor = next(iter(self._idle.values()), (0.0, None))
-                if processor is None:
-                    self._is_watched = False
-                    break
-                wait = until - time.monotonic()
-                if wait <= 0:
-                    self._idle.popitem(last=False)
-            if wait > 0:
-                time.sleep(wait)
-                continue
+        """Tears the DoFns down, each of them whichever fails: no task is there to fail with it."""
+        for operation in self._processor.ops.values():
             try:
-                processor.shutdown()
-            except Exception:  # No task is there to fail.
-                traceback.print_exc()
-        # No task may come that would.
-        GARBAGE.sweep()
-
-
-KEPT = _Kept()
+                operation.teardown()
+            except Exception as error:
+                found = Reports().describe(error, str(operation.name_context.step_name))
+                _logger.warning("The teardown of step '%s' failed: %s", found.label, found.error)

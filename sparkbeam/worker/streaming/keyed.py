@@ -175,7 +175,7 @@ class StatefulRun(KeyedRun):
     ) -> None:
         """Processes keys with their elements, many to a bundle."""
         for some in portions(keys):
-            self._run(lambda some=some: self._bundles.process_keyed(some, fire=fire))  # type: ignore[misc]
+            self._defer(self._bundles.process_keyed(some, fire=fire))
 
 
 def _combine_fn(source: SourceOperation) -> CombineFn:

@@ -8,10 +8,13 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkbeam.plan.model import Exchange
+from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.messages import (
@@ -40,6 +43,7 @@ from sparkbeam.worker import finalizers, logs, output
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.connectors.sparkrows import RowReader
 from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.steps.threads import KEPT, StageThread
 from sparkbeam.worker.streaming.chance import batch_number, draw_alike
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.router import Router
@@ -51,6 +55,8 @@ _PORTION_ROWS = 200_000
 _PORTION_BYTES = 64 << 20
 _OUTPUT_BYTES = 16 << 20
 """What has been put out leaves the layer when it has about so many bytes."""
+
+_Result = TypeVar("_Result")
 
 
 class Marks(dict[int, int]):
@@ -83,6 +89,7 @@ class Turn(ABC):
         self._tick: Tick | None = None
         self._router = Router(task.shards, home, self._sender, task.hops, self._deliver, self._send)
         self._runs: list[StageRun] = []
+        self._threads: dict[str, StageThread] = {}
         self._called: tuple[str, ...] = ()
         self._label = ""
 
@@ -92,8 +99,21 @@ class Turn(ABC):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
-        with output.caught(self._task.output, self._task.reports.redaction):
+        with self._caught():
             yield from self._run(rows)
+
+    @contextmanager
+    def _caught(self) -> Iterator[None]:
+        """Catches what is written; ends the threads of stages where the task does not succeed."""
+        with output.caught(self._task.output, self._task.reports.redaction):
+            try:
+                yield
+            finally:
+                threads = list(self._threads.values())
+                for thread in threads:
+                    thread.end()
+                for thread in threads:
+                    thread.wait()
 
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
         settle()
@@ -137,9 +157,18 @@ class Turn(ABC):
         number = self._tick.number if self._tick is not None else (batch_number() or 0) + 1
         for stage in self._task.stages:
             self._label = logs.at(stage)
-            run = stage_run(self._task, stage, self._state, self._router)
+            thread = self._threads[stage.id] = KEPT.take(self._task.run_id, stage)
+            run = thread.call(partial(self._made, stage, thread))
             run.report_to(self._task.reporter, self._sender, number)
             self._runs.append(run)
+
+    def _made(self, stage: Stage, thread: StageThread) -> StageRun:
+        most = self._task.max_elements
+        return stage_run(thread.processor, stage, self._state, self._router, most)
+
+    def _within(self, run: StageRun, do: Callable[[], _Result]) -> _Result:
+        """Does something of a stage in the thread in which its DoFns live."""
+        return self._threads[run.stage.id].call(do)
 
     def _taken(self) -> list[Message]:
         out = list(self._out)
@@ -196,13 +225,20 @@ class Turn(ABC):
     def _end(self) -> None:
         """Ends all stages; sends their reports."""
         for run in self._runs:
-            report = run.close()
+            report = self._within(run, run.close)
             if report is not None:
                 self._tell(REPORT_TAG, report)
-        callbacks = [callback for run in self._runs for callback in run.callbacks]
+        callbacks = [
+            self._threads[run.stage.id].bound(callback)
+            for run in self._runs
+            for callback in run.callbacks
+        ]
         kept = finalizers.KEPT.keep(callbacks) if callbacks else None
         if kept or self._called:
             self._tell(FINALIZERS_TAG, dump(Finalizers(kept, self._called)))
+        for run in self._runs:
+            thread = self._threads.pop(run.stage.id)
+            KEPT.give_back(self._task.run_id, run.stage, thread)
 
     def _tell(self, tag: int, value: bytes) -> None:
         """Sends a message to the sink."""
@@ -244,7 +280,7 @@ class SourceTurn(Turn):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
-        with output.caught(self._task.output, self._task.reports.redaction):
+        with self._caught():
             yield from self._read(label, spec, tag, batches, time)
 
     def _read(
@@ -313,10 +349,13 @@ class SourceTurn(Turn):
         self._inbox = {}
         for run in self._runs:
             self._begin(run, *when)
-            if tag in run.stage.inputs:
-                run.take(blocks)
-            run.receive(self._inbox, {})
+            self._within(run, partial(self._fed, run, tag, blocks))
         self._router.flush()
+
+    def _fed(self, run: StageRun, tag: int, blocks: Iterable[Block]) -> None:
+        if tag in run.stage.inputs:
+            run.take(blocks)
+        run.receive(self._inbox, {})
 
     def _hand_on_tick(self, row: Message) -> None:
         for shard, layer in self._task.ways_of_ticks:
@@ -327,9 +366,12 @@ class SourceTurn(Turn):
             self._router.pass_on(tag, self._task.source_hops[tag], rows)
         for run in self._runs:
             yield run
-            if self._begins(run, number):
-                run.start()
-            run.receive(self._inbox, {})
+            self._within(run, partial(self._pass, run, number))
+
+    def _pass(self, run: StageRun, number: int) -> None:
+        if self._begins(run, number):
+            run.start()
+        run.receive(self._inbox, {})
 
 
 def _portions(reader: RowReader, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Block]]:
@@ -374,16 +416,19 @@ class ShardTurn(Turn):
         self._raise_marks(number)
         for run in self._runs:
             yield run
-            if self._tick is not None and number < len(self._tick.rounds):
-                run.moment.clock = self._tick.rounds[number].time
-                run.moment.draining = self._tick.draining
-            if self._home == 0 and self._begins(run, number):
-                run.start()
-            run.receive(self._inbox, before)
-            run.advance(self._marks)
+            self._within(run, partial(self._pass, run, number, before))
             for port in run.stage.ports:
                 self._marks[port.tag] = run.moment.output_watermark
         self._said.append({tag: self._marks[tag] for tag in self._task.hops})
+
+    def _pass(self, run: StageRun, number: int, before: Marks) -> None:
+        if self._tick is not None and number < len(self._tick.rounds):
+            run.moment.clock = self._tick.rounds[number].time
+            run.moment.draining = self._tick.draining
+        if self._home == 0 and self._begins(run, number):
+            run.start()
+        run.receive(self._inbox, before)
+        run.advance(self._marks)
 
     def _raise_marks(self, number: int) -> None:
         """Takes up the watermarks of earlier layers at the end of a round."""
@@ -409,7 +454,7 @@ class ShardTurn(Turn):
             value = dump(Watermarks(self._shard, rounds))
             for shard in self._task.shards:
                 self._send(shard, layer, 0, WATERMARKS_TAG, value)
-        stages = {run.stage.id: run.status() for run in self._runs}
+        stages = {run.stage.id: self._within(run, run.status) for run in self._runs}
         self._tell(STATUS_TAG, dump(Status(self._task.number, self._shard, stages)))
         super()._end()
 

@@ -47,7 +47,7 @@ class PlainRun(StageRun):
 
     def _resume(self, due: list[Deferred]) -> None:
         """Goes on with what was deferred."""
-        self._run(lambda: self._bundles.resume(encoded for _, _, encoded in due))
+        self._defer(self._bundles.resume(encoded for _, _, encoded in due))
 
     def _truncate(self) -> None:
         """Gives up what is left of restrictions that have no end."""

@@ -36,12 +36,17 @@ class ReadingRun(PlainRun):
     """A stage that processes the restrictions of an unbounded splittable DoFn."""
 
     def __init__(
-        self, run_id: str, stage: Stage, shard: ShardState, router: Router, max_elements: int
+        self,
+        processor: StageProcessor,
+        stage: Stage,
+        shard: ShardState,
+        router: Router,
+        max_elements: int,
     ) -> None:
         self._max_elements = max_elements
         self._handed_on = router
         self._read = Reading(router)
-        super().__init__(run_id, stage, shard, self._read)
+        super().__init__(processor, stage, shard, self._read)
 
     def _load(self, shard: ShardState) -> None:
         super()._load(shard)
@@ -90,7 +95,7 @@ class ReadingRun(PlainRun):
                 yield from in_blocks(iter(decode(waiting.popleft()[-1])))
 
         with watch:
-            self._run(lambda: self._bundles.process(begun(), resumed=True))
+            self._defer(self._bundles.process(begun(), resumed=True))
         self._defer(watch.residuals)
         self._deferred = (*waiting, *self._deferred)
 

@@ -6,13 +6,12 @@ from one micro-batch to the next is in the shard's state.
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 
-from sparkbeam import depth
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.messages import Holder, StageStatus
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Reporter
@@ -25,7 +24,7 @@ from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.bundles import Bundles
-from sparkbeam.worker.steps.processor import Residual
+from sparkbeam.worker.steps.processor import Residual, StageProcessor
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.sideinputs import Gate, StreamSideInputs
 
@@ -33,10 +32,10 @@ _IMPULSE: Row = (b"", 0, PLAIN_CELL + common.ENCODED_IMPULSE_VALUE)
 
 
 class StageRun(ABC):
-    """A stage in a shard for the time of a micro-batch.
+    """A stage in a shard for the time of a micro-batch; it is made and used in the stage's thread.
 
     Args:
-        run_id: of the run of the pipeline; processors are kept by it.
+        processor: of the stage.
         stage: what to run.
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
         router: takes the output.
@@ -44,14 +43,18 @@ class StageRun(ABC):
 
     _keyed: KeyedState | None = None
 
-    def __init__(self, run_id: str, stage: Stage, shard: ShardState | None, router: Router) -> None:
+    def __init__(
+        self,
+        processor: StageProcessor,
+        stage: Stage,
+        shard: ShardState | None,
+        router: Router,
+    ) -> None:
         self.stage = stage
         self.moment = Moment()
         self._tally = tally.Tally(stage.id, 0, None)
-        self._bundles = depth.call(
-            stage.steps, lambda: Bundles(run_id, stage, router, 0, self._tally)
-        )
-        self._processor = self._bundles.processor
+        self._bundles = Bundles(processor, router, 0, self._tally)
+        self._processor = processor
         self._shard = shard
         self._marks: Mapping[int, int] = {}
         self._side: StreamSideInputs | None = None
@@ -92,7 +95,6 @@ class StageRun(ABC):
 
     def close(self) -> bytes | None:
         """Ends the stage's part in the micro-batch; gives its report, if it has one."""
-        self._bundles.close()
         dropped = self._dropped()
         if dropped:
             self._tally.add([_dropped_info(self.stage, dropped)])
@@ -199,10 +201,7 @@ class StageRun(ABC):
         """Processes elements in one bundle, if there are any."""
         first = next(elements, None)
         if first is not None:
-            self._run(lambda: self._bundles.process(itertools.chain([first], elements)))
-
-    def _run(self, bundle: Callable[[], list[Residual]]) -> None:
-        self._defer(depth.call(self.stage.steps, bundle))
+            self._defer(self._bundles.process(itertools.chain([first], elements)))
 
     def _defer(self, residuals: list[Residual]) -> None:
         """Keeps what splittable DoFns have left for later."""

@@ -1,0 +1,215 @@
+"""The threads in which the DoFns of stages live, kept for the life of the Python worker.
+
+To build a bundle processor costs milliseconds and runs the user's ``setup``, so a worker keeps it
+for the next task of the same stage. A DoFn may depend on its thread: a connection to a database, a
+decimal context and what is in a ``threading.local`` belong to the one that has made them. So a
+processor has a thread of its own, in which it is built, runs all its bundles, and is torn down.
+
+Spark gives no sign when a worker has had its last task; a processor that has idled for a while is
+torn down.
+"""
+
+import _thread
+import functools
+import queue
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from sparkbeam import depth
+from sparkbeam.plan.model import Stage
+from sparkbeam.worker import logs
+from sparkbeam.worker.garbage import GARBAGE
+from sparkbeam.worker.steps.processor import StageProcessor
+
+IDLE_SECONDS = 20.0
+"""A processor that no task has used for this long is torn down."""
+
+_MAX_KEPT = 32
+
+_Result = TypeVar("_Result")
+
+
+class Work(Generic[_Result]):
+    """Something to do in another thread.
+
+    Args:
+        do: does it.
+    """
+
+    def __init__(self, do: Callable[[], _Result]) -> None:
+        self._do: Callable[[], _Result] | None = do
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
+        self._outcome: list[_Result] = []
+        self._error: BaseException | None = None
+
+    def __call__(self) -> None:
+        """Does it; called once, by the thread that is to do it."""
+        assert self._do is not None
+        try:
+            self._outcome.append(self._do())
+        except BaseException as error:
+            let_go(error)
+            self._error = error
+        finally:
+            self._do = None
+            self._running.release()
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Waits until it is done; returns whether it is."""
+        done = self._running.acquire(timeout=seconds)
+        if done:
+            self._running.release()
+        return done
+
+    def result(self) -> _Result:
+        """Its result, or its error raised, once it is done."""
+        self.wait()
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None
+        return self._outcome.pop()
+
+
+def let_go(error: BaseException | None) -> None:
+    """Has this thread free what the frames of an error keep, such as iterators of user code."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+class StageThread:
+    """A thread and the bundle processor of a stage that lives in it.
+
+    Args:
+        stage: what its bundles execute.
+        kept: where it is while no task uses it.
+    """
+
+    def __init__(self, stage: Stage, kept: "Kept") -> None:
+        self._stage = stage
+        self._kept = kept
+        self._works: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._ended = False
+        self._processor: StageProcessor | None = None
+        self._thread = threading.Thread(target=self._run, name="sparkbeam-stage", daemon=True)
+        depth.start(stage.steps, self._thread)
+
+    @property
+    def processor(self) -> StageProcessor:
+        """The processor, which is built when it is first asked for; in this thread alone."""
+        if self._processor is None:
+            self._processor = StageProcessor(self._stage)
+        return self._processor
+
+    def start(self, do: Callable[[], _Result]) -> Work[_Result]:
+        """Has something done behind what there is to do.
+
+        Raises:
+            RuntimeError: the thread has ended.
+        """
+        work = Work(do)
+        with self._lock:
+            if self._ended:
+                raise RuntimeError("The thread of the stage has ended.")
+            self._works.put(work)
+        return work
+
+    def call(self, do: Callable[[], _Result]) -> _Result:
+        """Has something done, and waits for it."""
+        return self.start(do).result()
+
+    def bound(self, callback: Callable[[], Any]) -> Callable[[], Any]:
+        """A callback that runs in this thread, as long as there is one, whoever calls it."""
+        return functools.partial(self._call_back, callback)
+
+    def _call_back(self, callback: Callable[[], Any]) -> Any:
+        if threading.current_thread() is self._thread:
+            return callback()
+        try:
+            work = self.start(callback)
+        except RuntimeError:
+            return callback()
+        return work.result()
+
+    def end(self) -> None:
+        """Has the DoFns torn down, behind what there is to do."""
+        with self._lock:
+            self._ended = True
+            self._works.put(None)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits until it has ended; returns whether it has."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        logs.works_on(self._stage)
+        while (work := self._next()) is not None:
+            work()
+            del work
+        if self._processor is not None:
+            self._processor.shutdown()
+            self._processor = None
+        self._kept.swept()
+
+    def _next(self) -> Callable[[], Any] | None:
+        while True:
+            try:
+                return self._works.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                # Else a task has it, which is slow to come with something.
+                if self._kept.forget(self):
+                    self.end()
+
+
+class Kept:
+    """The threads of this worker that no task is using, by the run and the stage."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[tuple[str, str], StageThread] = OrderedDict()
+
+    def take(self, run_id: str, stage: Stage) -> StageThread:
+        """A thread for a task, whose it is until it gives it back or ends it."""
+        with self._lock:
+            kept = self._idle.pop((run_id, stage.id), None)
+        return kept or StageThread(stage, self)
+
+    def give_back(self, run_id: str, stage: Stage, thread: StageThread) -> None:
+        """Keeps a thread for the next task of the stage."""
+        with self._lock:
+            surplus = [self._idle.pop((run_id, stage.id), None)]
+            self._idle[run_id, stage.id] = thread
+            if len(self._idle) > _MAX_KEPT:
+                surplus.append(self._idle.popitem(last=False)[1])
+        for old in surplus:
+            if old is not None:
+                old.end()
+
+    def forget(self, thread: StageThread) -> bool:
+        """Called by a thread that is to end; returns whether no task is using it."""
+        with self._lock:
+            found = [key for key, kept in self._idle.items() if kept is thread]
+            for key in found:
+                del self._idle[key]
+        return bool(found)
+
+    def swept(self) -> None:
+        """Called by a thread that has ended; frees garbage where no task may come that would."""
+        with self._lock:
+            is_empty = not self._idle
+        if is_empty:
+            GARBAGE.sweep()
+
+
+KEPT = Kept()
+"""Those of this process."""
