@@ -11,7 +11,7 @@ from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.cells import DONE, user_cell
+from sparkbeam.worker.keyed.cells import DONE, forget_user_state, user_cell
 from sparkbeam.worker.keyed.timers import EXPIRY
 from sparkbeam.worker.keyed.userstate import UserState
 from sparkbeam.worker.sideinputs import SideInputs
@@ -45,6 +45,7 @@ class StageState(sdk_worker.CachingStateHandler):
         self.decode_window: Callable[[bytes], BoundedWindow]
         self.moment: Moment | None = None
         self._last: tuple[bytes, int] | None = None
+        self._of_steps: list[UserState] = []
 
     def user_state(
         self, transform_id: str, key: coders.Coder, window: coders.Coder, label: str
@@ -57,7 +58,9 @@ class StageState(sdk_worker.CachingStateHandler):
             window: the coder of the windows.
             label: of the step, for people.
         """
-        return UserState(self, transform_id, key, window, self._record, self.remember, label)
+        state = UserState(self, transform_id, key, window, self._record, self.remember, label)
+        self._of_steps.append(state)
+        return state
 
     def remember(self, record: Record, window: bytes) -> None:
         """Sees to it that what a record holds for a window is forgotten in time."""
@@ -69,6 +72,12 @@ class StageState(sdk_worker.CachingStateHandler):
         timer_id = EXPIRY + window
         if expiry <= MAX_MICROS and record.timer(timer_id) is None:
             record.set_timer(timer_id, EVENT_TIME, expiry, None, window)
+
+    def forget(self, record: Record, window: bytes) -> None:
+        """Empties all states that a record has for a window, and those of the bundle at hand."""
+        for state in self._of_steps:
+            state.drop(record.key, window)
+        forget_user_state(record, window)
 
     # What Beam asks for: side inputs, and ranges of ordered lists, which are its own.
 

@@ -1,6 +1,7 @@
 """Timers of stateful DoFns, in the records of their keys.
 
-A window that ends has a timer of ours at its expiry, which forgets what the window held.
+A window that ends has a timer of ours at its expiry, which forgets what the window held. While
+the window has other timers it waits for the last of them, so that callbacks find all states whole.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +17,13 @@ from apache_beam.utils import proto_utils
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.cells import forget_user_state
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"
 """The ids of timers begin so that forget what a window held."""
+
+_USER = b"timer"
+"""The ids of the timers of DoFns begin so; they end with a zero and the encoded window."""
 
 Family = tuple[str, str]
 """Transform id and timer family id."""
@@ -53,12 +56,14 @@ class Timers:
         streams: where settings arrive, by family.
         record: of the key at hand.
         moment: up to when timers fire.
+        forget: empties all states that a record has for an encoded window.
         encode_window: encodes a window of the stage's input.
         steps: the ids of the transforms that have state or timers.
     """
 
     record: Record
     moment: Moment
+    forget: Callable[[Record, bytes], None]
     encode_window: Callable[[BoundedWindow], bytes]
 
     def __init__(
@@ -86,7 +91,7 @@ class Timers:
 
     def step_of(self, timer_id: bytes) -> str:
         """The id of the transform that has set a timer; empty where it is not known."""
-        is_own = timer_id.startswith(f"timer{self._state_name}\0".encode())
+        is_own = timer_id.startswith(_USER + f"{self._state_name}\0".encode())
         return next(iter(self.steps), "") if is_own else ""
 
     def collect(self) -> None:
@@ -104,7 +109,7 @@ class Timers:
         while (due := self._pop_due()) is not None:
             _, timer_id, payload = due
             if timer_id.startswith(EXPIRY):
-                forget_user_state(self.record, payload)
+                self._expire(timer_id, payload)
                 continue
             stored, encoded = payload
             transform_id, family_id = self._known[stored]
@@ -112,6 +117,20 @@ class Timers:
                 transform_id=transform_id, timer_family_id=family_id, timers=encoded
             )
             self.collect()
+
+    def _expire(self, timer_id: bytes, window: bytes) -> None:
+        """Forgets what a window held, or puts that off until its last timer has fired."""
+        suffix = b"\0" + window
+        left = [
+            (-domain, fire)
+            for id, (fire, domain, *_) in self.record.timers()
+            if id.startswith(_USER) and id.endswith(suffix)
+        ]
+        if left:
+            domain, fire = max(left)
+            self.record.set_timer(timer_id, -domain, fire, None, window)
+        else:
+            self.forget(self.record, window)
 
     def _pop_due(self) -> tuple[int, bytes, Any] | None:
         due = self.record.pop_due(EVENT_TIME, self.moment.input_watermark)
@@ -136,7 +155,7 @@ class Timers:
 
 
 def _timer_id(family: Family, dynamic_tag: str, window: bytes) -> bytes:
-    return b"timer" + "\0".join((*family, dynamic_tag, "")).encode() + window
+    return _USER + "\0".join((*family, dynamic_tag, "")).encode() + window
 
 
 def _stateful(

@@ -62,6 +62,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         self._windows: dict[BoundedWindow, _Window] = {}
         self._last: _Window | None = None
         self._combine_fns: dict[str, CombineFn] = {}
+        self._names: set[str] = set()
 
     def get_state(self, spec: userstate.StateSpec, key: Any, window: BoundedWindow) -> Any:
         if key is not self._key:
@@ -72,6 +73,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         at = (self._encoded, spec.name)
         state = known.states.get(at)
         if state is None:
+            self._names.add(spec.name)
             state = known.states[at] = self._new(spec, known)
         return state
 
@@ -126,6 +128,18 @@ class UserState(bundle_processor.FnApiUserStateContext):
             fn = self._combine_fns[spec.name] = copy.deepcopy(spec.combine_fn)
             fn.setup()
         return fn
+
+    def drop(self, key: bytes, window: bytes) -> None:
+        """Lets go of what the bundle has asked for of a key and window, without writing it.
+
+        Args:
+            key: encoded.
+            window: encoded.
+        """
+        for known in self._windows.values():
+            if known.encoded == window:
+                for name in self._names:
+                    known.states.pop((key, name), None)
 
     def commit(self) -> None:
         for window in self._windows.values():

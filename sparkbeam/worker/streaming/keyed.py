@@ -132,6 +132,7 @@ class StatefulRun(KeyedRun):
         state.decode_window = windows.decode
         state.moment = timers.moment = self.moment
         timers.encode_window = windows.encode
+        timers.forget = state.forget
         self._one_by_one = bool(is_sorted or self._gate or timers.streams)
 
     def _step_of(self, hold: Hold) -> str:

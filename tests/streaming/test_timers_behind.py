@@ -1,0 +1,267 @@
+"""Timers behind the end of their window find its state whole, and take it with them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import FastPrimitivesCoder, StrUtf8Coder, VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    OrderedListStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+    TimerSpec,
+    on_timer,
+)
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from in_process import Point, Spark, StreamingRunner
+from in_process_batch import BatchRunner
+from test_expiry import keys
+
+from sparkbeam.coders import OrderedIntCoder
+from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
+from sparkbeam.streaming import source
+
+Event, Clock = "event", "clock"
+Set = tuple[str, str, int | None]
+"""The domain and tag of a timer, and the second for which it is set; None clears it."""
+
+
+class Kept:
+    """A state of whatever kind, as a list of numbers."""
+
+    def __init__(self, spec: Any, state: Any) -> None:
+        self._spec, self._state = spec, state
+
+    def add(self, number: int) -> None:
+        match self._spec:
+            case ReadModifyWriteStateSpec():
+                self._state.write(f"{self._state.read() or ''} {number}")
+            case OrderedListStateSpec():
+                self._state.add((Timestamp(number), number))
+            case MapStateSpec() | MultimapStateSpec() | SortedMultimapStateSpec():
+                self._state.put(number, number)
+            case _:
+                self._state.add(number)
+
+    def numbers(self) -> list[int]:
+        match self._spec:
+            case ReadModifyWriteStateSpec():
+                return sorted(map(int, (self._state.read() or "").split()))
+            case CombiningValueStateSpec():
+                return [self._state.read()]
+            case OrderedListStateSpec():
+                return [number for _, number in self._state.read()]
+            case MapStateSpec() | MultimapStateSpec() | SortedMultimapStateSpec():
+                return sorted(number for _, number in self._state.entries())
+            case _:
+                return sorted(self._state.read())
+
+
+BEAMS = {
+    "value": ReadModifyWriteStateSpec("value", StrUtf8Coder()),
+    "bag": BagStateSpec("bag", VarIntCoder()),
+    "set": SetStateSpec("set", VarIntCoder()),
+    "combining": CombiningValueStateSpec("combining", FastPrimitivesCoder(), sum),
+    "ordered": OrderedListStateSpec("ordered", VarIntCoder()),
+}
+OURS = {
+    "map": MapStateSpec("map", VarIntCoder(), VarIntCoder()),
+    "multimap": MultimapStateSpec("multimap", VarIntCoder(), VarIntCoder()),
+    "sorted": SortedMultimapStateSpec("sorted", OrderedIntCoder(), VarIntCoder()),
+}
+
+
+def keeping(kind: str, plan: dict[str, list[Set]]) -> beam.DoFn:
+    """A DoFn that keeps all numbers of a key, and all that its timers find there.
+
+    Args:
+        kind: of the state.
+        plan: the timers that are set by the timer of a tag; by an element with ''.
+    """
+    spec = {**BEAMS, **OURS}[kind]
+
+    class Keeping(beam.DoFn):
+        EVENT = TimerSpec(Event, TimeDomain.WATERMARK)
+        CLOCK = TimerSpec(Clock, TimeDomain.REAL_TIME)
+
+        def process(
+            self,
+            element: tuple[str, int],
+            state: Any = beam.DoFn.StateParam(spec),
+            event: Any = beam.DoFn.TimerParam(EVENT),
+            clock: Any = beam.DoFn.TimerParam(CLOCK),
+        ) -> None:
+            Kept(spec, state).add(element[1])
+            self._set("", event, clock)
+
+        @on_timer(EVENT)
+        def on_event(
+            self,
+            tag: Any = beam.DoFn.DynamicTimerTagParam,
+            state: Any = beam.DoFn.StateParam(spec),
+            event: Any = beam.DoFn.TimerParam(EVENT),
+            clock: Any = beam.DoFn.TimerParam(CLOCK),
+        ) -> Iterator[tuple[str, list[int]]]:
+            yield tag, Kept(spec, state).numbers()
+            Kept(spec, state).add(100)
+            self._set(tag, event, clock)
+
+        @on_timer(CLOCK)
+        def on_clock(
+            self,
+            tag: Any = beam.DoFn.DynamicTimerTagParam,
+            state: Any = beam.DoFn.StateParam(spec),
+            event: Any = beam.DoFn.TimerParam(EVENT),
+            clock: Any = beam.DoFn.TimerParam(CLOCK),
+        ) -> Iterator[tuple[str, list[int]]]:
+            yield tag, Kept(spec, state).numbers()
+            self._set(tag, event, clock)
+
+        def _set(self, tag: str, event: Any, clock: Any) -> None:
+            for domain, other, second in plan.get(tag, ()):
+                timer = event if domain == Event else clock
+                if second is None:
+                    timer.clear(dynamic_timer_tag=other)
+                else:
+                    timer.set(Timestamp(second), dynamic_timer_tag=other)
+
+    return Keeping()
+
+
+PLANS: dict[str, tuple[dict[str, list[Set]], list[str]]] = {
+    "an element sets it": ({"": [(Event, "a", 50)]}, ["a"]),
+    "at the end of the window": ({"": [(Event, "a", 10)]}, ["a"]),
+    "a callback sets it": ({"": [(Event, "a", 5)], "a": [(Event, "b", 50)]}, ["a", "b"]),
+    "a callback of a callback sets it": (
+        {"": [(Event, "a", 5)], "a": [(Event, "b", 9)], "b": [(Event, "c", 11)]},
+        ["a", "b", "c"],
+    ),
+    "one behind sets another": (
+        {"": [(Event, "a", 12)], "a": [(Event, "b", 50)], "b": [(Event, "c", 500)]},
+        ["a", "b", "c"],
+    ),
+    "for the same time": (
+        {"": [(Event, "a", 50)], "a": [(Event, "b", 50)], "b": [(Event, "c", 50)]},
+        ["a", "b", "c"],
+    ),
+    "for a time that is over": (
+        {"": [(Event, "a", 50)], "a": [(Event, "b", 2)]},
+        ["a", "b"],
+    ),
+    "cleared and set again": (
+        {
+            "": [(Event, "a", 5), (Event, "b", 40)],
+            "a": [(Event, "b", None), (Event, "c", 50), (Event, "b", 60), (Event, "c", None)],
+            "b": [(Event, "c", 70)],
+        },
+        ["a", "b", "c"],
+    ),
+    "by the clock": ({"": [(Event, "a", 5), (Clock, "b", 1000)]}, ["a", "b"]),
+    "a callback sets one by the clock": (
+        {"": [(Event, "a", 5)], "a": [(Clock, "b", 1000)], "b": [(Clock, "c", 2000)]},
+        ["a", "b", "c"],
+    ),
+    "the clock sets one by the watermark": (
+        {"": [(Clock, "a", 1000)], "a": [(Event, "b", 2000)]},
+        ["a", "b"],
+    ),
+}
+
+
+def in_one_step() -> TestStream:
+    both = [TimestampedValue(1, 1), TimestampedValue(2, 2)]
+    return TestStream(coder=VarIntCoder()).add_elements(both).advance_watermark_to_infinity()
+
+
+def step_by_step() -> TestStream:
+    """The watermark gets to each of the times of interest, the clock to two of them."""
+    events = TestStream(coder=VarIntCoder())
+    for number in (1, 2):
+        events = events.add_elements([TimestampedValue(number, number)])
+    for second in (6, 10, 11, 30):
+        events = events.advance_watermark_to(second)
+    events = events.advance_processing_time(1500).advance_watermark_to(55)
+    events = events.advance_processing_time(1500).advance_watermark_to(400)
+    return events.advance_watermark_to_infinity()
+
+
+def expected(kind: str, plan: dict[str, list[Set]], order: list[str]) -> Any:
+    """What the timers find: the elements, and what those by the watermark have added."""
+    by_clock = {tag for sets in plan.values() for domain, tag, _ in sets if domain == Clock}
+    found, kept = [], [1, 2]
+    for tag in order:
+        if kind == "combining":
+            found.append((tag, [sum(kept)]))
+        else:
+            found.append((tag, sorted(set(kept)) if kind in ("set", "map") else sorted(kept)))
+        if tag not in by_clock:
+            kept.append(100)
+    return equal_to(found)
+
+
+def check(numbers: beam.PCollection, kind: str, plan: Any, order: list[str]) -> None:
+    keyed = numbers | f"{kind} keys" >> beam.WithKeys("k")
+    placed = keyed | f"{kind} windows" >> beam.WindowInto(FixedWindows(10))
+    found = placed | kind >> beam.ParDo(keeping(kind, plan))
+    assert_that(found, expected(kind, plan, order), label=f"{kind} found")
+
+
+@pytest.mark.parametrize("events", [in_one_step, step_by_step])
+@pytest.mark.parametrize(("plan", "order"), PLANS.values(), ids=PLANS)
+def test_a_timer_behind_the_end_finds_all_that_there_was(
+    plan: Any, order: list[str], events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 4)
+    with beam.Pipeline(StreamingRunner(Spark(attempts=2)), options=PipelineOptions()) as p:
+        numbers = p | events()
+        for kind in (*BEAMS, *OURS):
+            check(numbers, kind, plan, order)
+
+
+@pytest.mark.parametrize(("plan", "order"), PLANS.values(), ids=PLANS)
+def test_a_timer_behind_the_end_finds_the_same_in_batch(plan: Any, order: list[str]) -> None:
+    with beam.Pipeline(BatchRunner(), options=PipelineOptions()) as p:
+        created = p | beam.Create([1, 2]) | beam.Map(lambda n: TimestampedValue(n, n))
+        for kind in ("value", "bag", "ordered", "map"):
+            check(created, kind, plan, order)
+
+
+@pytest.mark.parametrize("kind", ["value", "bag"])
+def test_a_timer_behind_the_end_finds_the_same_on_beams_own_runner(kind: str) -> None:
+    with beam.Pipeline(FnApiRunner(), options=PipelineOptions()) as p:
+        created = p | beam.Create([1, 2]) | beam.Map(lambda n: TimestampedValue(n, n))
+        check(created, kind, *PLANS["a callback of a callback sets it"])
+
+
+@pytest.mark.parametrize("plan", [plan for plan, _ in PLANS.values()], ids=PLANS)
+def test_the_last_timer_takes_all_state_with_it(
+    plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    found: list[int] = []
+
+    def look(point: Point) -> None:
+        if point[1] == "committed":
+            found.append(keys(spark))
+
+    spark = Spark(look)
+    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
+    events = events.advance_watermark_to(7).advance_processing_time(3000)
+    events = events.advance_watermark_to(9).advance_watermark_to(2500)
+    flags = ["--streaming", f"--checkpoint_location={tmp_path}"]
+    with beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags)) as p:
+        pairs = p | events.advance_watermark_to(2501).advance_watermark_to_infinity()
+        placed = pairs | beam.WithKeys("k") | beam.WindowInto(FixedWindows(10))
+        for kind in ("value", "bag", "ordered", "map"):
+            _ = placed | kind >> beam.ParDo(keeping(kind, plan))
+    assert [bool(count) for count in found] == [True] * 4 + [False] * 3
