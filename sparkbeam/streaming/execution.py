@@ -10,7 +10,8 @@ from typing import Any
 
 from sparkbeam import session as sessions
 from sparkbeam.arguments import shown
-from sparkbeam.errors import ConfigurationError, PipelineCancelled, SparkBeamError
+from sparkbeam.errors import ConfigurationError, PipelineCancelled
+from sparkbeam.failures import explained
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.addresses import addresses
 from sparkbeam.plan.fingerprint import (
@@ -219,7 +220,9 @@ class StreamingExecution:
         if self._is_remote:
             return sink
         self._taken = lambda: sink.number
-        return StoppableSink(sink, self._is_stopping)
+        return StoppableSink(
+            sink, self._is_stopping, lambda error: str(explained(error, self._failures))
+        )
 
     def _is_stopping(self) -> bool:
         try:
@@ -381,8 +384,8 @@ def named(name: str | None) -> Iterator[None]:
 
 
 def _raise_own(sink: Any) -> None:
-    """Raises the error of our own that a sink of this process has ended with, if there is one."""
-    failure: SparkBeamError | None = getattr(sink, "failure", None)
+    """Raises the error with which a sink of this process has ended, if there is one."""
+    failure: Exception | None = getattr(sink, "failure", None)
     if failure is not None:
         raise failure from None
 

@@ -1,4 +1,4 @@
-"""Stops the sink of a query without a word, where Spark would print a thousand lines."""
+"""Ends the sink of a query without a word, where py4j and Spark would print a thousand lines."""
 
 import contextlib
 import logging
@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from sparkbeam.errors import SparkBeamError
 from sparkbeam.upstream.spark import callback_socket
 
 _TEXT = (
@@ -15,7 +14,14 @@ _TEXT = (
 )
 
 
-class Stopped(Exception):
+_MOST_CHARACTERS = 1_000
+
+
+class SinkEnded(Exception):
+    """Stands, in the answer to Spark, for what a sink fails with; py4j does not log it."""
+
+
+class Stopped(SinkEnded):
     """Stands for what a sink fails with because its query is being stopped.
 
     By its text Spark takes it for an interruption, which ends a query as it should. Spark finds
@@ -32,23 +38,30 @@ class StoppableSink:
     Args:
         sink: the function for ``foreachBatch``.
         is_stopping: whether the query is being stopped.
+        brief: gives the text by which Spark is told of a failure.
 
     Attributes:
-        failure: an error of our own, of which Spark's error would hold little; None without one.
+        failure: what the sink has failed with; None while it has not. Spark's own error of it
+            is a page.
     """
 
-    def __init__(self, sink: Callable[[Any, int], None], is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        sink: Callable[[Any, int], None],
+        is_stopping: Callable[[], bool],
+        brief: Callable[[Exception], str] = str,
+    ) -> None:
         self._sink = sink
         self._is_stopping = is_stopping
+        self._brief = brief
         self._sockets: set[socket.socket] = set()
-        self.failure: SparkBeamError | None = None
+        self.failure: Exception | None = None
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Calls the sink.
 
         Raises:
-            Stopped: the sink failed while the query was being stopped.
-            Exception: what the sink has raised, else.
+            SinkEnded: the sink failed; :class:`Stopped` while the query was being stopped.
         """
         called_over = callback_socket(batch)
         if called_over is not None:
@@ -58,9 +71,8 @@ class StoppableSink:
         except Exception as error:
             if self._is_stopping():
                 raise Stopped from None
-            if isinstance(error, SparkBeamError):
-                self.failure = error
-            raise
+            self.failure = error
+            raise SinkEnded(self._brief(error)[:_MOST_CHARACTERS]) from None
 
     def close(self) -> None:
         """Frees what Spark's call of the sink has left behind, once the query has ended."""
@@ -71,7 +83,7 @@ class StoppableSink:
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not isinstance(record.exc_info[1], Stopped)
+    return record.exc_info is None or not isinstance(record.exc_info[1], SinkEnded)
 
 
 # It logs whatever Java's calls of Python raise.

@@ -13,8 +13,11 @@ import re
 import secrets
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
+
+from apache_beam.runners.common import NameContext
 
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.upstream.beam import MODULE_OF_COUNTERS
@@ -55,6 +58,25 @@ class UserCodeFailed(_KnowsItsStep):
     def __init__(self, label: str) -> None:
         super().__init__(f"the code of step '{label}' failed")
         self.label = label
+
+
+@contextmanager
+def within_step(label: str) -> Iterator[None]:
+    """Names a step for what the user's code raises in it, unless the error is of another one.
+
+    Raises:
+        UserCodeFailed: the code failed.
+    """
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "_tagged_with_step", False) or _operation_of(error) not in (None, label):
+            raise
+        raise UserCodeFailed(label) from error
+
+
+class NoStep(NameContext):  # type: ignore[misc]
+    """The name of an operation that is no step of the user's."""
 
 
 class WorkerFailure(RuntimeError):
@@ -105,9 +127,14 @@ class Reports:
     token: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
     redaction: Redaction = field(default_factory=Redaction, repr=False)
 
-    def report(self, error: BaseException, stage_label: str) -> WorkerFailure:
-        """The exception to raise into Spark for ``error``, which ended a bundle of a stage."""
-        found = self.describe(error, stage_label)
+    def report(self, error: BaseException, label: str) -> WorkerFailure:
+        """The exception to raise into Spark for ``error``.
+
+        Args:
+            error: what has ended a bundle.
+            label: of the step to name where the error comes out of none.
+        """
+        found = self.describe(error, label)
         packed = found.pack()
         text = base64.b64encode(packed).decode()
         return WorkerFailure(f"{found.error} {_BEGIN}{self._signature(packed)}:{text}{_END}")
@@ -126,8 +153,8 @@ class Reports:
     def _signature(self, packed: bytes) -> str:
         return hmac.digest(self.token, packed, "sha256").hex()
 
-    def describe(self, error: BaseException, stage_label: str) -> StepReport:
-        """Say what the driver is to learn about ``error``, which a stage has ended with."""
+    def describe(self, error: BaseException, label: str) -> StepReport:
+        """Say what the driver is to learn about ``error``; see :meth:`report`."""
         failed = _step_failed(error)
         if failed is not None:
             cause = failed.__cause__
@@ -137,16 +164,20 @@ class Reports:
                 _printable(self._shown(summary)),
                 _printable(self._shown(_user_trace(cause or failed))),
             )
+        known = None
         if isinstance(error, UserCodeFailed) and error.__cause__ is not None:
-            stage_label, error = error.label, error.__cause__
+            known, error = error.label, error.__cause__
         message = _text(error)
         labels = _WHILE_RUNNING.findall(message)
         message = _WHILE_RUNNING.sub("", message)
+        known = labels[0] if labels else known or _operation_of(error)
         summary = f"{type(error).__name__}: {message}"
         if _is_of_coder(error):
             summary = f"the coder of its output cannot encode an element: {summary}"
+        elif known is None and is_decoding(error):
+            summary = f"the coder of its input cannot decode an element: {summary}"
         return StepReport(
-            labels[0] if labels else stage_label,
+            known or label,
             _printable(self._shown(summary)),
             _printable(self._shown(_user_trace(error))),
             ExceptionData.of(error, self._shown),
@@ -164,8 +195,8 @@ class Reports:
 class SpokenReports(Reports):
     """Reports in words, where no driver of ours waits for the tasks."""
 
-    def report(self, error: BaseException, stage_label: str) -> WorkerFailure:
-        found = self.describe(error, stage_label)
+    def report(self, error: BaseException, label: str) -> WorkerFailure:
+        found = self.describe(error, label)
         return WorkerFailure(f"Step '{found.label}' failed: {found.error}\n{found.trace.rstrip()}")
 
 
@@ -210,6 +241,28 @@ def _is_of_coder(error: BaseException) -> bool:
     # A step below that is one that the element got to.
     below = files[len(files) - files[::-1].index(MODULE_OF_COUNTERS) :]
     return not _STEPS.intersection(below)
+
+
+def is_decoding(error: BaseException) -> bool:
+    """Whether an error was raised by a coder that was to decode."""
+    return any(
+        PurePath(frame.filename).parent.name == "coders" and "decode" in frame.name
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _is_library(frame.filename)
+    )
+
+
+def _operation_of(error: BaseException) -> str | None:
+    """The label of the innermost operation in whose code an error was raised, if it is seen."""
+    label = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if not _is_library(frame.f_code.co_filename):
+            continue
+        for name in ("self", "op"):  # In Beam's loops over the operations of a bundle it is "op".
+            context = getattr(frame.f_locals.get(name), "name_context", None)
+            if isinstance(context, NameContext) and not isinstance(context, NoStep):
+                label = context.step_name
+    return label
 
 
 def _user_trace(error: BaseException) -> str:

@@ -62,10 +62,14 @@ def works_on(stage: Stage) -> None:
 
 
 def at(stage: Stage) -> str:
-    """Notes that the task, in this thread, is at a stage from now on; gives the label to blame."""
+    """Notes that the task, in this thread, is at a stage from now on.
+
+    Returns:
+        The label of the step to name for what fails outside of its operations: it reads.
+    """
     works_on(stage)
     OUTLET.at(stage.name)
-    return stage.labels[-1]
+    return stage.labels[0]
 
 
 def install(levels: LogLevels, hide: Callable[[str], str] = str) -> None:

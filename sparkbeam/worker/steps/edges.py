@@ -19,7 +19,7 @@ from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.windows.columnar import Columns
-from sparkbeam.wire.failure import StepFailed, UserCodeFailed
+from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column
@@ -104,6 +104,8 @@ class SourceOperation(bundle_processor.DataInputOperation):
             except (StepFailed, UserCodeFailed):
                 raise
             except Exception as error:
+                if not is_decoding(error):
+                    raise
                 raise StepFailed(
                     self._label,
                     f"the coder {self.windowed_coder.wrapped_value_coder} cannot decode its input",
@@ -252,7 +254,7 @@ def _make_source(step: Step, spec: Any) -> SourceOperation:
     joined = spec.get("joined")
     return SourceOperation(
         # Not the label: counters of equal names are one, and the first step has that name.
-        common.NameContext(step.id, step.id),
+        NoStep(step.id, step.id),
         step.id,
         step.consumers,
         factory.counter_factory,

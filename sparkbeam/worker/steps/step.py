@@ -19,6 +19,7 @@ from sparkbeam.upstream.handing import Handed
 from sparkbeam.worker.keyed.requests import StageState
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
+PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
 _Found = TypeVar("_Found")
 _Payload = TypeVar("_Payload")
@@ -128,7 +129,7 @@ class Step:
             kind: makes the operation itself.
             data: the DoFn with its arguments.
         """
-        payload = self.par_do if self.urn == PAR_DO else None
+        payload = self.par_do if self.urn in (PAR_DO, PROCESS_RESTRICTIONS) else None
         handed = Handed(tuple(data))
         return par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
 

@@ -10,6 +10,7 @@ from apache_beam.coders import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
 
+from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.steps import (
     argumentfunctions,
@@ -23,6 +24,7 @@ from sparkbeam.worker.steps import (
     packs,
     parquetwrites,
     phases,
+    restrictions,
     sessions,
     stamping,
     windows,
@@ -51,7 +53,7 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
 )
 """What does the same as Beam's own operations, faster."""
 
-BEAMS_OWN: tuple[Way[Any], ...] = (dofns.STATEFUL,)
+BEAMS_OWN: tuple[Way[Any], ...] = (dofns.STATEFUL, restrictions.RESTRICTION)
 """Beam's own operations that need something of sparkbeam; the others Beam's factory makes."""
 
 
@@ -62,13 +64,15 @@ class StepFactory(bundle_processor.BeamTransformFactory):
         self, transform_id: str, consumers: dict[str, list[operations.Operation]]
     ) -> operations.Operation:
         """Makes the operation that runs a transform."""
-        if isinstance(self.state_handler, StageState):
-            step = Step(self, transform_id, consumers)
+        if not isinstance(self.state_handler, StageState):
+            return super().create_operation(transform_id, consumers)
+        step = Step(self, transform_id, consumers)
+        with within_step(step.label):
             for way in (*ENDS, *IN_BLOCKS, *BEAMS_OWN):
                 found = way.suits(step)
                 if found is not None:
                     return way.make(step, found)
-        return super().create_operation(transform_id, consumers)
+            return super().create_operation(transform_id, consumers)
 
     def get_output_coders(
         self, transform_proto: beam_runner_api_pb2.PTransform

@@ -12,6 +12,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Layout, SideInput
+from sparkbeam.wire.failure import within_step
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
 from sparkbeam.worker.layouts.sides import window_key, window_part
@@ -73,7 +74,8 @@ class StreamSideInputs(SideInputs):
             watermarks: of the ports that feed the side inputs, by tag.
         """
         for side, (mapping, coder) in zip(self._side_inputs, self._windows, strict=True):
-            target = mapping(window)
+            with within_step(side.label):
+                target = mapping(window)
             if min(watermarks[tag] for tag in side.sources) > target.max_timestamp().micros:
                 continue
             if not side.endless:

@@ -1,0 +1,256 @@
+"""Whatever of a step fails, the step is named and no other of its stage, in batch and streaming."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.io import iobase
+from apache_beam.io.range_trackers import OffsetRangeTracker
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import window
+from in_process import Spark, StreamingRunner
+from in_process_batch import BatchRunner
+
+from sparkbeam import PipelineFailed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value() -> Iterator[None]:
+    """The stand-ins pickle functions as Spark does."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class Counting(beam.CombineFn):
+    """Counts, up to the method that fails."""
+
+    def __init__(self, fails: str) -> None:
+        self.fails = fails
+
+    def _at(self, method: str) -> None:
+        if self.fails == method:
+            raise ValueError(f"no {method}")
+
+    def setup(self) -> None:
+        self._at("setup")
+
+    def create_accumulator(self) -> int:
+        self._at("create_accumulator")
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        self._at("add_input")
+        return accumulator + 1
+
+    def merge_accumulators(self, accumulators: Any) -> int:
+        self._at("merge_accumulators")
+        return sum(accumulators)
+
+    def compact(self, accumulator: int) -> int:
+        self._at("compact")
+        return accumulator
+
+    def extract_output(self, accumulator: int) -> int:
+        self._at("extract_output")
+        return accumulator
+
+
+class Source(iobase.BoundedSource):
+    """Ten numbers, up to the method that fails."""
+
+    def __init__(self, fails: str) -> None:
+        self.fails = fails
+
+    def _at(self, method: str) -> None:
+        if self.fails == method:
+            raise OSError(f"no {method}")
+
+    def estimate_size(self) -> int:
+        self._at("estimate_size")
+        return 80
+
+    def split(self, size: Any, start_position: Any = None, stop_position: Any = None) -> Any:
+        self._at("split")
+        yield iobase.SourceBundle(1, self, 0, 10)
+
+    def get_range_tracker(self, start: Any, stop: Any) -> Any:
+        self._at("get_range_tracker")
+        return OffsetRangeTracker(start or 0, stop or 10)
+
+    def read(self, tracker: Any) -> Iterator[int]:
+        for number in range(10):
+            if not tracker.try_claim(number):
+                return
+            if number == 5:
+                self._at("read")
+            yield number
+
+
+class Assigning(window.NonMergingWindowFn):  # type: ignore[misc]
+    """One window, which windows of a main input are not mapped to."""
+
+    def assign(self, context: Any) -> Any:
+        if context.element is None:
+            raise ValueError("no window")
+        return [window.IntervalWindow(0, 10)]
+
+    def get_window_coder(self) -> Any:
+        return IntervalWindowCoder()
+
+
+class Loading(beam.DoFn):
+    """Cannot be loaded where bundles run."""
+
+    def __init__(self) -> None:
+        self.state = "kept"
+
+    def __setstate__(self, state: Any) -> None:
+        if "IN_A_BUNDLE" in os.environ:
+            raise ValueError("cannot be loaded")
+        vars(self).update(state)
+
+    def process(self, element: Any) -> Any:
+        yield element
+
+
+def failure_of(streaming: bool, build: Callable[[beam.Pipeline], Any], folder: Path) -> Any:
+    arguments = ["--streaming", f"--checkpoint_location={folder}"] if streaming else []
+    runner = StreamingRunner(Spark()) if streaming else BatchRunner()
+    pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
+    build(pipeline)
+    with pytest.raises(PipelineFailed) as caught:
+        pipeline.run().wait_until_finish()
+    return caught.value
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("fails", [name for name in vars(Counting) if not name.startswith("_")])
+def test_a_combine_that_fails_is_named_and_not_the_one_beside_it(
+    streaming: bool, fails: str, tmp_path: Path
+) -> None:
+    def build(p: beam.Pipeline) -> None:
+        pairs = p | beam.Create([("a", 1), ("b", 2)]) | beam.WindowInto(window.FixedWindows(10))
+        for label in ("Before", "After"):
+            _ = pairs | label >> beam.CombinePerKey(sum) | f"{label} last" >> beam.Map(str)
+        _ = pairs | "Count" >> beam.CombinePerKey(Counting(fails)) | "Last" >> beam.Map(str)
+
+    error = failure_of(streaming, build, tmp_path)
+    assert error.label.partition("/")[0] == "Count"
+    assert f"ValueError: no {fails}" in str(error)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("fails", [name for name in vars(Source) if not name.startswith("_")])
+def test_a_source_that_fails_is_named(streaming: bool, fails: str, tmp_path: Path) -> None:
+    error = failure_of(
+        streaming,
+        lambda p: (
+            p
+            | "Fetch" >> beam.io.Read(Source(fails))
+            | "Double" >> beam.Map(lambda number: 2 * number)
+            | "Last" >> beam.Map(str)
+        ),
+        tmp_path,
+    )
+    assert error.label.partition("/")[0] == "Fetch"
+    assert f"OSError: no {fails}" in str(error)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_window_of_a_side_input_that_fails_is_named_with_the_step_that_asks(
+    streaming: bool, tmp_path: Path
+) -> None:
+    def build(p: beam.Pipeline) -> None:
+        letters = p | beam.Create(["a", "b"])
+        side = letters | "One window" >> beam.WindowInto(Assigning()) | "Side" >> beam.Map(str)
+        asked = letters | "Ask" >> beam.Map(lambda a, _: a, beam.pvalue.AsList(side))
+        _ = asked | "Last" >> beam.Map(str)
+
+    error = failure_of(streaming, build, tmp_path)
+    assert error.label == "Ask"
+    assert "ValueError: no window" in str(error)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_dofn_that_cannot_be_loaded_is_named(
+    streaming: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sparkbeam.worker.steps.processor.remember_windows",
+        lambda _: monkeypatch.setenv("IN_A_BUNDLE", "yes"),
+    )
+    error = failure_of(
+        streaming,
+        lambda p: (
+            p
+            | beam.Create(["a", "b"])
+            | "First" >> beam.Map(str)
+            | "Load" >> beam.ParDo(Loading())
+            | "Last" >> beam.Map(str)
+        ),
+        tmp_path,
+    )
+    assert error.label == "Load"
+    assert "ValueError: cannot be loaded" in str(error)
+
+
+@pytest.mark.parametrize("order", ["AB", "BA"])
+def test_a_key_over_columns_that_cannot_be_encoded_is_named_with_its_own_steps(
+    order: str, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"name": ["a"] * 10, "n": list(range(10))}), tmp_path / "rows.parquet")
+
+    def build(p: beam.Pipeline) -> None:
+        rows = p | beam.io.ReadFromParquet(str(tmp_path / "rows.parquet"))
+        keys = {"A": lambda row: (row["n"], row["n"]), "B": lambda row: (row["name"], row["n"])}
+        for name in order:
+            pairs = rows | f"Key {name}" >> beam.Map(keys[name]).with_output_types(tuple[int, int])
+            _ = pairs | f"Sum {name}" >> beam.CombinePerKey(sum) | f"Last {name}" >> beam.Map(str)
+
+    error = failure_of(False, build, tmp_path)
+    assert error.label == "Key B"
+    assert "cannot encode an element" in str(error)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_coder_that_cannot_decode_is_told_with_the_step_that_reads(
+    streaming: bool, tmp_path: Path
+) -> None:
+    class Forgetful(beam.coders.Coder):  # type: ignore[misc]
+        def encode(self, value: object) -> bytes:
+            return b"odd"
+
+        def decode(self, encoded: bytes) -> object:
+            raise ValueError("cannot decode this")
+
+        def is_deterministic(self) -> bool:
+            return True
+
+    class Even:
+        pass
+
+    beam.coders.registry.register_coder(Even, Forgetful)
+    error = failure_of(
+        streaming,
+        lambda p: (
+            p
+            | beam.Create([1])
+            | "Make" >> beam.Map(lambda n: (n, Even())).with_output_types(tuple[int, Even])
+            | beam.GroupByKey()
+            | "Read" >> beam.MapTuple(lambda _, values: list(values))
+            | "Last" >> beam.Map(str)
+        ),
+        tmp_path,
+    )
+    assert error.label == "Read"
+    assert "cannot decode" in str(error)
+    assert "with_output_types" in str(error)
