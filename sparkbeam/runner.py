@@ -14,7 +14,7 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
-from sparkbeam import arguments, depth, interactive
+from sparkbeam import arguments, crosslanguage, depth, interactive
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError, PipelineFailed
@@ -57,13 +57,16 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         self._session = sessions.checked(session)
         self._drain = arguments.flag("drain", drain)
         self._seen: Any = None
+        crosslanguage.guard(_is_ours)
 
     def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
         """Beam's hook for a transform that is applied.
 
         Raises:
             ConfigurationError: with the first transform: an option has a wrong name or value.
+            UnsupportedTransform: it is a cross-language transform.
         """
+        crosslanguage.refuse(transform, input)
         if options is not self._seen:
             spark_options.checked(options)
             self._seen = options
@@ -248,6 +251,10 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             ) from error
         rename(proto)
         return proto
+
+
+def _is_ours(pipeline: Pipeline) -> bool:
+    return isinstance(pipeline.runner, SparkRunner)
 
 
 def _companions(

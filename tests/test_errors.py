@@ -9,8 +9,19 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.jdbc import ReadFromJdbc
+from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
+from apache_beam.transforms import managed
+from apache_beam.transforms.external import (
+    BeamJarExpansionService,
+    ExternalTransform,
+    JavaExternalTransform,
+    SchemaAwareExternalTransform,
+)
+from apache_beam.transforms.sql import SqlTransform
+from apache_beam.yaml import yaml_transform
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
 from sparkbeam import session as sessions
@@ -197,6 +208,98 @@ class TestUnsupported:
 
         with pytest.raises(UnsupportedTransform, match=r"'Strange'.*example:strange:v1"):
             translate(proto)
+
+
+class Orders(beam.PTransform[Any, Any]):
+    """Wraps a cross-language transform."""
+
+    def expand(self, begin: Any) -> Any:
+        return begin | "Fetch" >> ReadFromKafka({"bootstrap.servers": "host:9092"}, ["orders"])
+
+
+class Discovered(beam.PTransform[Any, Any]):
+    """Asks an expansion service before it applies anything."""
+
+    def expand(self, begin: Any) -> Any:
+        service = BeamJarExpansionService(":sdks:java:io:expansion-service:shadowJar")
+        return begin | SchemaAwareExternalTransform(
+            "beam:schematransform:other:v1", service, rearrange_based_on_discovery=True
+        )
+
+
+YAML = """
+pipeline:
+  type: chain
+  transforms:
+  - type: ReadFromKafka
+    config: {topic: orders, bootstrap_servers: "host:9092", format: RAW}
+  - type: LogForTesting
+"""
+
+
+class TestCrossLanguageTransforms:
+    @pytest.fixture(autouse=True)
+    def without_downloads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def download(*_: Any, **__: Any) -> None:
+            pytest.fail("an archive is downloaded")
+
+        monkeypatch.setattr("apache_beam.utils.subprocess_server.JavaJarServer.local_jar", download)
+
+    @pytest.mark.parametrize(
+        ("label", "transform", "remedy"),
+        [
+            ("Read", ReadFromKafka({"bootstrap.servers": "host:9092"}, ["a"]), '("kafka", {'),
+            (
+                "Read",
+                ReadFromJdbc("t", "org.postgresql.Driver", "jdbc:postgresql://h/d", "me", "hunter2"),
+                'ReadFromSpark("jdbc", {"url"',
+            ),
+            ("Read", managed.Read(managed.ICEBERG, config={"table": "t"}), '("iceberg", {'),
+            ("Read", JavaExternalTransform("org.example.Source").of("a"), "sparkbeam.io."),
+            ("Read", ExternalTransform("example:source", b"", "localhost:9"), "sparkbeam.io."),
+            ("Orders", Orders(), "'Orders/Fetch' in it (apache_beam.io.kafka.ReadFromKafka)"),
+            ("Found", Discovered(), "sparkbeam.io."),
+        ],
+    )
+    def test_one_that_reads_is_refused_as_it_is_applied(
+        self, label: str, transform: Any, remedy: str
+    ) -> None:
+        pipeline = beam.Pipeline(runner=SparkRunner())
+        with pytest.raises(UnsupportedTransform) as caught:
+            _ = pipeline | label >> transform
+        assert caught.value.label == label
+        assert f"Transform '{label}' cannot run on Spark" in str(caught.value)
+        assert remedy in str(caught.value)
+        assert "docs/io.md" in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+        assert len(str(caught.value)) < 5 * 100
+
+    @pytest.mark.parametrize(
+        ("transform", "remedy"),
+        [
+            (WriteToKafka({"bootstrap.servers": "host:9092"}, "a"), 'WriteToSpark("kafka", {'),
+            (SqlTransform("SELECT 1 FROM PCOLLECTION"), "as_dataframe"),
+        ],
+    )
+    def test_one_behind_others_is_refused_as_it_is_applied(
+        self, transform: Any, remedy: str
+    ) -> None:
+        pipeline = beam.Pipeline(runner=SparkRunner())
+        pairs = pipeline | beam.Create([(b"a", b"b")]).with_output_types(tuple[bytes, bytes])
+        with pytest.raises(UnsupportedTransform, match="Transform 'Last' cannot run") as caught:
+            _ = pairs | "Last" >> transform
+        assert remedy in str(caught.value)
+
+    def test_one_in_a_pipeline_of_yaml_is_refused(self) -> None:
+        pipeline = beam.Pipeline(runner=SparkRunner())
+        with pytest.raises(ValueError, match="Transform 'ReadFromKafka' cannot run on Spark"):
+            yaml_transform.expand_pipeline(pipeline, YAML)
+
+    def test_other_runners_start_services_as_ever(self) -> None:
+        SparkRunner()
+        pipeline = beam.Pipeline(runner="DirectRunner")
+        with pytest.raises(pytest.fail.Exception, match="an archive is downloaded"):
+            _ = pipeline | Discovered()
 
 
 class TestOptions:

@@ -123,7 +123,13 @@ FEATURES = (
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
     Feature("`ReadFromPubSub`", "no", "no", "each runner has its own; use `ReadFromSpark`"),
-    Feature("Cross-language transforms", "no", "no", "error at translation time"),
+    Feature(
+        "Cross-language transforms (Beam's `ReadFromKafka`, `ReadFromJdbc`, `SqlTransform`, …)",
+        "no",
+        "no",
+        "an error as they are applied, which names what of Spark's does the same; see "
+        "[io.md](io.md#beams-cross-language-transforms)",
+    ),
 )
 
 

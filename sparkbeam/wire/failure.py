@@ -75,7 +75,7 @@ def within_step(label: str) -> Iterator[None]:
         raise UserCodeFailed(label) from error
 
 
-class NoStep(NameContext):  # type: ignore[misc]
+class NoStep(NameContext):
     """The name of an operation that is no step of the user's."""
 
 

@@ -95,7 +95,7 @@ class Source(iobase.BoundedSource):
             yield number
 
 
-class Assigning(window.NonMergingWindowFn):  # type: ignore[misc]
+class Assigning(window.NonMergingWindowFn):
     """One window, which windows of a main input are not mapped to."""
 
     def assign(self, context: Any) -> Any:
@@ -225,7 +225,7 @@ def test_a_key_over_columns_that_cannot_be_encoded_is_named_with_its_own_steps(
 def test_a_coder_that_cannot_decode_is_told_with_the_step_that_reads(
     streaming: bool, tmp_path: Path
 ) -> None:
-    class Forgetful(beam.coders.Coder):  # type: ignore[misc]
+    class Forgetful(beam.coders.Coder):
         def encode(self, value: object) -> bytes:
             return b"odd"
 

@@ -1,0 +1,116 @@
+"""Cross-language transforms: refused as they are applied, before anything is downloaded or started.
+
+What expands them is another process, for most of them one of Java whose archive Beam downloads.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from apache_beam.pipeline import Pipeline
+from apache_beam.pvalue import PValue
+
+from sparkbeam.errors import UnsupportedTransform
+from sparkbeam.upstream.external import before_services, is_external, urn_of
+
+_READ = "Read with sparkbeam.io.ReadFromSpark({}) instead: see docs/io.md."
+_WRITE = "Write with sparkbeam.io.WriteToSpark({}, schema) instead: see docs/io.md."
+
+_SOURCES: Mapping[str, str] = {
+    "kafka|debezium": (
+        '"kafka", {"kafka.bootstrap.servers": "HOST:PORT", "{topics}": "TOPIC"}'
+    ),
+    "jdbc": '"jdbc", {"url": "jdbc:…", "dbtable": "TABLE"}',
+    "snowflake": '"snowflake", {"sfURL": "…", "dbtable": "TABLE"}',
+    "iceberg": '"iceberg", {"path": "CATALOG.TABLE"}',
+    "delta": '"delta", {"path": "FOLDER"}',
+    "bigquery": '"bigquery", {"table": "PROJECT.DATASET.TABLE"}',
+    "mongo": '"mongodb", {"connection.uri": "…", "collection": "COLLECTION"}',
+    "cassandra": '"org.apache.spark.sql.cassandra", {"keyspace": "…", "table": "TABLE"}',
+}
+"""The arguments for Spark's sources and sinks, by what the name of a transform holds."""
+
+_OTHERS: Mapping[str, str] = {
+    r"\bsql": (
+        "Make a DataFrame with sparkbeam.as_dataframe, query that with Spark SQL, and read the "
+        "result with sparkbeam.io.FromDataFrame: see docs/io.md."
+    ),
+    "generate_?sequence": (
+        "Use apache_beam.transforms.periodicsequence.PeriodicSequence, or Create, instead."
+    ),
+}
+_GENERAL = (
+    "Use a transform of Beam's Python SDK, or sparkbeam.io.ReadFromSpark or WriteToSpark, which "
+    "take any source and sink of Spark's: see docs/io.md."
+)
+
+
+def refuse(transform: Any, input: Any) -> None:
+    """Sees to it that a transform is not a cross-language one.
+
+    Args:
+        transform: what is applied.
+        input: what it is applied to.
+
+    Raises:
+        UnsupportedTransform: it is one; the message names the transform that the user applied.
+    """
+    if is_external(transform):
+        raise _refusal(_pipeline_of(input), transform)
+
+
+@functools.cache
+def guard(is_ours: Callable[[Pipeline], bool]) -> None:
+    """Keeps Beam from starting expansion services for pipelines of this runner.
+
+    Args:
+        is_ours: tells whether a pipeline is one.
+    """
+
+    def check(pipeline: Pipeline) -> None:
+        if is_ours(pipeline):
+            raise _refusal(pipeline)
+
+    before_services(check)
+
+
+def _pipeline_of(input: Any) -> Pipeline | None:
+    if isinstance(input, Pipeline):
+        return input
+    if isinstance(input, PValue):
+        return input.pipeline
+    parts = input.values() if isinstance(input, Mapping) else input
+    return next((part.pipeline for part in parts if isinstance(part, PValue)), None)
+
+
+def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTransform:
+    """The error for what a pipeline is expanding at the moment, or for a transform."""
+    applied = [] if pipeline is None else pipeline.transforms_stack[1:]
+    parts = [part.transform for part in applied] + [transform] * (transform is not None)
+    label = applied[0].full_label if applied else "of another language"
+    within = f"'{applied[-1].full_label}' in it" if len(applied) > 1 else "it"
+    kind = f" ({_name(parts[-1])})" if parts else ""
+    return UnsupportedTransform(
+        label,
+        f"{within}{kind} is a cross-language transform, which another process expands and runs, as "
+        "a rule one of Java.",
+        _remedy(" ".join(text for part in parts for text in (_name(part), urn_of(part)))),
+    )
+
+
+def _name(transform: Any) -> str:
+    return f"{type(transform).__module__}.{type(transform).__qualname__}"
+
+
+def _remedy(text: str) -> str:
+    """What to use in place of a transform, by its names."""
+    for pattern, remedy in _OTHERS.items():
+        if re.search(pattern, text, re.IGNORECASE):
+            return remedy
+    writes = re.search("write|sink", text, re.IGNORECASE) is not None
+    for pattern, arguments in _SOURCES.items():
+        if re.search(pattern, text, re.IGNORECASE):
+            given = arguments.replace("{topics}", "topic" if writes else "subscribe")
+            return (_WRITE if writes else _READ).replace("{}", given)
+    return _GENERAL

@@ -1,0 +1,62 @@
+"""What sparkbeam assumes of Beam's cross-language transforms: their classes, and what they start."""
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from types import FrameType
+from typing import Any
+
+from apache_beam.pipeline import Pipeline
+from apache_beam.pvalue import PValue
+from apache_beam.transforms import external, external_transform_provider
+
+_CLASSES = (
+    external.ExternalTransform,
+    external.SchemaAwareExternalTransform,
+    external.JavaExternalTransform,
+    external_transform_provider.ExternalTransform,
+)
+
+
+def is_external(transform: Any) -> bool:
+    """Whether a transform is one that an expansion service in another process expands."""
+    return isinstance(transform, _CLASSES)
+
+
+def urn_of(transform: Any) -> str:
+    """The URN by which a transform names what expands it; empty if it has none."""
+    names = ("_urn", "identifier", "_underlying_identifier")
+    return next((str(vars(transform)[name]) for name in names if name in vars(transform)), "")
+
+
+def before_services(check: Callable[[Pipeline], None]) -> None:
+    """Has a function called before Beam starts an expansion service for a pipeline.
+
+    Some composites ask one for its transforms before they apply any.
+
+    Args:
+        check: gets the pipeline; the service is not started where it raises an exception.
+    """
+    theirs = external.ExternalTransform.service
+
+    @functools.wraps(theirs)
+    def service(expansion_service: Any) -> Any:
+        pipeline = next(_expanded(sys._getframe(1)), None)
+        if pipeline is not None:
+            check(pipeline)
+        return theirs(expansion_service)
+
+    external.ExternalTransform.service = staticmethod(service)
+
+
+def _expanded(frame: FrameType | None) -> Iterator[Pipeline]:
+    """The pipelines that Beam is working on in the callers of a frame, the innermost first."""
+    while frame is not None:
+        if "apache_beam" in PurePath(frame.f_code.co_filename).parts:
+            for value in frame.f_locals.values():
+                if isinstance(value, Pipeline):
+                    yield value
+                elif isinstance(value, PValue):
+                    yield value.pipeline
+        frame = frame.f_back
