@@ -18,9 +18,7 @@ _READ = "Read with sparkbeam.io.ReadFromSpark({}) instead: see docs/io.md."
 _WRITE = "Write with sparkbeam.io.WriteToSpark({}, schema) instead: see docs/io.md."
 
 _SOURCES: Mapping[str, str] = {
-    "kafka|debezium": (
-        '"kafka", {"kafka.bootstrap.servers": "HOST:PORT", "{topics}": "TOPIC"}'
-    ),
+    "kafka|debezium": ('"kafka", {"kafka.bootstrap.servers": "HOST:PORT", "{topics}": "TOPIC"}'),
     "jdbc": '"jdbc", {"url": "jdbc:…", "dbtable": "TABLE"}',
     "snowflake": '"snowflake", {"sfURL": "…", "dbtable": "TABLE"}',
     "iceberg": '"iceberg", {"path": "CATALOG.TABLE"}',

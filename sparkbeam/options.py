@@ -13,11 +13,12 @@ from apache_beam.options.pipeline_options import (
     DebugOptions,
     GoogleCloudOptions,
     PipelineOptions,
+    SetupOptions,
     WorkerOptions,
 )
 from apache_beam.options.value_provider import StaticValueProvider
 
-from sparkbeam import arguments
+from sparkbeam import arguments, dependencies
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.model import SessionAggregator
@@ -318,6 +319,7 @@ _CHECKS = (
     page_port,
     _check_explain,
     metrics_options.check,
+    dependencies.check,
 )
 
 
@@ -385,7 +387,8 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
         path = [entry for entry in sys.path if entry]
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
-    return Environment(values, folder, tuple(path), classes_of_program())
+    plugins = options.view_as(SetupOptions).beam_plugins or ()
+    return Environment(values, folder, tuple(path), classes_of_program(), tuple(plugins))
 
 
 def _of_programs() -> Iterator[type[PipelineOptions]]:

@@ -251,7 +251,7 @@ class TestCrossLanguageTransforms:
             ("Read", ReadFromKafka({"bootstrap.servers": "host:9092"}, ["a"]), '("kafka", {'),
             (
                 "Read",
-                ReadFromJdbc("t", "org.postgresql.Driver", "jdbc:postgresql://h/d", "me", "hunter2"),
+                ReadFromJdbc("t", "org.postgresql.Driver", "jdbc:postgresql://h/d", "a", "hunter2"),
                 'ReadFromSpark("jdbc", {"url"',
             ),
             ("Read", managed.Read(managed.ICEBERG, config={"table": "t"}), '("iceberg", {'),
@@ -316,12 +316,29 @@ class TestOptions:
             ("--spark_color=red", "There is no option --spark_color"),
             ("--spark_master_url=local[2]", "an option of Beam's own runner for Spark"),
             ("--spark_version=2", "an option of Beam's own runner for Spark"),
+            ("--setup_file=./setup.py", "--setup_file has no effect: this runner does not stage"),
+            ("--requirements_file=names.txt", "Leave it out, and install the packages in it"),
+            ("--extra_package=a.whl", "--extra_packages has no effect"),
+            ("--files_to_stage=a.txt", "--files_to_stage has no effect"),
+            ("--sdk_location=beam.tar.gz", "--sdk_location has no effect"),
+            ("--sdk_container_image=beam", "no container is started"),
+            ("--prebuild_sdk_container_engine=local_docker", "no container is started"),
+            ("--environment_type=DOCKER", "no container is started"),
+            ("--environment_config=beam", "no container is started"),
         ],
     )
     def test_a_wrong_value_is_an_error_with_the_option(self, argument: str, message: str) -> None:
         with pytest.raises(ConfigurationError) as caught:
             run(lambda p: p | beam.Create([1]), argument)
         assert message in str(caught.value)
+
+    def test_what_has_nothing_to_do_is_taken(self) -> None:
+        arguments = [
+            "--save_main_session",
+            "--pickle_library=cloudpickle",
+            "--sdk_location=default",
+        ]
+        checked(PipelineOptions([*arguments, "--environment_type=LOOPBACK", "--setup_file="]))
 
     def test_a_wrong_name_is_an_error_also_without_a_command_line(self) -> None:
         with pytest.raises(ConfigurationError, match="use --checkpoint_location"):

@@ -1,4 +1,4 @@
-"""What sparkbeam assumes of Beam's cross-language transforms: their classes, and what they start."""
+"""What sparkbeam assumes of Beam's cross-language transforms and of what they start."""
 
 import functools
 import sys
@@ -47,7 +47,7 @@ def before_services(check: Callable[[Pipeline], None]) -> None:
             check(pipeline)
         return theirs(expansion_service)
 
-    external.ExternalTransform.service = staticmethod(service)
+    setattr(external.ExternalTransform, "service", staticmethod(service))  # noqa: B010
 
 
 def _expanded(frame: FrameType | None) -> Iterator[Pipeline]:

@@ -1,7 +1,10 @@
 """What a worker takes over of the driver's process while it runs a pipeline."""
 
 import contextlib
+import functools
+import importlib
 import io
+import logging
 import os
 import pickle
 import sys
@@ -14,6 +17,7 @@ from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
+_LOG = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
 
 
@@ -29,17 +33,21 @@ class Environment:
         path: where the driver finds modules, such as those beside the program; empty likewise.
         classes: those of the program itself, pickled, by their names; elements of them are pickled
             as what is found under these names in ``__main__``.
+        plugins: modules, or classes of them, to be imported; see Beam's option ``--beam_plugins``.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
     path: tuple[str, ...] = ()
     classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    plugins: tuple[str, ...] = ()
 
     def enter(self) -> None:
         """Makes it that of this process."""
         RuntimeValueProvider.set_runtime_options(dict(self.values))
         sys.path += [entry for entry in self.path if entry not in sys.path]
+        for plugin in self.plugins:
+            _import(plugin)
         for name, pickled in self.classes.items():
             if _ENTERED.get(name) == pickled:
                 continue
@@ -55,6 +63,16 @@ class Environment:
 
 _ENTERED: dict[str, bytes] = {}
 """The classes that this process has taken over."""
+
+
+@functools.cache
+def _import(plugin: str) -> None:
+    """Imports a module, or that of a class, once; a warning says so where there is none."""
+    for module in (plugin, plugin.rpartition(".")[0]):
+        with contextlib.suppress(ImportError, ValueError):
+            importlib.import_module(module)
+            return
+    _LOG.warning("The workers cannot import '%s', one of the --beam_plugins.", plugin)
 
 
 def classes_of_program() -> dict[str, bytes]:

@@ -53,6 +53,19 @@ def test_workers_know_the_options_that_a_pipeline_declares(runner: Any, tmp_path
     assert sorted(lines) == sorted(["['hello', 5, 'default']", "6", "hello", "none"])
 
 
+def test_workers_import_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "plugged.py").write_text("class Files: pass")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = PipelineOptions(["--beam_plugin=plugged.Files", "--beam_plugin=missing.Files"])
+    environment(options, shares_files=False).enter()
+    assert "plugged" in sys.modules
+    assert [record.getMessage() for record in caplog.records] == [
+        "The workers cannot import 'missing.Files', one of the --beam_plugins."
+    ]
+
+
 def test_workers_know_nothing_of_other_options() -> None:
     options = PipelineOptions(["--given_text=hello", "--temp_location=/secret"])
     options.view_as(Own)
