@@ -1,7 +1,7 @@
 """What a trial of the fuzzer counts and finds, and trials of single functions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -136,12 +136,18 @@ class _FunctionTrial:
             for name in ("plain", *FORMS)
         ]
         makes.append((f"forms of the seed {seed}", lambda: Mixed(seed)))
-        words, make = next(one for one in makes if self.difference(elements, one[1]()) is not None)
-        elements = shortened(elements, lambda some: self.difference(some, make()) is not None)
-        over, python = self.difference(elements, make()) or (None, None)
+        simpler = [replace(self, before=0, step=1), replace(self, step=1), self]
+        trial, words, make = next(
+            (one, words, make)
+            for one in simpler
+            for words, make in makes
+            if one.difference(elements, make()) is not None
+        )
+        elements = shortened(elements, lambda some: trial.difference(some, make()) is not None)
+        over, python = trial.difference(elements, make()) or (None, None)
         return (
-            f"{self.source}\n\nform: {self.form}, {words}, {self.before} elements before, "
-            f"each {self.step}. element\nelements: {elements!r}\n"
+            f"{self.source}\n\nform: {self.form}, {words}, {trial.before} elements before, "
+            f"each {trial.step}. element\nelements: {elements!r}\n"
             f"over columns: {over!r}\nin Python:    {python!r}"
         )
 
