@@ -2,12 +2,24 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
-from apache_beam.transforms.window import FixedWindows, Sessions
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    AfterProcessingTime,
+    AfterWatermark,
+    DefaultTrigger,
+    Repeatedly,
+)
+from apache_beam.transforms.window import (
+    FixedWindows,
+    Sessions,
+    TimestampCombiner,
+)
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
@@ -15,8 +27,15 @@ from sparkbeam import ConfigurationError, SparkRunner
 from sparkbeam import options as spark_options
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.worker.steps.table import StepFactory
 
 Build = Callable[[Any], Any]
+TRIGGERS = {
+    "default": DefaultTrigger(),
+    "count": Repeatedly(AfterCount(2)),
+    "clock": Repeatedly(AfterProcessingTime(5)),
+    "early": AfterWatermark(early=AfterCount(1), late=AfterCount(3)),
+}
 
 
 def count(pairs: Any) -> Any:
@@ -93,6 +112,38 @@ class TestBefore:
         assert "because the trigger is Repeatedly(AfterCount(2))" in text
         assert "stored and new accumulators, as Beam's trigger driver says" in text
 
+    @pytest.mark.parametrize("options", [[], ["--streaming"]])
+    @pytest.mark.parametrize("is_latest", [False, True])
+    @pytest.mark.parametrize("trigger", TRIGGERS)
+    @pytest.mark.parametrize("window_fn", [FixedWindows(5), Sessions(5)])
+    def test_the_first_half_of_a_combine_is_what_runs(
+        self, window_fn: Any, trigger: str, is_latest: bool, options: list[str]
+    ) -> None:
+        def build(pairs: Any) -> Any:
+            at = "LATEST" if is_latest else "EOW"
+            windows = beam.WindowInto(
+                window_fn,
+                trigger=TRIGGERS[trigger],
+                accumulation_mode=AccumulationMode.DISCARDING,
+                timestamp_combiner=getattr(TimestampCombiner, f"OUTPUT_AT_{at}"),
+            )
+            return pairs | windows | "Sum" >> beam.CombinePerKey(sum)
+
+        said = " ".join(" ".join(told(build, *options)).split())
+        ran = first_half(build, *options)
+        assert ("in a table in memory" in said) == (ran == {"PrecombineOperation"})
+        assert ("by the columnar aggregator" in said) == (ran == {"SessionCombineOperation"})
+        assert ("to an accumulator of its own" in said) == (ran == {"CombineOperation"})
+        assert ("all values of each pane at once" in said) == (not ran)
+        assert said.startswith("'Sum' (s1): ")
+        if ran == {"CombineOperation"}:
+            counts = "the timestamp of each counts" if is_latest else "the trigger may count them"
+            assert f"since {counts}" in said
+
+    def test_beams_driver_takes_in_what_comes_one_by_one(self) -> None:
+        found = [line.split()[0] for line in told(triggered, "--streaming") if line[:2] == "  "]
+        assert [one for one in found if one.isalpha()].count("merge") == 1
+
     def test_a_grouping_has_nothing_to_extract(self) -> None:
         found = told(grouped)
         assert found[0].startswith("Before 'Sizes' (s1): by key")
@@ -112,7 +163,30 @@ class TestBefore:
         assert all(line.isprintable() for line in found)
 
 
+def first_half(build: Build, *options: str) -> set[str]:
+    """The operations that make accumulators of elements when the pipeline runs."""
+    made: set[str] = set()
+    create = StepFactory.create_operation
+
+    def noted(factory: StepFactory, id: str, consumers: Any) -> Any:
+        operation = create(factory, id, consumers)
+        if factory.descriptor.transforms[id].unique_name == "Sum/Precombine":
+            made.add(type(operation).__name__)
+        return operation
+
+    runner = StreamingRunner() if options else BatchRunner()
+    with mock.patch.object(StepFactory, "create_operation", noted):
+        pipeline(build, runner, *options).run().wait_until_finish()
+    return made
+
+
 class TestAfter:
+    def test_elements_that_become_accumulators_are_counted(self) -> None:
+        result: Any = pipeline(triggered, StreamingRunner(), "--streaming").run()
+        result.wait_until_finish()
+        lines = " ".join(" ".join(result.explain().aggregations.splitlines()).split())
+        assert "since the trigger may count them: 100 in, 100 out" in lines
+
     @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
     def test_every_half_of_a_combine_has_what_went_in_and_out(self, runner: Any) -> None:
         result: Any = pipeline(count, runner()).run()

@@ -15,8 +15,11 @@ from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
 from sparkbeam.progress import words
 
 _PARTIAL = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+_SINGLE = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
 _MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 _EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
+_COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
+_END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
 _DRIVEN = frozenset(
     [
@@ -35,7 +38,7 @@ class Action:
     """One thing that is done for an aggregation.
 
     Attributes:
-        name: partial, exchange, merge, restore, save or extract.
+        name: partial, exchange, merge, restore, save, extract or combine.
         host: the operator of Spark that hosts it, and the stage of the plan.
         does: what happens, in words.
         figures: elements or bytes in and out, after a run; empty where they are not known.
@@ -107,18 +110,24 @@ class _Aggregation:
             yield self._partial(producer)
         yield self._exchange()
         here = self._hosts[self._stage.id]
+        is_driven = self._grouping.evaluator in _DRIVEN
         merges = f"{self._kept} of all tasks"
         if self._streaming:
-            yield Action("merge", here, f"{self._kept} of all tasks")
+            if not is_driven:  # Which takes in what comes one by one.
+                yield Action("merge", here, merges)
             yield Action("restore", here, "what is kept of the keys at hand")
             merges = f"stored and new {self._kept}"
-        if self._grouping.evaluator in _DRIVEN:
+        if is_driven:
             merges += ", as Beam's trigger driver says"
         yield Action("merge", here, merges, self._of_step(_MERGE))
         if self._streaming:
             yield Action("save", here, "what is to be kept, and timers for what is to fire")
         if self._grouping.combines:
             yield Action("extract", here, "outputs of accumulators", self._of_step(_EXTRACT))
+        elif _combines_groups(self._stage):
+            yield Action(
+                "combine", here, "all values of each pane at once", self._of_step(_COMBINE)
+            )
 
     def _partial(self, producer: Stage) -> Action:
         how = self._grouping
@@ -126,15 +135,18 @@ class _Aggregation:
         if not how.combines:
             return Action("partial", host, "values gathered by key, in memory")
         what = "elements to accumulators, in a table in memory"
+        singly = self._labels_of(producer, _SINGLE)
         if how.aggregator is not None:
             what = f"elements to sessions, by the {how.aggregator.value} aggregator"
-        labels = self._labels_of(producer)
+        elif singly:
+            what = f"each element to an accumulator of its own, {_why_singly(producer, singly)}"
+        labels = [*self._labels_of(producer, _PARTIAL), *singly]
         return Action("partial", host, what, self._elements(producer, labels))
 
-    def _labels_of(self, producer: Stage) -> list[str]:
+    def _labels_of(self, producer: Stage, urn: str) -> list[str]:
         """Of the first half of the combine in a stage, which may hold those of others too."""
         prefixes = {name.rpartition("/")[0] for name in _transforms(self._stage, _MERGE)}
-        found = _transforms(producer, _PARTIAL)
+        found = _transforms(producer, urn)
         return [name for name in found if name.rpartition("/")[0] in prefixes]
 
     def _exchange(self) -> Action:
@@ -172,10 +184,33 @@ def _in_and_out(steps: list[StepSummary]) -> str:
 
 def _title(stage: Stage) -> str:
     """The combine by its label; a GroupByKey has none left, but the step that reads it has."""
-    merges = _transforms(stage, _MERGE)
+    merges = _transforms(stage, _MERGE) or _combines_groups(stage)
     if merges:
         return f"'{printable(merges[0].partition('/')[0])}' ({stage.id})"
     return f"Before '{printable(stage.labels[0])}' ({stage.id})"
+
+
+def _combines_groups(stage: Stage) -> list[str]:
+    """The names of the steps that combine the groups of a stage as they are."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    groups = set(descriptor.transforms[stage.source_id].outputs.values())
+    return sorted(
+        one.unique_name
+        for one in descriptor.transforms.values()
+        if one.spec.urn == _COMBINE and groups.intersection(one.inputs.values())
+    )
+
+
+def _why_singly(stage: Stage, labels: list[str]) -> str:
+    """Why a combine does not add elements up before the shuffle."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    for transform in descriptor.transforms.values():
+        if transform.unique_name in labels:
+            (pcollection,) = transform.inputs.values()
+            strategy = descriptor.pcollections[pcollection].windowing_strategy_id
+            if descriptor.windowing_strategies[strategy].output_time != _END_OF_WINDOW:
+                return "since the timestamp of each counts"
+    return "since the trigger may count them"
 
 
 def _transforms(stage: Stage, urn: str) -> list[str]:
