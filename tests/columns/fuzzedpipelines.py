@@ -23,13 +23,15 @@ from apache_beam.transforms.window import (
     Sessions,
     SlidingWindows,
     TimestampCombiner,
+    TimestampedValue,
 )
 from fuzzing import Figures, shortened
+from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from in_python import ELEMENT, Element, _written, column
 from noting import found as noted
 from noting import note
-from oddvalues import Mixed, elements_of, values_for
+from oddvalues import OTHERS, Mixed, elements_of, others, values_for
 from physical import FORMS
 from writing import SPACE, Writer, a_function, made
 
@@ -42,7 +44,7 @@ from sparkbeam.worker.steps.columnfunctions import ColumnFunction
 _MICROS = 1_000_000
 _TASKS = 2
 _ATTEMPTS = 8
-_PLAIN = re.compile(rf"\bx\.({'|'.join(Element._fields)})\b")
+_PLAIN = re.compile(rf"\bx\.({'|'.join(Element._fields)}|o)\b")
 _NESTED = re.compile(r"(\['(?:inner|row)'\])\.(\w)\b")
 _ROW = ", ".join(f"{name}=x.{name}" for name in Element._fields[2:])
 
@@ -63,6 +65,39 @@ class Both(beam.PTransform):
         ] | beam.Flatten()
 
 
+class WithDict(beam.PTransform):
+    """A step with a dict beside the elements.
+
+    Args:
+        function: of an element and the dict.
+        pairs: what is in that.
+    """
+
+    def __init__(self, function: Any, pairs: list[tuple[Any, Any]]) -> None:
+        super().__init__()
+        self._function = function
+        self._pairs = pairs
+
+    def expand(self, pcoll: Any) -> Any:
+        pairs = pcoll.pipeline | f"{self.label} pairs" >> beam.Create(self._pairs)
+        return pcoll | beam.Map(self._function, beam.pvalue.AsDict(pairs))
+
+
+class Twice(beam.PTransform):
+    """A Flatten of a PCollection with itself."""
+
+    def expand(self, pcoll: Any) -> Any:
+        return (pcoll, pcoll | beam.Reshuffle()) | beam.Flatten()
+
+
+class Sizes(beam.PTransform):
+    """Values of two PCollections by key."""
+
+    def expand(self, pairs: Any) -> Any:
+        other = pairs | "other" >> beam.Map(lambda pair: (pair[0], 1))
+        return {"values": pairs, "ones": other} | beam.CoGroupByKey()
+
+
 def dofn_of(source: str) -> Any:
     """A DoFn with the process method of a source."""
     text = source.replace("def function(x)", "def process(self, x)").replace("\n", "\n    ")
@@ -72,7 +107,7 @@ def dofn_of(source: str) -> Any:
 _SPACE: dict[str, Any] = {
     **SPACE,
     **{one.__name__: one for one in (FixedWindows, GlobalWindows, Sessions, SlidingWindows)},
-    **{one.__name__: one for one in (TimestampCombiner, Both)},
+    **{one.__name__: one for one in (TimestampCombiner, Both, WithDict, Twice, Sizes)},
     **{"beam": beam, "combiners": combiners, "function_of": made, "dofn_of": dofn_of},
 }
 
@@ -101,9 +136,11 @@ class PipelineWriter:
         random: chooses.
         kind: what the elements are: a NamedTuple, a Row or a dict.
         elements: some of them; few functions are to fail over these.
+        other: they have a further field, of any type.
     """
 
-    def __init__(self, random: Random, kind: str, elements: list[Any]) -> None:
+    def __init__(self, random: Random, kind: str, elements: list[Any], *, other: bool) -> None:
+        self._other = other
         self._random = random
         self._kind = kind
         self._elements = elements
@@ -112,6 +149,8 @@ class PipelineWriter:
     def steps(self) -> list[str]:
         """The steps, each as the text of a transform."""
         some = [self._tried(self._on) for _ in range(self._random.randint(0, 3))]
+        if self._random.random() < 0.15:
+            some.append(self._random.choice(["beam.Reshuffle()", "Twice()"]))
         if self._random.random() < 0.4:
             return [*some, self._tried(self._result)]
         return [*some, *self._combined()]
@@ -129,7 +168,19 @@ class PipelineWriter:
         return text
 
     def _result(self) -> str:
-        return self._function("Map", f"return {self._writer.result(2)}")
+        result = self._writer.result(2)
+        if self._other and self._random.random() < 0.7:
+            result = f"({self._of_other()}, {result})"
+        if self._random.random() < 0.2:
+            key, default = self._writer.expression("str", 1), self._writer.expression("int", 0)
+            got = self._random.choice([f"d.get({key}, {default})", f"{key} in d", f"d.get({key})"])
+            text = self._fitting(f"def function(x, d):\n    return ({got}, {result})")
+            return f"WithDict(function_of({text!r}), [('a', 1), ('', 2**40), ('\u0130', -7)])"
+        return self._function("Map", f"return {result}")
+
+    def _of_other(self) -> str:
+        texts = ["x.o", "x.o", "x.o is None", "x.o if x.p else None", "(x.o, x.a)"]
+        return self._random.choice(texts)
 
     def _on(self) -> str:
         """A step whose elements are of the same kind."""
@@ -153,7 +204,7 @@ class PipelineWriter:
         number, text = self._writer.expression("int", depth), self._writer.expression("str", depth)
         if self._kind == "Row":
             rest = _ROW.replace("s=x.s", f"s={text}")
-            return f"Row(a={number}, b=x.a, {rest})"
+            return f"Row(a={number}, b=x.a, {rest}{', o=x.o' if self._other else ''})"
         if self._kind == "dict":
             return f"{{**x, 'a': {number}, 's': {text}}}"
         return f"x._replace(a={number}, s={text})"
@@ -167,6 +218,7 @@ class PipelineWriter:
                 *("beam.CombinePerKey({})", "beam.CombinePerKey({})", "beam.GroupByKey()"),
                 "Both(beam.CombinePerKey({}), beam.CombinePerKey({}))",
                 *("beam.CombineGlobally({}).without_defaults()", "combiners.Latest.PerKey()"),
+                "Sizes()",
             ]
         )
         if "Globally" in transform:
@@ -190,13 +242,16 @@ class PipelineWriter:
     def _value(self, kind: str) -> str:
         if kind == "tuple":
             return "(x.a, x.f)"
+        if self._other and self._random.random() < 0.3:
+            return "x.o"
         leaves = {"int": "x.a", "float": "x.f", "str": "x.s", "bytes": "x.y", "bool": "x.p"}
         return leaves[kind] if self._random.random() < 0.6 else self._writer.expression(kind, 1)
 
     def _key(self) -> str:
         keys = ["x.s", "x.t", "x.a", "x.b % 3", "x.f", "x.p", "x.y", "None", "(x.s, x.p)", "()"]
         more = ["x.s.lower()", "x.t.upper()", "(x.b, (x.f, x.q))", "x.inner.s", "x.s[:1]"]
-        return self._random.choice([*keys, *more, self._writer.expression("str", 1)])
+        others = ["x.o", "(x.o, x.s)"] if self._other else []
+        return self._random.choice([*keys, *more, *others, self._writer.expression("str", 1)])
 
     def _function(self, step: str, body: str) -> str:
         return self._text(step, f"def function(x):\n    {body}")
@@ -223,6 +278,9 @@ class PipelineWriter:
 
 def passed(text: str, elements: list[Any]) -> list[Any]:
     """What a step that calls a function makes of elements."""
+    if text.startswith("WithDict"):
+        step = eval(text, _SPACE)
+        return [step._function(element, dict(step._pairs)) for element in elements]
     step, _, rest = text.removeprefix("beam.").partition("(")
     function = eval(rest[:-1], _SPACE)
     if step == "ParDo":
@@ -235,9 +293,9 @@ def passed(text: str, elements: list[Any]) -> list[Any]:
     return [one for _, results in each for one in results or ()]
 
 
-def as_read(elements: list[Element], kind: str) -> list[Any]:
-    """Elements as a source of this kind gives them."""
-    array = column(elements, ELEMENT)
+def as_read(table: pa.Table, kind: str) -> list[Any]:
+    """The rows of a table as a source of this kind gives them."""
+    array = table.to_struct_array().combine_chunks()
     named = Element if kind == "NamedTuple" else None
     shape = shape_in_arrow(array.type) if kind == "dict" else shape_of(array.type, named)
     return values_of(array, shape)
@@ -254,6 +312,8 @@ class Pipeline:
         seed: of the forms of arrays.
         form: that of all arrays, if it is one.
         has_schema: the source says beforehand which columns there are.
+        other: what a further field of the elements holds, if they have one.
+        streaming: it is a streaming query.
     """
 
     kind: str
@@ -262,6 +322,8 @@ class Pipeline:
     seed: int
     form: str | None
     has_schema: bool
+    other: str | None
+    streaming: bool
 
     def results(self, runner: Any, *options: str) -> list[str] | str:
         """What comes out, sorted; the name of the exception if it fails."""
@@ -305,15 +367,26 @@ class Pipeline:
             some = self.rows[number::_TASKS]
             make = Mixed(self.seed, self.form)
             array = column([element for element, _ in some], ELEMENT, make)
+            columns = dict(zip(Element._fields, array.flatten(), strict=True))
+            if self.other is not None:
+                columns["o"] = others(self.other, len(some), Random(self.seed + number))
             times = pa.array([time for _, time in some], pa.int64())
-            names = [*Element._fields, "at"]
-            yield pa.Table.from_arrays([*array.flatten(), times], names)
+            yield pa.table({**columns, "at": times})
+
+    @property
+    def elements(self) -> list[Any]:
+        """As the source gives them."""
+        tables = [table.drop_columns(["at"]) for table in self._tables()]
+        return [element for table in tables for element in as_read(table, self.kind)]
 
     def differing(self, *, is_sampled: bool, figures: Figures) -> tuple[Any, Any] | None:
         """What comes out with columns and what without, or on Beam's runner, if that differs."""
+        make, options = BatchRunner, ["--allow_unsafe_triggers"]
+        if self.streaming:
+            make, options = StreamingRunner, ["--streaming"]
         with _counted(figures):
-            over = self.results(BatchRunner())
-        off = self.results(BatchRunner(), "--columns=off")
+            over = self.results(make(), *options)
+        off = self.results(make(), *options, "--columns=off")
         figures.pipelines += 1
         figures.failed += isinstance(off, str)
         figures.combines += not isinstance(off, str) and "ombine" in repr(self.steps)
@@ -353,6 +426,8 @@ def told(value: Any) -> str:
     """A result with all that tells it from others, apart from the order of lists."""
     if isinstance(value, list):
         return f"[{', '.join(sorted(map(told, value)))}]"
+    if isinstance(value, TimestampedValue):
+        return f"{told(value.value)} at {value.timestamp}"
     if type(value) is tuple:
         return f"tuple({', '.join(map(told, value))})"
     return _written(value)
@@ -369,8 +444,8 @@ def _counted(figures: Figures) -> Iterator[None]:
     """Counts the blocks that steps take as columns."""
     over = ColumnFunction.over
 
-    def watched(step: ColumnFunction, block: Any) -> Any:
-        result = over(step, block)
+    def watched(step: ColumnFunction, *columns: Any) -> Any:
+        result = over(step, *columns)
         figures.evaluated += result is not None
         return result
 
@@ -389,15 +464,19 @@ def try_pipeline(random: Random, figures: Figures, *, is_sampled: bool) -> str |
     kind = random.choice(["NamedTuple"] * 4 + ["Row"] * 2 + ["dict"])
     values = values_for(random)
     elements = elements_of(values, random.choice([3, 40, 120, 200]))
-    steps = tuple(PipelineWriter(random, kind, as_read(elements, kind)).steps())
     step = random.choice([1, 1000, _MICROS // 4, 20 * _MICROS])
     times = [random.randint(0, 200) * step for _ in elements]
     if random.random() < 0.3:
         times.sort()
     rows = tuple(zip(elements, times, strict=True))
     form = random.choice([None, None, *FORMS])
-    pipeline = Pipeline(kind, steps, rows, random.getrandbits(32), form, random.random() < 0.5)
-    is_sampled = is_sampled and values.is_calm and kind != "dict"
+    other = random.choice(list(OTHERS)) if kind != "NamedTuple" and random.random() < 0.6 else None
+    seed, has_schema = random.getrandbits(32), random.random() < 0.5
+    streaming = kind != "dict" and random.random() < 0.25
+    pipeline = Pipeline(kind, (), rows, seed, form, has_schema, other, streaming)
+    writer = PipelineWriter(random, kind, pipeline.elements, other=other is not None)
+    pipeline = replace(pipeline, steps=tuple(writer.steps()))
+    is_sampled = is_sampled and values.is_calm and kind != "dict" and not streaming
     if pipeline.differing(is_sampled=is_sampled, figures=figures) is None:
         return None
     return shortest(pipeline, is_sampled=is_sampled)
@@ -424,7 +503,8 @@ def shortest(pipeline: Pipeline, *, is_sampled: bool) -> str:
     over, other = pipeline.differing(is_sampled=is_sampled, figures=Figures()) or (None, None)
     steps = "\n".join(pipeline.steps)
     return (
-        f"elements: {pipeline.kind}, with a schema: {pipeline.has_schema}, arrays: "
+        f"elements: {pipeline.kind}, with a schema: {pipeline.has_schema}, with {pipeline.other}, "
+        f"streaming: {pipeline.streaming}, arrays: "
         f"{pipeline.form or f'forms of the seed {pipeline.seed}'}\n{steps}\nrows: "
         f"{list(pipeline.rows)!r}\nwith columns:    {over!r}\nwithout columns: {other!r}"
     )

@@ -1,7 +1,9 @@
 """Random elements in random forms, for the fuzzer of functions and pipelines over columns."""
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -119,3 +121,54 @@ class Mixed:
         """An array of these values."""
         name = self._one or self._choices.choice(["plain", *FORMS])
         return pa.array(values, kind) if name == "plain" else FORMS[name](values, kind)
+
+
+def _numbers(least: int, most: int) -> Callable[[Random], Any]:
+    return lambda random: random.randint(least, most)
+
+
+def _some_of(*values: Any) -> Callable[[Random], Any]:
+    return lambda random: random.choice(values)
+
+
+OTHERS: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
+    "dates": (pa.date32(), _numbers(-(10**5), 10**5)),
+    "moments": (pa.timestamp("us", "UTC"), _numbers(-(10**15), 10**15)),
+    "local moments": (pa.timestamp("ms"), _numbers(-(10**12), 10**12)),
+    "moments of pandas": (pa.timestamp("ns"), lambda random: random.randint(-9, 9) * 1000),
+    "times": (pa.time64("us"), _numbers(0, 10**10)),
+    "durations": (pa.duration("us"), _numbers(-(10**12), 10**12)),
+    "decimals": (pa.decimal128(9, 2), _some_of(Decimal("1.50"), Decimal("-0.01"), Decimal(7))),
+    "lists": (pa.list_(pa.int64()), _some_of([], [1, None], [2, 3, 4])),
+    "lists of texts": (pa.large_list(pa.large_string()), _some_of([], ["a", "\u00e9"], [None])),
+    "lists of moments": (pa.list_(pa.timestamp("us")), _some_of([], [1], [None, 5])),
+    "lists of structs": (pa.list_(pa.struct({"a": pa.int64()})), _some_of([], [{"a": 1}, None])),
+    "maps": (pa.map_(pa.string(), pa.int64()), _some_of([], [("a", 1)], [("b", None)])),
+    "bytes of a length": (pa.binary(2), _some_of(b"ab", b"\x00\xff")),
+    "views of texts": (pa.string_view(), _some_of("", "a", "\u00e9" * 20)),
+    "views of bytes": (pa.binary_view(), _some_of(b"", b"\xff" * 20)),
+    "large numbers": (pa.uint64(), _some_of(0, 5, 2**64 - 1, 2**63)),
+    "small numbers": (pa.int8(), _numbers(-128, 127)),
+    "half floats": (pa.float16(), _some_of(0.5, -0.0, 1.25)),
+    "nothing": (pa.null(), _some_of(None)),
+    "texts of few": (pa.dictionary(pa.int8(), pa.large_string()), _some_of("a", "B", "", "\u0130")),
+    "dates of few": (pa.dictionary(pa.int32(), pa.date32()), _numbers(0, 3)),
+    "moments of few": (pa.dictionary(pa.int32(), pa.timestamp("us")), _numbers(0, 3)),
+    "numbers of few": (pa.dictionary(pa.uint8(), pa.int64()), _some_of(2**60, 1, -1)),
+}
+"""What a column may hold besides, by name: its type, and what makes a value."""
+
+
+def others(name: str, count: int, random: Random) -> pa.Array:
+    """A column of such values, some of which may be None, as a slice or whole."""
+    kind, make = OTHERS[name]
+    is_none = 0.2 if random.random() < 0.3 else 0.0
+    before, behind = random.choice([0, 0, 1, 8]), random.choice([0, 3])
+    total = before + count + behind
+    values = [None if random.random() < is_none else make(random) for _ in range(total)]
+    if pa.types.is_dictionary(kind):
+        array = pa.array(values, kind.value_type).dictionary_encode()
+        array = array if array.type == kind else array.cast(kind)
+    else:
+        array = pa.array(values, kind)
+    return array.slice(before, count)
