@@ -79,7 +79,9 @@ class Topology:
                 found[Hop(Way.BROADCAST, layer)] = True
         if any(tag in sink.inputs for sink in self.plan.sinks):
             found[Hop(Way.FORWARD, self.depth)] = True
-        return tuple(found)
+        # All readers in a layer get what comes there: it must come once.
+        spread = {hop.layer for hop in found if hop.way is Way.SPREAD}
+        return tuple(hop for hop in found if hop.way is not Way.FORWARD or hop.layer not in spread)
 
     def roots(self, tag: int) -> frozenset[int]:
         """The tags of the sources from which the rows of a port of layer 0 come."""

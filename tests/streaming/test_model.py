@@ -446,6 +446,18 @@ def test_flatten_joins_bounded_and_unbounded(anywhere: SparkRunner) -> None:
         assert_that(sums, equal_to([3, 25, 28]))
 
 
+@pytest.mark.parametrize("before", [beam.Map(lambda n: n), beam.Distinct()])
+def test_what_goes_through_a_reshuffle_and_past_it_comes_once(before: Any) -> None:
+    events = TestStream(coder=VarIntCoder()).add_elements(at(1, 2)).advance_watermark_to(5)
+    with pipeline() as p:
+        numbers = p | events.add_elements(at(7)).advance_watermark_to_infinity()
+        numbers = numbers | beam.WindowInto(FixedWindows(10)) | before
+        spread = numbers | beam.Reshuffle()
+        both = (spread, numbers) | beam.Flatten()
+        assert_that(spread | "of one" >> beam.Map(lambda n: n), equal_to([1, 2, 7]), label="one")
+        assert_that(both | "of both" >> beam.Map(lambda n: n), equal_to([1, 2, 7] * 2))
+
+
 def build(p: beam.Pipeline) -> None:
     """A pipeline with panes, state, timers and a side input, of several micro-batches."""
     events = TestStream(coder=VarIntCoder())
