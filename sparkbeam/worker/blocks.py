@@ -254,13 +254,17 @@ def is_heavy(values: list[Any]) -> bool:
 
 
 class BlockLimit:
-    """How many values make a block; learnt from the blocks so far.
+    """How many values make a block; learnt from the blocks of a bundle so far.
 
     Attributes:
         values: the limit.
     """
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Starts anew, as a bundle that runs again elsewhere has to make the same blocks."""
         self.values = 16
 
     def learn(self, values: list[Any]) -> None:

@@ -138,6 +138,35 @@ def test_the_order_of_blocks_does_not_matter(
         STEPS[step](keyed(p)) | "again" >> beam.Reshuffle()
 
 
+class Repeated(beam.DoFn):
+    """Gives each element many times."""
+
+    def process(self, element: Keyed) -> Iterator[Keyed]:
+        for _ in range(50):
+            yield element
+
+
+MANY = {
+    "flat map": beam.FlatMap(lambda element: [element] * 50),
+    "map of blocks": beam.FlatMap(lambda element: [element] * 50) | beam.Map(lambda e: [e]),
+    "DoFn": beam.ParDo(Repeated()),
+    "combine": beam.CombinePerKey(beam.combiners.ToListCombineFn()),
+}
+
+
+@pytest.mark.parametrize("step", MANY)
+def test_blocks_do_not_depend_on_what_a_worker_has_done_before(step: str, tmp_path: Path) -> None:
+    elements = [TimestampedValue((f"key {n}", n), n % 3) for n in range(60)]
+    events = TestStream().add_elements(elements).advance_watermark_to(1)
+    with pipeline(Spark(attempts=3), tmp_path) as p:
+        numbers = p | events.add_elements(elements).advance_watermark_to_infinity()
+        typed = numbers | beam.Map(lambda element: element).with_output_types(Keyed)
+        placed = typed | beam.WindowInto(FixedWindows(9))
+        count = placed | beam.CombineGlobally(lambda some: len(list(some))).without_defaults()
+        # What waits for a side input goes to a later layer.
+        placed | step >> MANY[step] | beam.Map(lambda e, n: (e, n), beam.pvalue.AsIter(count))
+
+
 class Skipping:
     """A sink that takes each micro-batch once, by its number."""
 

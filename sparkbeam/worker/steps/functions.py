@@ -98,6 +98,10 @@ class FunctionOperation(operations.DoOperation):
                 self.one_to_one, label, self._limit, makes_new=self.makes_new
             ).over
 
+    def start(self) -> None:
+        self._limit.forget()
+        super().start()
+
     def why(self) -> str:
         """Why it is called for each element, where it is no function over columns."""
         return why_called(self.transform)

@@ -55,6 +55,10 @@ class _PhaseOperation(operations.Operation):
         self._of_pair = of_pair
         self._each = OneToOne(of_pair, self.combine.label, self._limit).over
 
+    def start(self) -> None:
+        self._limit.forget()
+        super().start()
+
     def teardown(self) -> None:
         with self.scoped_finish_state:
             super().teardown()
