@@ -25,8 +25,8 @@ SINK_URN = "sparkbeam:sink:v1"
 """The operation that fills a port; its payload is JSON with ``layout``.
 
 Where sessions are combined before it, ``aggregator`` tells how; where a reader has its rows spread
-over all partitions, ``spreads`` is true; and where those that keep accumulators merge numbers of a
-vectorised form too, ``numbers`` is.
+over all partitions, ``spreads`` is true; where those that keep accumulators merge numbers of a
+vectorised form too, ``numbers`` is; and where rows tell their firing, ``firings`` is.
 """
 
 CREATE_URN = "sparkbeam:create:v1"
@@ -173,6 +173,7 @@ class Grouping:
         aggregator: what has made them of elements, session by session; None where it is not
             sessions that are combined, or they stay apart before the shuffle.
         aggregator_reason: why it is that one, in words.
+        by_time: the trigger sees the elements of a micro-batch one timestamp after the other.
     """
 
     evaluator: Evaluator
@@ -180,6 +181,7 @@ class Grouping:
     combines: bool
     aggregator: SessionAggregator | None = None
     aggregator_reason: str = ""
+    by_time: bool = False
 
     @property
     def layout(self) -> Layout:
@@ -213,22 +215,48 @@ _SHUFFLES = frozenset([Exchange.REBALANCE, Exchange.BY_KEY])
 class Port:
     """An output of a stage: one PCollection in one layout.
 
-    ``transform_id`` is the sink operation in the stage's descriptor.
+    ``transform_id`` is the sink operation in the stage's descriptor. ``firings`` is true where
+    rows tell which firing of a grouping they belong to, for a view that has the newest ones.
     """
 
     tag: int
     pcollection: str
     layout: Layout
     transform_id: str
+    firings: bool = False
+
+
+class Firings(Enum):
+    """How what a side input has of a window may change, in streaming."""
+
+    NONE = "none"
+    """No grouping fires its elements: they are added as they arrive."""
+
+    ONE = "one"
+    """A grouping fires once for each key."""
+
+    MANY = "many"
+    """A grouping may fire again for a key; the newest firing replaces the one before."""
 
 
 @dataclass(frozen=True)
 class SideInput:
     """A side input of a stage: which ports feed it, and who asks for it by which name.
 
-    In streaming ``windows`` is the pickled pair of Beam's function from windows of the main
-    input to those of the side input, and the coder of the latter. ``endless`` tells that the
-    side input has one window which never ends, so that nobody can wait for that.
+    Attributes:
+        transform_id: of the transform that asks for it.
+        local_name: the name that it has there.
+        label: of the transform.
+        layout: what a row of its ports holds.
+        sources: the tags of its ports.
+        windows: in streaming, the pickled pair of Beam's function from windows of the main input to
+            those of the side input, and the coder of the latter.
+        early: what has arrived of a window may be read before the window has ended: it may fire
+            before, or it never ends.
+        firings: how what it has of a window may change.
+        discards: late elements are a firing of their own, without those before.
+        singleton: it shows one element, that of the newest firing of any key.
+        lateness: the allowed lateness of its windows, in microseconds.
     """
 
     transform_id: str
@@ -237,7 +265,11 @@ class SideInput:
     layout: Layout
     sources: tuple[int, ...]
     windows: bytes = b""
-    endless: bool = False
+    early: bool = False
+    firings: Firings = Firings.NONE
+    discards: bool = False
+    singleton: bool = False
+    lateness: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import TypeVar
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
+from sparkbeam.plan.firings import always_combined, group_for_views
 from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
 from sparkbeam.plan.fusedstages import (
     COMBINE_PER_KEY,
@@ -85,6 +86,7 @@ def optimize(
         )
     )
     for phase in (
+        *((always_combined, group_for_views) if streaming else ()),
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming or sides_apart else ()),

@@ -10,7 +10,7 @@ into a stage that reads several ports.
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from apache_beam.internal import pickler
@@ -24,12 +24,13 @@ from apache_beam.runners.pipeline_utils import (
     validate_pipeline_graph,
 )
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.transforms import environments, window
+from apache_beam.transforms import environments, trigger, window
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.plan import fusedstages, grouping, optimize, support, teststream, validity
+from sparkbeam.plan import firings, fusedstages, grouping, optimize, support, teststream, validity
+from sparkbeam.plan.firings import BY_TIME
 from sparkbeam.plan.identity import steady
 from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.kept import keeping
@@ -40,6 +41,7 @@ from sparkbeam.plan.model import (
     SOURCE_URN,
     Evaluator,
     Exchange,
+    Firings,
     Grouping,
     Join,
     Layout,
@@ -57,6 +59,7 @@ from sparkbeam.plan.projection import projected
 from sparkbeam.plan.rowtypes import pickled_row_types
 from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
 from sparkbeam.plan.stageprotos import end, keyed_layout, named
+from sparkbeam.upstream.beam import shows_one_element
 
 
 @memo()
@@ -136,6 +139,10 @@ class _Input:
     joined: tuple[str, ...] = ()
 
 
+_Finished = dict[str, tuple[tuple[SideInput, ...], _Input]]
+"""Side inputs and main input of each stage, by its id."""
+
+
 class _Translation:
     def __init__(
         self,
@@ -159,6 +166,7 @@ class _Translation:
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
         self._source_tags: dict[str, int] = {}
         self._writes: list[beam_runner_api_pb2.PTransform] = []
+        self._makers = firings.makers_in(t for stage in stages for t in stage.transforms)
         for stage in stages:
             if fusedstages.is_runner_stage(stage):
                 (transform,) = stage.transforms
@@ -172,7 +180,7 @@ class _Translation:
     def plan(self) -> Plan:
         # Finding the ports of a stage may add an identity stage before it, so
         # the list grows while it is walked.
-        finished = {}
+        finished: _Finished = {}
         sinks = tuple(self._sinks())
         position = 0
         while position < len(self._drafts):
@@ -192,9 +200,27 @@ class _Translation:
             for tag in read.inputs
         }
         self._merging_numbers = _merging_numbers(read for _, read in finished.values())
+        self._telling = self._ports_that_tell(finished)
         described = [self._describe(draft, *finished[draft.id]) for draft in self._drafts]
         sources = tuple(self._sources())
         return Plan(tuple(in_order(described)), sources, self._streaming, sinks)
+
+    def _ports_that_tell(self, finished: "_Finished") -> frozenset[int]:
+        """The ports whose rows tell which firing they belong to."""
+        reads = {
+            port.tag: (read.exchange, read.grouping is not None, read.inputs)
+            for draft in self._drafts
+            for read in [finished[draft.id][1]]
+            for port in draft.ports.values()
+        }
+        views = [
+            tag
+            for sides, _ in finished.values()
+            for side in sides
+            if side.firings is Firings.MANY
+            for tag in side.sources
+        ]
+        return firings.telling_ports(views, reads)
 
     def _sinks(self) -> Iterator[Sink]:
         for transform in self._writes:
@@ -253,6 +279,7 @@ class _Translation:
                 streaming=self._streaming,
                 sessions=self._sessions,
             )
+            how = replace(how, by_time=transform.spec.payload == BY_TIME)
             tags = self._ports(grouped, how.layout)
             return _Input(Exchange.BY_KEY, how.layout, tags, grouped, how)
         if urn == JOIN_URN:
@@ -295,34 +322,33 @@ class _Translation:
                 multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
                 layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
                 sources = self._ports(transform.inputs[name], layout)
-                windows = self._side_windows(side_input, transform.inputs[name])
-                found.append(
-                    SideInput(
-                        transform_id,
-                        name,
-                        transform.unique_name,
-                        layout,
-                        sources,
-                        windows,
-                        self._is_endless(transform.inputs[name]),
-                    )
-                )
+                read = SideInput(transform_id, name, transform.unique_name, layout, sources)
+                if self._streaming:
+                    read = self._view(read, side_input, transform.inputs[name])
+                found.append(read)
         return found
 
-    def _is_endless(self, pcollection: str) -> bool:
-        windowfn = self._windowing(pcollection).windowfn
-        return self._is_unbounded(pcollection) and isinstance(windowfn, window.GlobalWindows)
+    def _view(
+        self, read: SideInput, side_input: beam_runner_api_pb2.SideInput, pcollection: str
+    ) -> SideInput:
+        """A side input with what a streaming query has to know of it."""
+        windowing = self._windowing(pcollection)
+        is_endless = isinstance(windowing.windowfn, window.GlobalWindows)
+        is_default = isinstance(windowing.triggerfn, trigger.DefaultTrigger)
+        mapping = SideInputData.from_runner_api(side_input, self._context).window_mapping_fn
+        return replace(
+            read,
+            windows=bytes(pickler.dumps((mapping, windowing.windowfn.get_window_coder()))),
+            early=not is_default or (is_endless and self._is_unbounded(pcollection)),
+            firings=firings.firings_of(pcollection, self._makers, self._components),
+            discards=windowing.accumulation_mode == trigger.AccumulationMode.DISCARDING,
+            singleton=shows_one_element(side_input.view_fn.payload),
+            lateness=windowing.allowed_lateness.micros,
+        )
 
     def _is_unbounded(self, pcollection: str) -> bool:
         is_bounded = self._components.pcollections[pcollection].is_bounded
         return bool(is_bounded == beam_runner_api_pb2.IsBounded.UNBOUNDED)
-
-    def _side_windows(self, side_input: beam_runner_api_pb2.SideInput, pcollection: str) -> bytes:
-        if not self._streaming:
-            return b""
-        mapping = SideInputData.from_runner_api(side_input, self._context).window_mapping_fn
-        coder = self._windowing(pcollection).windowfn.get_window_coder()
-        return bytes(pickler.dumps((mapping, coder)))
 
     def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
         """The tags of the ports that together hold ``pcollection``."""
@@ -381,7 +407,7 @@ class _Translation:
             grouped=read.grouped,
             grouping=read.grouping,
             join=read.join,
-            ports=tuple(draft.ports.values()),
+            ports=tuple(replace(p, firings=p.tag in self._telling) for p in draft.ports.values()),
             side_inputs=side_inputs,
             row_types=self._row_types,
             steps=len(draft.transforms),
@@ -428,7 +454,8 @@ class _Translation:
         reduced = {} if aggregator is None else {"aggregator": aggregator.value}
         spread = {"spreads": True} if port.tag in self._spread else {}
         numbers = {"numbers": True} if port.tag in self._merging_numbers else {}
-        return {**reduced, **spread, **numbers}
+        telling = {"firings": True} if port.tag in self._telling else {}
+        return {**reduced, **spread, **numbers, **telling}
 
     def _windowing(self, pcollection: str) -> Windowing:
         return self._context.windowing_strategies.get_by_id(

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
+from apache_beam import pvalue
 from apache_beam.coders import coder_impl, coders
+from apache_beam.internal import pickler
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.metrics.metricbase import MetricName
 from apache_beam.options import pipeline_options
@@ -315,6 +317,28 @@ WINDOW_FNS = WindowFn._known_urns
 
 global_window_mapping = sideinputs._global_window_mapping_fn
 """Maps each window to that of a side input in the global window."""
+
+
+def injects_default(process: Any) -> bool:
+    """Whether it puts out what a ``CombineGlobally`` has combined, and else its default value."""
+    function = function_of_map(process)
+    return getattr(function, "__code__", None) == _CODE_OF_INJECTING
+
+
+(_CODE_OF_INJECTING,) = (
+    code
+    for code in core.CombineGlobally.expand.__code__.co_consts
+    if getattr(code, "co_name", "") == "inject_default"
+)
+
+
+def shows_one_element(view_fn: bytes) -> bool:
+    """Whether a pickled ``view_fn`` is that of ``AsSingleton``."""
+    captured = getattr(pickler.loads(view_fn), "__closure__", None) or ()
+    return any(cell.cell_contents is _ONE_ELEMENT for cell in captured)
+
+
+_ONE_ELEMENT = pvalue.AsSingleton._from_runtime_iterable
 
 
 def runner_below(runner: Any) -> Any:

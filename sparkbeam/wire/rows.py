@@ -99,6 +99,16 @@ class RowWriter(ManyRowsWriter, Protocol):
         """Adds a row."""
 
 
+class FiringWriter(RowWriter, Protocol):
+    """What sinks write to that knows which firing the elements of the moment belong to.
+
+    Attributes:
+        firing: see :mod:`sparkbeam.wire.firings`.
+    """
+
+    firing: bytes
+
+
 class KeyedWriter(RowWriter, Protocol):
     """What sinks write to that have rows of many keys in one cell."""
 

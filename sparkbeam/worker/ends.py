@@ -1,7 +1,7 @@
 """Both ends of each layout: who writes its rows, and who reads them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from apache_beam.coders import coders
@@ -9,7 +9,7 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.wire.packs import PackedRows
-from sparkbeam.wire.rows import KeyedWriter, Row, RowWriter
+from sparkbeam.wire.rows import FiringWriter, KeyedWriter, Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.layouts.cells import stripped_coder
 from sparkbeam.worker.layouts.chunks import ChunkSink, chunks
@@ -20,6 +20,7 @@ from sparkbeam.worker.layouts.packedgroups import PackedGroupSink
 from sparkbeam.worker.layouts.sessions import SessionSink
 from sparkbeam.worker.layouts.sides import SideSink
 from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.telling import TellingSink
 from sparkbeam.worker.layouts.totals import TotalsSink
 
 
@@ -116,3 +117,13 @@ ENDS = {
     ),
 }
 """All that is known of each layout."""
+
+
+def sink_of(layout: Layout, port: Port, *, firings: bool) -> Sink:
+    """What writes a layout; with firings, its rows tell those that they belong to."""
+    made = ENDS[layout].sink
+    if not firings:
+        return made(port)
+    # Such ports are of streaming queries, where all rows go to such a writer.
+    writer = cast("FiringWriter", port.rows)
+    return TellingSink(lambda rows: made(replace(port, rows=rows)), writer)

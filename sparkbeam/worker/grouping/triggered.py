@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from apache_beam.coders import coders
@@ -32,6 +32,8 @@ from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 
+_MICROS = attrgetter("timestamp.micros")
+
 
 class StreamGrouping(ABC):
     """The GroupByKey before a stage, in one shard.
@@ -42,6 +44,7 @@ class StreamGrouping(ABC):
         combine_fn: merges the values, which are its accumulators; None keeps them all.
         state: the records of the shard's keys.
         moment: what time it is, kept up by the caller.
+        by_time: a trigger sees the elements of one timestamp after the other.
     """
 
     def __init__(
@@ -51,6 +54,8 @@ class StreamGrouping(ABC):
         combine_fn: CombineFn | None,
         state: KeyedState,
         moment: Moment,
+        *,
+        by_time: bool = False,
     ) -> None:
         pair = coder.wrapped_value_coder
         self._decode_key = pair.key_coder().get_impl().decode_nested
@@ -63,6 +68,7 @@ class StreamGrouping(ABC):
         self._combine_fn = combine_fn
         self._keyed = state
         self._moment = moment
+        self._by_time = by_time
         self._prepare(coder, windowing)
         if combine_fn is not None:
             combine_fn.setup()
@@ -150,7 +156,8 @@ class TriggerGrouping(StreamGrouping):
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         for key, blocks in self._arrived(rows):
             elements = [element for block in blocks for element in block.elements()]
-            yield from self._with_key(key, lambda state, e=elements: self._added(state, e))  # type: ignore
+            work = self._added_by_time if self._by_time else self._added
+            yield from self._with_key(key, lambda state, e=elements, do=work: do(state, e))  # type: ignore
 
     def fire(self) -> Iterator[WindowedValue]:
         for domain, limit in (
@@ -193,6 +200,15 @@ class TriggerGrouping(StreamGrouping):
                 Timestamp(micros=moment.input_watermark),
             )
             yield from self._noted(state, panes)
+
+    def _added_by_time(
+        self, state: TriggerState, elements: list[WindowedValue]
+    ) -> Iterator[WindowedValue]:
+        """Adds elements as if those of a later timestamp had come later, at the same time."""
+        elements.sort(key=_MICROS)
+        for _, some in groupby(elements, _MICROS):
+            yield from self._added(state, list(some))
+            yield from self._fired(state, PROCESSING_TIME, self._moment.processing_limit())
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         """The windows of a key that those of new elements may concern."""

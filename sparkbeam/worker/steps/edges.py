@@ -24,7 +24,7 @@ from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.ends import ENDS, Port
+from sparkbeam.worker.ends import ENDS, Port, sink_of
 from sparkbeam.worker.layouts.joined import JoinSideSink
 from sparkbeam.worker.layouts.joinreader import JoinReader
 from sparkbeam.worker.layouts.sink import KeySessions, Sink
@@ -146,6 +146,7 @@ class SinkOperation(operations.Operation):
         aggregator: SessionAggregator | None,
         spreads: bool,
         takes_numbers: bool,
+        firings: bool,
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
         self.layout = layout
@@ -155,6 +156,7 @@ class SinkOperation(operations.Operation):
         self.aggregator = aggregator
         self.spreads = spreads
         self.takes_numbers = takes_numbers
+        self._firings = firings
 
     @property
     def takes_assigned(self) -> bool:
@@ -169,7 +171,7 @@ class SinkOperation(operations.Operation):
             partition: of the task.
         """
         port = Port(self.tag, rows, self.coder, self.windowing, partition, self.spreads)
-        self._sink = ENDS[self.layout].sink(port)
+        self._sink = sink_of(self.layout, port, firings=self._firings)
         self._sink.refused = partial(count_refused_by, self)
 
     def keep_partners(self, keys: pa.Array) -> None:
@@ -293,6 +295,7 @@ def _make_sink(step: Step, spec: Any) -> SinkOperation:
         aggregator=None if aggregator is None else SessionAggregator(aggregator),
         spreads=spec.get("spreads", False),
         takes_numbers=spec.get("numbers", False),
+        firings=spec.get("firings", False),
     )
 
 

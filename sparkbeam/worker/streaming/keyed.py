@@ -9,6 +9,7 @@ from apache_beam.transforms.core import CombineFn
 from sparkbeam.arguments import shown
 from sparkbeam.plan.model import Layout
 from sparkbeam.upstream.handing import copied
+from sparkbeam.wire.firings import firing_of
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
@@ -88,6 +89,7 @@ class GroupingRun(KeyedRun):
             _combine_fn(source) if how.combines else None,
             self._keyed,
             self.moment,
+            by_time=how.by_time,
         )
 
     def _receive(self, rows: list[Row]) -> None:
@@ -109,7 +111,21 @@ class GroupingRun(KeyedRun):
         return self.stage.labels[0] if how is not None and how.combines else ""
 
     def _put_out(self, panes: Iterator[Block]) -> None:
-        self._bundle(self._gated(b"", panes))
+        if self._tells:
+            self._bundle(self._of_firings(self._fired(panes)))
+        else:
+            self._bundle(self._gated(b"", panes))
+
+    def _fired(self, panes: Iterator[Block]) -> Iterator[tuple[bytes, Block]]:
+        """Panes one by one, each with the firing that it is."""
+        source = self._processor.source
+        assert source.grouped_coder is not None
+        encode = source.grouped_coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+        for block in panes:
+            for pane in block.elements():
+                firing = firing_of(encode(pane.value[0]), pane.pane_info.index)
+                for gated in self._gated(firing, in_blocks([pane])):
+                    yield firing, gated
 
 
 class StatefulRun(KeyedRun):

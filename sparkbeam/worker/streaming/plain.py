@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.wire.firings import UNKNOWN, split_key
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MIN_MICROS
 from sparkbeam.worker.blocks import Block
@@ -31,7 +32,17 @@ class PlainRun(StageRun):
         shard.set_value(f"{self.stage.address}/deferred", self._deferred)
 
     def _receive(self, rows: list[Row]) -> None:
-        self._bundle(self._gated(b"", self._decoded(rows)))
+        if self._tells:
+            self._bundle(self._of_firings(self._told(rows)))
+        else:
+            self._bundle(self._gated(UNKNOWN, self._decoded(rows)))
+
+    def _told(self, rows: list[Row]) -> Iterator[tuple[bytes, Block]]:
+        """The elements of rows, with the firing that these tell."""
+        for row in rows:
+            firing, _ = split_key(row[0])
+            for block in self._gated(firing, self._decoded([row])):
+                yield firing, block
 
     def _decoded(self, rows: list[Row]) -> Iterator[Block]:
         return self._processor.source.read(iter(rows))
@@ -65,6 +76,10 @@ class PlainRun(StageRun):
             at = self.moment.clock + delay_of(residual)
             deferred = (at, _held_by(residual), residual.application.element)
             self._deferred = (*self._deferred, deferred)
+
+    def _asked_until(self) -> int:
+        # A restriction that goes on asks again.
+        return MIN_MICROS if self._deferred else super()._asked_until()
 
     def _hold(self) -> int | None:
         return min((hold for _, hold, _ in self._deferred), default=None)

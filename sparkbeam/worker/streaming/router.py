@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.layers import Hop, Way
+from sparkbeam.wire.firings import UNKNOWN
 from sparkbeam.wire.messages import pack
 from sparkbeam.wire.rows import CELL_BYTES, Orders, Row
 
@@ -29,7 +30,13 @@ class Router:
         hops: the ways out of each port, by its tag.
         deliver: takes what stays in the layer.
         send: takes what leaves it.
+
+    Attributes:
+        firing: that which the elements that are being processed belong to, for sinks that tell it.
+        is_first: the own shard is the first of all.
     """
+
+    firing = UNKNOWN
 
     def __init__(
         self,
@@ -42,6 +49,7 @@ class Router:
     ) -> None:
         self._shards = shards
         self._home = home
+        self.is_first = home == 0
         self._hops = hops
         self._deliver = deliver
         self._send = send

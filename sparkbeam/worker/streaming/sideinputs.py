@@ -1,30 +1,27 @@
 """Side inputs in streaming: kept in the state of each shard that asks for them.
 
 An element of the main input waits until the window of each side input that belongs to
-its own window is *ready*: the side input's watermark has passed its end, so that the content
-does not depend on chance. Where the window never ends, it is ready when something has arrived.
+its own window is *ready*: it has fired, or the side input's watermark has passed its end. Where
+windows fire at their end alone, the content does not depend on chance.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from apache_beam.internal import pickler
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import Layout, SideInput
-from sparkbeam.wire.failure import within_step
+from sparkbeam.plan.model import SideInput
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
-from sparkbeam.worker.layouts.sides import window_key, window_part
 from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.sideinputs import SideInputs
 from sparkbeam.worker.state.pages import KeyedState
+from sparkbeam.worker.state.records import EVENT_TIME
+from sparkbeam.worker.streaming.views import View
 
 Waiting = tuple[int, bytes, bytes]
-"""A run of elements that wait: their timestamp, their key, and the run."""
-
-_RUNS = b"runs"
-_SEEN = b"seen"
+"""A run of elements that wait: their timestamp, their key or firing, and the run."""
 
 
 class StreamSideInputs(SideInputs):
@@ -33,19 +30,14 @@ class StreamSideInputs(SideInputs):
     Args:
         side_inputs: what they are.
         keyed: the records that hold their content.
+        lateness: the allowed lateness of the main input, in microseconds.
     """
 
-    def __init__(
-        self,
-        side_inputs: Iterable[SideInput],
-        keyed: KeyedState,
-    ) -> None:
-        self._side_inputs = tuple(side_inputs)
-        self._windows = [pickler.loads(side.windows) for side in self._side_inputs]
+    def __init__(self, side_inputs: Iterable[SideInput], keyed: KeyedState, lateness: int) -> None:
         self._keyed = keyed
-        self._names = {
-            (side.transform_id, side.local_name): str(number).encode() + b":"
-            for number, side in enumerate(self._side_inputs)
+        self._views = {
+            (side.transform_id, side.local_name): View(number, side, keyed, lateness)
+            for number, side in enumerate(side_inputs)
         }
 
     @property
@@ -53,18 +45,15 @@ class StreamSideInputs(SideInputs):
         """Bytes of all of them, as of the last time that the state was saved."""
         return self._keyed.size[1]
 
-    def add(self, rows: Mapping[int, list[Row]]) -> bool:
-        """Takes in what has arrived, by tag; tells whether there was anything."""
-        arrived = False
-        for side in self._side_inputs:
-            name = self._names[side.transform_id, side.local_name]
-            for tag in side.sources:
-                for key, _, run in rows.get(tag, ()):
-                    arrived = True
-                    self._keyed.record(name + key).bag(_RUNS).append([run])
-                    window = window_part(key) if side.layout is Layout.SIDE_MULTIMAP else key
-                    self._keyed.record(name + window).set(_SEEN, True)
-        return arrived
+    @property
+    def dropped(self) -> int:
+        """How many of their elements came too late."""
+        return sum(view.dropped for view in self._views.values())
+
+    def add(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> bool:
+        """Takes in what has arrived; tells whether there was anything. See :meth:`.View.add`."""
+        arrived = [view.add(rows, watermarks) for view in self._views.values()]
+        return any(arrived)
 
     def ready(self, window: BoundedWindow, watermarks: Mapping[int, int]) -> bool:
         """Whether an element in a window need not wait.
@@ -73,21 +62,23 @@ class StreamSideInputs(SideInputs):
             window: of the main input.
             watermarks: of the ports that feed the side inputs, by tag.
         """
-        for side, (mapping, coder) in zip(self._side_inputs, self._windows, strict=True):
-            with within_step(side.label):
-                target = mapping(window)
-            if min(watermarks[tag] for tag in side.sources) > target.max_timestamp().micros:
-                continue
-            if not side.endless:
-                return False
-            encoded = coder.encode(target)
-            name = self._names[side.transform_id, side.local_name]
-            if not self._keyed.record(name + window_key(encoded)).get(_SEEN):
-                return False
-        return True
+        return all(view.is_ready(window, watermarks) for view in self._views.values())
+
+    def are_forgotten(self, window: BoundedWindow) -> bool:
+        """Whether some of what belongs to a window of the main input has been forgotten."""
+        return any(view.is_forgotten(window) for view in self._views.values())
+
+    def expire(self, time: int) -> None:
+        """Lets windows expire by the watermark of the main input, in microseconds."""
+        expired = defaultdict[int, list[tuple[int, bytes]]](list)
+        for name in list(self._keyed.due_keys(EVENT_TIME, time)):
+            while (due := self._keyed.record(name).pop_due(EVENT_TIME, time)) is not None:
+                expired[int(name.split(b":", 1)[0])].append((due[0], name))
+        for number, view in enumerate(self._views.values()):
+            view.expire(expired[number])
 
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
-        return self._keyed.record(self._names[transform_id, name] + key).bag(_RUNS)
+        return self._views[transform_id, name].runs(key)
 
 
 class Gate:
@@ -97,6 +88,10 @@ class Gate:
         side_inputs: what they wait for.
         runs: encodes the elements.
         waiting: what has waited in the micro-batch before.
+
+    Attributes:
+        waiting: what waits now.
+        dropped: how many elements came when what they ask for had been forgotten.
     """
 
     def __init__(
@@ -105,6 +100,7 @@ class Gate:
         self._side_inputs = side_inputs
         self._runs = runs
         self.waiting: list[Waiting] = waiting or []
+        self.dropped = 0
 
     @property
     def size(self) -> int:
@@ -114,10 +110,10 @@ class Gate:
     def let_through(
         self, key: bytes, blocks: Iterable[Block], watermarks: Mapping[int, int]
     ) -> Iterator[Block]:
-        """The elements that need not wait; keeps the others.
+        """The elements that need not wait; keeps the others, and drops those that are too late.
 
         Args:
-            key: to which the elements belong, where that matters.
+            key: to which the elements belong, or their firing, where that matters.
             blocks: the elements.
             watermarks: see :meth:`StreamSideInputs.ready`.
         """
@@ -125,6 +121,9 @@ class Gate:
         for block in unstamped(blocks):
             template = block.windowing
             for window in template.windows:
+                if self._side_inputs.are_forgotten(window):
+                    self.dropped += len(block)
+                    continue
                 if window not in known:
                     known[window] = self._side_inputs.ready(window, watermarks)
                 single = WindowedValue(None, template.timestamp, (window,), template.pane_info)

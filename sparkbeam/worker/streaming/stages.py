@@ -13,6 +13,7 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.wire.firings import UNKNOWN
 from sparkbeam.wire.messages import Holder, StageStatus
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Reporter
 from sparkbeam.wire.rows import PLAIN_CELL, Row
@@ -55,6 +56,8 @@ class StageRun(ABC):
         self._tally = tally.Tally(stage.id, 0, None)
         self._bundles = Bundles(processor, router, 0, self._tally)
         self._processor = processor
+        self._router = router
+        self._tells = any(port.firings for port in stage.ports)
         self._shard = shard
         self._marks: Mapping[int, int] = {}
         self._side: StreamSideInputs | None = None
@@ -74,7 +77,9 @@ class StageRun(ABC):
             self.moment.input_watermark, self.moment.output_watermark = stored
         if self.stage.side_inputs:
             self._side = StreamSideInputs(
-                self.stage.side_inputs, shard.stage(f"{self.stage.address}/side")
+                self.stage.side_inputs,
+                shard.stage(f"{self.stage.address}/side"),
+                self._processor.source.windowing.allowed_lateness.micros,
             )
             self._processor.state.side_inputs = self._side
             runs = RunCoder(self._processor.source.windowed_coder.get_impl())
@@ -95,7 +100,7 @@ class StageRun(ABC):
 
     def close(self) -> bytes | None:
         """Ends the stage's part in the micro-batch; gives its report, if it has one."""
-        dropped = self._dropped()
+        dropped = self._dropped() + self._dropped_for_sides()
         if dropped:
             self._tally.add([_dropped_info(self.stage, dropped)])
         return self._bundles.report() if self._bundles.count or dropped else None
@@ -116,7 +121,7 @@ class StageRun(ABC):
             watermarks: of the ports that the stage reads, as they were before the round.
         """
         self._marks = watermarks
-        if self._side is not None and self._side.add(rows):
+        if self._side is not None and self._side.add(rows, watermarks):
             self._release()
         main = [row for tag in self.stage.inputs for row in rows.get(tag, ())]
         if main:
@@ -142,9 +147,17 @@ class StageRun(ABC):
         moment.input_watermark = max(moment.input_watermark, arrived)
         self._release()
         self._on_time()
+        if self._side is not None:
+            self._side.expire(self._asked_until())
         holds = [self._hold(), self._gate.hold() if self._gate is not None else None]
         output = min([moment.input_watermark, *(hold for hold in holds if hold is not None)])
         moment.output_watermark = max(moment.output_watermark, output)
+
+    def _asked_until(self) -> int:
+        """No element that is in time asks for windows of side inputs that expire until then."""
+        hold = self._gate.hold() if self._gate is not None else None
+        watermark = self.moment.input_watermark
+        return watermark if hold is None else min(watermark, hold)
 
     @abstractmethod
     def _receive(self, rows: list[Row]) -> None:
@@ -187,15 +200,28 @@ class StageRun(ABC):
         """How many elements came too late in this micro-batch."""
         return 0
 
+    def _dropped_for_sides(self) -> int:
+        """How many elements came too late for side inputs, or into these, in this micro-batch."""
+        if self._side is None or self._gate is None:
+            return 0
+        # All shards get the elements of side inputs.
+        return self._gate.dropped + (self._side.dropped if self._router.is_first else 0)
+
     def _release(self) -> None:
         """Processes what no longer has to wait for side inputs."""
         if self._gate is not None and self._gate.waiting:
-            self._bundle(block for _, block in self._gate.release(self._marks))
+            self._bundle(self._of_firings(self._gate.release(self._marks)))
 
     def _gated(self, key: bytes, blocks: Iterable[Block]) -> Iterator[Block]:
         if self._gate is None:
             return iter(blocks)
         return self._gate.let_through(key, blocks, self._marks)
+
+    def _of_firings(self, blocks: Iterable[tuple[bytes, Block]]) -> Iterator[Block]:
+        """Blocks, each while sinks are told its firing."""
+        for self._router.firing, block in blocks:
+            yield block
+        self._router.firing = UNKNOWN
 
     def _bundle(self, elements: Iterator[Block]) -> None:
         """Processes elements in one bundle, if there are any."""

@@ -1,0 +1,60 @@
+"""Layouts whose rows tell which firing of a grouping they belong to."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.firings import UNKNOWN, with_firing
+from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.sink import Sink
+
+
+class TellingSink(Sink):
+    """Writes another layout, with no row of two firings.
+
+    Args:
+        made: makes what writes the layout.
+        rows: takes the rows; says which firing the elements belong to.
+    """
+
+    def __init__(self, made: Callable[[RowWriter], Sink], rows: FiringWriter) -> None:
+        self._rows = rows
+        self._telling = _TellingWriter(rows)
+        self._sink = made(self._telling)
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        self._turn()
+        self._sink.write(windowed_value)
+
+    def write_block(self, block: Block) -> None:
+        self._turn()
+        self._sink.write_block(block)
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def _turn(self) -> None:
+        """Ends the rows of the firing before."""
+        if self._telling.firing != self._rows.firing:
+            self._sink.flush()
+            self._telling.firing = self._rows.firing
+
+
+class _TellingWriter:
+    """Puts the firing before the keys of rows."""
+
+    def __init__(self, rows: RowWriter) -> None:
+        self._rows = rows
+        self.firing = UNKNOWN
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        self._rows.append(tag, with_firing(self.firing, key or b""), order, value)
+
+    def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
+        told = [with_firing(self.firing, key) for key in keys]
+        self._rows.extend(tag, told, orders, values)
+
+    def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
+        self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
