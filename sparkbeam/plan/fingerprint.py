@@ -39,10 +39,10 @@ from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
-STATE_FORMAT = 6
+STATE_FORMAT = 7
 """How state, offsets and feedback are laid out; a change of that needs another number."""
 
-READABLE_FORMATS = frozenset([2, 3, 4, 5, STATE_FORMAT])
+READABLE_FORMATS = frozenset([2, 3, 4, 5, 6, STATE_FORMAT])
 """The formats that this version of sparkbeam goes on from."""
 
 _KEYED = (Layout.STORED, Layout.KEYED, Layout.TIME_SORTED)

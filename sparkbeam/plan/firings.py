@@ -178,7 +178,9 @@ class _Adding:
     def _grouped(self, read: str, environment: str, *, newest: bool) -> str:
         """Adds the transforms that group a PCollection; what they put out."""
         maker = self._makers[read]
-        name = f"{maker.unique_name}/{'Newest of' if newest else 'Firings of'} {read}"
+        (output,) = (tag for tag, pcollection in maker.outputs.items() if pcollection == read)
+        of = f" of {output}" if len(maker.outputs) > 1 else ""
+        name = f"{maker.unique_name}/{'Newest' if newest else 'Firings'}{of}"
         element = self._context.components.pcollections[read].coder_id
         timed = self._coder(_CODERS.KV.urn, self._coder(_CODERS.VARINT.urn), element)
         single = self._context.bytes_coder_id

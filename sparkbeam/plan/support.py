@@ -38,7 +38,8 @@ FEATURES = (
         "yes",
         "yes",
         "windowed; batch reads large ones from disk by key; in streaming an element waits "
-        "until the window of its side input has ended",
+        "until the window of its side input has fired, and sees its newest firing; see "
+        "[lookups.md](lookups.md)",
     ),
     Feature("Flatten", "yes", "yes", "no shuffle, no copy; bounded with unbounded"),
     Feature(
