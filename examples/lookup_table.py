@@ -62,6 +62,7 @@ class ReadEvery(beam.PTransform):
         self._read = read
 
     def expand(self, begin: beam.Pipeline) -> beam.PCollection:
+        """The tables, of which a side input shows the newest."""
         read = self._read
         return (
             begin

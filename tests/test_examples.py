@@ -144,3 +144,16 @@ def test_beams_wordcount_counts_a_licence(tmp_path: Path) -> None:
             assert word not in counts
             counts[word] = int(count)
     assert counts == Counter(re.findall(r"[\w\']+", Path(text).read_text()))
+
+
+def test_orders_are_converted_at_the_rates_of_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["lookup_table.py", "--every=1", "--seconds=4"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    program = runpy.run_path(str(EXAMPLES / "lookup_table.py"), run_name="__main__")
+    rates = program["read_rates"](program["SAMPLE"])
+    found = re.findall(r"order (\d+): ([\d.]+) (\w+) = ([\d.]+) EUR", capsys.readouterr().out)
+    assert sorted(int(number) for number, *_ in found) == [0, 1, 2, 3]
+    for _, amount, currency, euros in found:
+        assert float(euros) == pytest.approx(float(amount) * rates[currency])

@@ -35,9 +35,12 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
     WorkerOptions,
 )
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import AsDict, AsList, AsSingleton
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
+from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import combiners, core, environments, trigger, userstate
@@ -407,6 +410,27 @@ class TestPipelines:
 
     def test_the_mapping_to_the_global_window(self) -> None:
         assert of_beam.global_window_mapping(IntervalWindow(0, 10)) == GlobalWindow()
+
+    def test_a_view_of_one_element_is_known(self) -> None:
+        numbers = beam.Pipeline() | beam.Create([1])
+        views = (AsSingleton(numbers), AsSingleton(numbers, 0), AsList(numbers), AsDict(numbers))
+        found = [view.to_runner_api(PipelineContext()).view_fn.payload for view in views]
+        assert [of_beam.shows_one_element(view) for view in found] == [True, True, False, False]
+
+    def test_the_step_that_knows_the_default_of_a_combine_is_known(self) -> None:
+        pipeline = beam.Pipeline()
+        _ = pipeline | beam.Create([1]) | beam.CombineGlobally(sum)
+        found = {}
+
+        class Looking(PipelineVisitor):
+            def visit_transform(self, applied: Any) -> None:
+                fn = getattr(applied.transform, "fn", None)
+                found[applied.full_label] = of_beam.injects_default(getattr(fn, "process", None))
+
+        pipeline.visit(Looking())
+        assert [label for label, known in found.items() if known] == [
+            "CombineGlobally(sum)/InjectDefault"
+        ]
 
     def test_a_transform_is_applied_for_a_while(self) -> None:
         pipeline = beam.Pipeline()

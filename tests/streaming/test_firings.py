@@ -163,7 +163,7 @@ def test_a_combine_is_seen_as_it_fired_last(view: Any, mode: Any) -> None:
 def test_elements_are_a_firing_as_their_trigger_says(view: Any, mode: Any) -> None:
     """No grouping is between their windows and the view."""
     lists = [[1], [1, 2], [1, 2, 3]] if mode == ACCUMULATING else [[1], [2], [3]]
-    expected = [("x", 1), ("y", 2), ("z", 3)]
+    expected: list[Any] = [("x", 1), ("y", 2), ("z", 3)]
     if view is not AsSingleton:
         expected = list(zip("xyz", lists, strict=True))
     check(THREE, lambda found: found | windows(EACH, mode), view, expected)
@@ -452,7 +452,7 @@ class AtEnd(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[Any]:
         window = GlobalWindows.windowed_value
-        yield from (window(element, 0) for element in self._kept)
+        yield from (window(element, Timestamp(0)) for element in self._kept)
 
 
 def test_what_a_bundle_puts_out_at_its_end_is_a_firing() -> None:

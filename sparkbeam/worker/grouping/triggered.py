@@ -208,7 +208,7 @@ class TriggerGrouping(StreamGrouping):
         elements.sort(key=_MICROS)
         for _, some in groupby(elements, _MICROS):
             yield from self._added(state, list(some))
-            yield from self._fired(state, PROCESSING_TIME, self._moment.processing_limit())
+            yield from self._fired(state, PROCESSING_TIME, self._moment.clock)
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         """The windows of a key that those of new elements may concern."""
