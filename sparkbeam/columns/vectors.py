@@ -119,7 +119,7 @@ def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
-_WIDTHS = {
+_WIDTHS: dict[pa.DataType, np.dtype[Any]] = {
     **dict.fromkeys([pa.string(), pa.binary()], np.dtype(np.int32)),
     **dict.fromkeys([pa.large_string(), pa.large_binary()], np.dtype(np.int64)),
 }

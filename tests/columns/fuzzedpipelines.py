@@ -381,7 +381,8 @@ class Pipeline:
 
     def differing(self, *, is_sampled: bool, figures: Figures) -> tuple[Any, Any] | None:
         """What comes out with columns and what without, or on Beam's runner, if that differs."""
-        make, options = BatchRunner, ["--allow_unsafe_triggers"]
+        make: Any = BatchRunner
+        options = ["--allow_unsafe_triggers"]
         if self.streaming:
             make, options = StreamingRunner, ["--streaming"]
         with _counted(figures):
