@@ -8,6 +8,7 @@ import pyarrow as pa
 _MOST_KEPT = 1 << 20
 
 _kept: dict[pa.DataType, pa.Array] = {}
+"""For the few types with zeros; there may be any number of others, such as a user's own."""
 
 
 def filling(kind: pa.DataType, count: int) -> pa.Array:
@@ -20,7 +21,7 @@ def filling(kind: pa.DataType, count: int) -> pa.Array:
         kind: the type of the column.
         count: the number of its values.
     """
-    if count > _MOST_KEPT:
+    if count > _MOST_KEPT or not is_filled(kind):
         return _filling(kind, count)
     # All blocks may have the same one.
     kept = _kept.get(kind)

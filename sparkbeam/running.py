@@ -14,6 +14,7 @@ from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.cancellation import Cancellation
+from sparkbeam.connectors import frames
 from sparkbeam.deaths import Deaths
 from sparkbeam.failures import explained
 from sparkbeam.jobs import JobNames
@@ -25,6 +26,7 @@ from sparkbeam.metrics.sparkstages import SparkStages
 from sparkbeam.metrics.summary import RunSummary, run_summary
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.sparkio import READ_URN
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
@@ -77,6 +79,10 @@ class Run:
         self._plan = plan
         self._session = session
         self._options = options
+        # The pipeline that holds them may be gone before the run looks for them.
+        self._frames = frames.given(
+            source.payload for source in plan.sources if source.urn == READ_URN
+        )
         self._redaction = redaction
         self._cancellation = Cancellation(session)
         self._drain = threading.Event()

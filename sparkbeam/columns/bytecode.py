@@ -8,9 +8,9 @@ import dis
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from types import CodeType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 EXIT = -1
 """The end of a function, as a position."""
@@ -222,8 +222,18 @@ LEAVES_ITERATOR = sys.version_info >= (3, 13)
 _HAS_METHOD_BIT = "LOAD_METHOD" not in dis.opmap or dis.opmap["LOAD_METHOD"] > 255
 
 
-@lru_cache(maxsize=1024)
 def program_of(code: CodeType) -> Program:
+    """The instructions of a function, which are remembered as long as its code is there."""
+    program = _PROGRAMS.get(code)
+    if program is None:
+        program = _PROGRAMS[code] = _program_of(code)
+    return program
+
+
+_PROGRAMS: WeakKeyDictionary[CodeType, Program] = WeakKeyDictionary()
+
+
+def _program_of(code: CodeType) -> Program:
     """The instructions of a function.
 
     An instruction that is not known stays, as ``unknown`` with the reason: only who gets to it

@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sparkbeam.columns.reasons import NotCompiled
 
@@ -216,13 +217,16 @@ def _set_globals(space: dict[str, Any]) -> frozenset[str]:
     module = sys.modules.get(space.get("__name__", ""))
     if module is None or vars(module) is not space:
         return frozenset(_stores(space))
-    known = _KNOWN.get(module.__name__)
-    if known is None or known[0] is not space or known[1] != len(space):
-        known = _KNOWN[module.__name__] = (space, len(space), frozenset(_stores(space)))
+    # A module that is loaded anew is the same one, with another spec.
+    spec = space.get("__spec__")
+    known = _KNOWN.get(module)
+    is_known = known is not None and known[0] is spec and known[1] == len(space)
+    if known is None or not is_known or module.__name__ == _MAIN:
+        known = _KNOWN[module] = spec, len(space), frozenset(_stores(space))
     return known[2]
 
 
-_KNOWN: dict[str, tuple[dict[str, Any], int, frozenset[str]]] = {}
+_KNOWN: WeakKeyDictionary[types.ModuleType, tuple[Any, int, frozenset[str]]] = WeakKeyDictionary()
 
 
 def _stores(space: dict[str, Any]) -> Iterator[str]:

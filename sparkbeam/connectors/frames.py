@@ -2,7 +2,9 @@
 
 import itertools
 import json
+from collections.abc import Iterable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -20,15 +22,25 @@ _GENERATED = frozenset(["rate", "rate-micro-batch"])
 GIVEN = "DataFrame"
 """The format of a source that is a DataFrame which the program has."""
 
-_given: dict[str, Any] = {}
+_given: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _numbers = itertools.count()
 
 
 def give(frame: Any) -> str:
-    """Keeps a DataFrame for a source of this process; the name under which it finds it."""
+    """The name under which a source of this process finds a DataFrame, as long as it is there."""
     name = str(next(_numbers))
     _given[name] = frame
     return name
+
+
+def given(payloads: Iterable[bytes]) -> list[Any]:
+    """The DataFrames among sources, for a run to hold on to.
+
+    Args:
+        payloads: those of the sources.
+    """
+    specs = map(ReadSpec.unpack, payloads)
+    return [_given[dict(spec.options)["number"]] for spec in specs if spec.format == GIVEN]
 
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:

@@ -28,7 +28,7 @@ _CELL = re.compile(r"(^|/)\[[^\]/]*\]: ")
 _CODE = re.compile(r"#[0-9a-f]{8}\b")
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def steady(label: str) -> str:
     """A label without the cells of a notebook and the lines of code in it.
 

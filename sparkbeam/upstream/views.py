@@ -10,13 +10,16 @@ import logging
 import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-_MOST = 64
+_MOST = 16
 _NEVER_SHARED = type(None), bool, int, float, str
 
 _View = Callable[[PipelineOptions, Any], Any]
+
+_Parsed = tuple[dict[str, Any], dict[str, Any]]
 
 
 def remembering_views(view_as: _View) -> _View:
@@ -29,13 +32,15 @@ def remembering_views(view_as: _View) -> _View:
     Args:
         view_as: Beam's.
     """
-    known: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = {}
+    # A program may make the same class again and again, and Beam looks at all that there are.
+    classes: WeakKeyDictionary[type, dict[tuple[Any, ...], _Parsed]] = WeakKeyDictionary()
 
     def view(options: PipelineOptions, cls: Any) -> Any:
         if getattr(cls, "__init__", None) is not PipelineOptions.__init__:
             return view_as(options, cls)
         flags: Any = options._flags
-        seen = cls, tuple(sys.argv[1:] if flags is None else flags)
+        seen = tuple(sys.argv[1:] if flags is None else flags)
+        known = classes.setdefault(cls, {})
         parsed = known.get(seen)
         if parsed is None:
             made = view_as(options, cls)
@@ -71,7 +76,7 @@ def _can_be_copied(value: Any) -> bool:
     return type(value) in _NEVER_SHARED
 
 
-def _parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parted(values: dict[str, Any]) -> _Parsed:
     """The values that all views may have, and copies of those of which each has its own."""
     own = {name: value for name, value in values.items() if type(value) not in _NEVER_SHARED}
     shared = {name: value for name, value in values.items() if name not in own}

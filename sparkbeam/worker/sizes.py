@@ -14,6 +14,8 @@ from typing import Any
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.worker.bytype import ByType
+
 SMALL_BYTES = 50
 """What a small object takes, with its place in a list."""
 
@@ -30,9 +32,7 @@ def size_of(value: Any) -> int:
 
 def _size(value: Any, depth: int) -> int:
     kind = type(value)
-    sizer = _SIZERS.get(kind)
-    if sizer is None:
-        sizer = _SIZERS[kind] = _sizer(kind)
+    sizer = _SIZERS.get(id(kind)) or _SIZERS.learn(kind)
     return sizer(value, depth)
 
 
@@ -107,6 +107,8 @@ def _slots(kind: type) -> list[str]:
 
 def _sizer(kind: type) -> _Sizer:
     """How values of a type are measured."""
+    if kind in _SMALL:
+        return _small
     if issubclass(kind, str | bytes | bytearray):
         return _plain
     if issubclass(kind, list | tuple | set | frozenset | deque):
@@ -134,4 +136,5 @@ def _safely(sizer: _Sizer) -> _Sizer:
     return measured
 
 
-_SIZERS: dict[type, _Sizer] = dict.fromkeys([int, float, bool, complex, type(None)], _small)
+_SMALL = frozenset([int, float, bool, complex, type(None)])
+_SIZERS = ByType(_sizer)

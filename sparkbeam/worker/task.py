@@ -12,7 +12,7 @@ _LARGEST_KEPT, _KEPT = 32 << 20, 128 << 20
 
 @functools.cache
 def settle() -> None:
-    """Spares the process work that is in vain.
+    """Spares a worker of Spark work that is in vain.
 
     What is loaded by now stays loaded: for the garbage collector to look through all of Beam, as
     Spark makes it do after each task, takes longer than a small task. And a table of a million
@@ -21,6 +21,8 @@ def settle() -> None:
     Columns come and go, a few megabytes each. The C library would give each back to the system,
     and the system clear the memory of the next one, which takes longer than most kernels.
     """
+    if not _is_worker():
+        return
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     # Another C library has no such function, or other parameters.
@@ -29,6 +31,12 @@ def settle() -> None:
         mallopt(_ARENA_MAX, 1)
         mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
         mallopt(_TRIM_THRESHOLD, _KEPT)
+
+
+def _is_worker() -> bool:
+    from pyspark import TaskContext
+
+    return TaskContext.get() is not None
 
 
 def partition_id() -> int:

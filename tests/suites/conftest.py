@@ -20,7 +20,8 @@ PARTS = {
     "test_transforms": 5,
     "test_io": 5,
     "test_pipelines": 5,
-    "test_in_process": 16,
+    "test_examples": 12,
+    "test_in_process": 8,
     "test_elementwise": 16,
 }
 """Of a file's tests one in so many runs unless all are asked for, which takes minutes."""

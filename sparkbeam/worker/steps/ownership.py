@@ -24,6 +24,7 @@ import numpy as np
 from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from sparkbeam.worker.bytype import ByType
 from sparkbeam.worker.layouts.tables import IMMUTABLE
 
 _FIXED = (
@@ -52,7 +53,7 @@ def may_wait(result: Any, element: Any, references: int) -> bool:
         return True
     if kind is tuple and _is_plain(result):
         return True
-    how = _KINDS.get(kind) or _learn(kind)
+    how = _KINDS.get(id(kind)) or _KINDS.learn(kind)
     if how is _Fixed or (how is _Parts and issubclass(kind, tuple) and _is_plain(result)):
         return True
     if getrefcount(result) > references:
@@ -98,7 +99,7 @@ def _is_fixed(value: Any) -> bool:
     kind = type(value)
     if kind in IMMUTABLE:
         return True
-    how = _KINDS.get(kind) or _learn(kind)
+    how = _KINDS.get(id(kind)) or _KINDS.learn(kind)
     return how is _Fixed or (
         how is _Parts and issubclass(kind, tuple) and all(map(_is_fixed, value))
     )
@@ -168,11 +169,6 @@ class _Instance:
 _How = type[_Unknown | _Fixed | _Parts | _Dict | _Bytes | _Array | _Instance]
 
 
-def _learn(kind: type) -> _How:
-    how = _KINDS[kind] = _how(kind)
-    return how
-
-
 def _how(kind: type) -> _How:
     if kind in _FIXED or issubclass(kind, enum.Enum):
         return _Fixed
@@ -203,7 +199,7 @@ def _is_simple(kind: type) -> bool:
 _MEANS = ("__getstate__", "__getattribute__", "__getattr__", "__reduce__", "__reduce_ex__")
 """The methods by which an object may be more than its attributes."""
 
-_KINDS: dict[type, _How] = {}
+_KINDS = ByType(_how)
 """What is known of each type that has been seen."""
 
 
