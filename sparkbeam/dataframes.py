@@ -20,6 +20,7 @@ from sparkbeam.interrupts import interruptible
 from sparkbeam.io.write import to_dataframe
 from sparkbeam.plan.pruning import pruned
 from sparkbeam.runner import SparkRunner
+from sparkbeam.shipping import archives
 from sparkbeam.upstream.beam import applied_for_now
 from sparkbeam.upstream.spark import ship
 from sparkbeam.wire.failure import Reports
@@ -72,8 +73,8 @@ def as_dataframe(
         with applied_for_now(pcollection, _AsDataFrame(schema, timestamps)) as label:
             plan = runner._plan(pipeline, options, partial(_only, label=label))
         session = runner.session(pipeline.options)
-        for path in options.spark_py_files or ():
-            ship(session, path, module=True)
+        for archive in archives(options.spark_py_files or ()):
+            ship(session, str(archive), module=True)
         reports = Reports(redaction=runner._redaction(plan, options))
         execution = LazyExecution(
             session,

@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
+from sparkbeam.shipping import archives
 from sparkbeam.spelling import misspelt
 from sparkbeam.upstream.views import known_values
 from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.loglevels import QUIET, LogLevels
+from sparkbeam.wire.usercode import Sources, entries
 
 AVAILABLE_NOW = "available-now"
 """The value of ``--trigger`` with which a query ends when it has done what is there."""
@@ -382,13 +385,16 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
     experiments = options.view_as(DebugOptions).experiments
     if experiments:
         values["experiments"] = experiments
-    folder, path = None, []
+    shipped = options.view_as(SparkBeamOptions).spark_py_files or ()
+    sources = Sources(archives=tuple(archive.name for archive in archives(shipped)))
+    folder = None
     if shares_files:
-        path = [entry for entry in sys.path if entry]
+        folders, libraries = entries(sys.path)
+        sources = replace(sources, folders=folders, libraries=libraries)
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
     plugins = options.view_as(SetupOptions).beam_plugins or ()
-    return Environment(values, folder, tuple(path), classes_of_program(), tuple(plugins))
+    return Environment(values, folder, sources, classes_of_program(), tuple(plugins))
 
 
 def _of_programs() -> Iterator[type[PipelineOptions]]:

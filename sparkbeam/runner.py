@@ -37,6 +37,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.running import Companion, Run, program
+from sparkbeam.shipping import archives
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.spark import STREAMING_FROM, ship, version
 
@@ -95,8 +96,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         interactive.check(pipeline)
         plan = self._plan(pipeline, checked)
         session = self.session(options)
-        for path in checked.spark_py_files or ():
-            ship(session, path, module=True)
+        for archive in archives(checked.spark_py_files or ()):
+            ship(session, str(archive), module=True)
         result = self._start(
             plan, session, checked, lambda: describe.outline(self._proto(pipeline), plan)
         )

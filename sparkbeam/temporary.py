@@ -1,6 +1,7 @@
 """Folders for one run only: private, and removed by the next start where a run could not do it."""
 
 import fcntl
+import functools
 import os
 import shutil
 import stat
@@ -32,6 +33,16 @@ class RunFolder(tempfile.TemporaryDirectory[str]):
         """Removes it."""
         super().cleanup()
         self._owner.close()
+
+
+@functools.cache
+def served_folder() -> RunFolder:
+    """Where shipped files lie until the process ends.
+
+    An executor that starts later takes in all files of the session first, and
+    cannot run without.
+    """
+    return RunFolder("served")
 
 
 def remove_abandoned(under: Path | None = None) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparkbeam import session as sessions
 from sparkbeam.collecting import collected
 from sparkbeam.plan.model import SideInput
-from sparkbeam.temporary import RunFolder
+from sparkbeam.temporary import RunFolder, served_folder
 from sparkbeam.upstream.spark import ship
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.wire.sideinputs import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
@@ -75,7 +75,7 @@ class SideInputStore:
     def _ship(self, ports: "list[_PortContent]", sources: tuple[int, ...]) -> str:
         name = f"{Path(self._folder.name).name}-{'-'.join(map(str, sources))}.db"
         shared = sessions.is_local(self._session)
-        path = Path(self._folder.name if shared else _served_folder().name) / name
+        path = Path(self._folder.name if shared else served_folder().name) / name
         with sqlite3.connect(path) as database:
             database.execute(CREATE_TABLE)
             for port in ports:
@@ -91,16 +91,6 @@ class SideInputStore:
         """Removes the files, but for those that Spark serves."""
         if "_folder" in vars(self):
             self._folder.cleanup()
-
-
-@functools.cache
-def _served_folder() -> RunFolder:
-    """Where shipped files lie until the process ends.
-
-    An executor that starts later takes in all files of the session first, and
-    cannot run without.
-    """
-    return RunFolder("served")
 
 
 def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:

@@ -17,6 +17,8 @@ from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
+from sparkbeam.wire.usercode import Sources
+
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
 
@@ -30,7 +32,7 @@ class Environment:
             ``add_value_provider_argument``, as far as they were given, by their names.
         folder: the driver's working directory, to which relative paths refer; None where the
             workers do not share the driver's files.
-        path: where the driver finds modules, such as those beside the program; empty likewise.
+        sources: where the driver finds modules, such as those beside the program.
         classes: those of the program itself, pickled, by their names; elements of them are pickled
             as what is found under these names in ``__main__``.
         plugins: modules, or classes of them, to be imported; see Beam's option ``--beam_plugins``.
@@ -38,14 +40,19 @@ class Environment:
 
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
-    path: tuple[str, ...] = ()
+    sources: Sources = field(default_factory=Sources)
     classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     plugins: tuple[str, ...] = ()
 
-    def enter(self) -> None:
-        """Makes it that of this process."""
+    def enter(self, *, anew: bool = False) -> None:
+        """Makes it that of this process.
+
+        Args:
+            anew: modules that its classes may refer to are loaded anew.
+        """
+        if anew:
+            _ENTERED.clear()
         RuntimeValueProvider.set_runtime_options(dict(self.values))
-        sys.path += [entry for entry in self.path if entry not in sys.path]
         for plugin in self.plugins:
             _import(plugin)
         for name, pickled in self.classes.items():

@@ -42,6 +42,7 @@ from sparkbeam.worker.grouping.evaluators import BATCH, COMBINED, IN_PACKS, Comb
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.memory import MemoryRecords
 from sparkbeam.worker.layouts.keyed import KeyedSource
+from sparkbeam.worker.modules import enter
 from sparkbeam.worker.outlet import OUTLET
 from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
@@ -93,7 +94,7 @@ class StageTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
         with output.caught(self.output, self.reports.redaction):
-            self.environment.enter()
+            enter(self.run_id, self.environment)
             yield from _Run(self, batches).output()
 
 

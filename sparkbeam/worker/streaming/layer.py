@@ -42,6 +42,7 @@ from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker import finalizers, logs, output
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.connectors.sparkrows import RowReader
+from sparkbeam.worker.modules import enter
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.steps.threads import KEPT, StageThread
 from sparkbeam.worker.streaming.chance import batch_number, draw_alike
@@ -117,7 +118,7 @@ class Turn(ABC):
 
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
         settle()
-        self._task.environment.enter()
+        enter(self._task.run_id, self._task.environment)
         waiting = in_order(rows)
         waiting.reverse()
         while waiting:  # No piece is kept beside the value that it is a part of.
@@ -292,7 +293,7 @@ class SourceTurn(Turn):
         time: Callable[[int], int | None] | None,
     ) -> Iterator[Message]:
         settle()
-        self._task.environment.enter()
+        enter(self._task.run_id, self._task.environment)
         try:
             self._start_stages()
             self._label = label

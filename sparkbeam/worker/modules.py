@@ -1,0 +1,187 @@
+"""The modules of the user's program in a worker, which serves one pipeline after the other.
+
+Functions of modules are pickled by their names, so what runs is what the worker has loaded. Between
+two pipelines a module may have been edited, or another folder come first on the path.
+"""
+
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+from pyspark import TaskContext
+
+from sparkbeam.wire.environment import Environment
+from sparkbeam.wire.usercode import Sources, is_of_user
+
+Seen = tuple[str, str]
+"""The file of a module and a digest of its content."""
+
+
+class Modules:
+    """Those that this process has loaded, with their content as it was then.
+
+    It stands among the finders of Python, before the one that looks along the path, whose answers
+    it notes.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Seen] = {}
+        self._stale: set[str] = set()
+        self._added: set[str] = set()
+        self._run_id = ""
+
+    def follow(self, run_id: str, sources: Sources) -> bool:
+        """Makes modules be found as the driver of a run finds them.
+
+        Args:
+            run_id: of the run; what is found does not change while one task of it follows another.
+            sources: of the run.
+
+        Returns:
+            Whether modules have been forgotten, to be loaded anew.
+        """
+        if run_id == self._run_id:
+            return False
+        self._run_id = run_id
+        self._install()
+        self._order(sources)
+        importlib.invalidate_caches()
+        return self._forget(set(self._changed()))
+
+    def _install(self) -> None:
+        if self not in sys.meta_path:
+            at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
+            sys.meta_path.insert(at, self)  # type: ignore[arg-type]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Finds a module along the path; called by an import."""
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and is_of_user(name, spec.origin):
+            seen = _seen(spec)
+            if seen is not None:
+                self._seen[name] = seen
+            if name in self._stale and type(spec.loader) is SourceFileLoader:
+                # Python tells bytecode of the same second and size from no other.
+                spec.loader = _FromSource(name, spec.loader.path)
+        return spec
+
+    def _order(self, sources: Sources) -> None:
+        """Puts the driver's folders where they are found first, in its order."""
+        there = [entry for entry in sys.path if entry not in self._added]
+        by_name = {os.path.basename(entry): entry for entry in there}
+        shipped = [by_name[name] for name in sources.archives if name in by_name]
+        first = [*dict.fromkeys([*shipped, *sources.folders])]
+        rest = [entry for entry in there if entry not in first]
+        last = [entry for entry in sources.libraries if entry not in {*first, *rest}]
+        self._added = {*first, *last}.difference(there)
+        sys.path[:] = [*first, *rest, *last]
+
+    def _changed(self) -> Iterator[str]:
+        """The names of modules that would be found otherwise now."""
+        for name, module in list(sys.modules.items()):
+            if not _is_loaded_by_user(name, module):
+                continue
+            found = _seen(_found_now(name))
+            if found is not None and self._seen.setdefault(name, found) != found:
+                yield name
+
+    def _forget(self, changed: set[str]) -> bool:
+        if not changed:
+            return False
+        own = {
+            name: module for name, module in sys.modules.items() if _is_loaded_by_user(name, module)
+        }
+        for name in _with_dependents(changed, own):
+            self._stale.add(name)
+            module = sys.modules.pop(name)
+            parent, _, child = name.rpartition(".")
+            if getattr(sys.modules.get(parent), child, None) is module:
+                delattr(sys.modules[parent], child)
+        return True
+
+
+def _is_loaded_by_user(name: str, module: Any) -> bool:
+    return is_of_user(name, getattr(module, "__file__", None))
+
+
+def _found_now(name: str) -> ModuleSpec | None:
+    """What an import of a module would find; None where that cannot be told."""
+    parent, _, _ = name.rpartition(".")
+    path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    if parent and path is None:
+        return None
+    try:
+        return PathFinder.find_spec(name, path)
+    except (ImportError, ValueError):
+        return None
+
+
+def _seen(spec: ModuleSpec | None) -> Seen | None:
+    """What tells a module from a changed one; None for one that is no plain module of Python."""
+    loader: Any = spec.loader if spec is not None else None
+    if spec is None or spec.origin is None or not hasattr(loader, "get_data"):
+        return None
+    if not spec.origin.endswith(".py"):
+        return None
+    try:
+        content = loader.get_data(spec.origin)
+    except OSError:
+        return None
+    return spec.origin, hashlib.sha256(content).hexdigest()
+
+
+def _with_dependents(changed: set[str], own: dict[str, ModuleType]) -> set[str]:
+    """Changed modules, all that is in changed packages, and what holds anything of these."""
+    found: set[str] = set()
+    new = changed & own.keys()
+    while new:
+        found |= new
+        packages = tuple(f"{name}." for name in found)
+        new = {
+            name
+            for name, module in own.items()
+            if name not in found
+            and (name.startswith(packages) or not found.isdisjoint(_homes(vars(module).values())))
+        }
+    return found
+
+
+def _homes(values: Iterable[Any]) -> Iterator[str]:
+    """The names of the modules that values are, or come from."""
+    for value in list(values):
+        name = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+        if isinstance(name, str):
+            yield name
+
+
+def _module_of(value: Any) -> Any:
+    try:
+        return getattr(value, "__module__", None)
+    except Exception:  # Whatever a user's object does when it is asked.
+        return None
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles a module from its source, whatever bytecode there is."""
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+MODULES = Modules()
+"""Those of this process."""
+
+
+def enter(run_id: str, environment: Environment) -> None:
+    """Has the user's code of a run find in this process what it finds on the driver."""
+    # Outside of Spark's workers the modules are the driver's.
+    anew = TaskContext.get() is not None and MODULES.follow(run_id, environment.sources)
+    environment.enter(anew=anew)

@@ -1,0 +1,232 @@
+"""A worker runs modules of the user's program as they are when a pipeline is submitted."""
+
+import importlib
+import itertools
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+
+from sparkbeam import SparkRunner
+from sparkbeam.shipping import archives
+from sparkbeam.wire.usercode import Sources, entries, is_of_user
+from sparkbeam.worker.modules import Modules
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Leaves modules, finders and the path as they were."""
+    modules = set(sys.modules)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    yield
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+class Worker:
+    """Modules of a worker, which serves one run after the other."""
+
+    def __init__(self) -> None:
+        self._modules = Modules()
+        self._runs = map(str, itertools.count())
+
+    def serves(self, *folders: Path, archives: tuple[str, ...] = ()) -> bool:
+        """A new run begins; returns whether modules are to be loaded anew."""
+        sources = Sources(tuple(map(str, folders)), archives=archives)
+        return self._modules.follow(next(self._runs), sources)
+
+
+def loaded(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def test_a_module_that_has_not_changed_stays(tmp_path: Path) -> None:
+    (tmp_path / "steady.py").write_text("value = 1")
+    worker = Worker()
+    worker.serves(tmp_path)
+    before = loaded("steady")
+    (tmp_path / "steady.py").touch()
+    assert not worker.serves(tmp_path)
+    assert loaded("steady") is before
+
+
+def test_a_module_that_was_edited_is_loaded_anew(tmp_path: Path) -> None:
+    worker = Worker()
+    for value in range(5):
+        # Of the same size, and within the same second.
+        (tmp_path / "edited.py").write_text(f"value = {value}")
+        assert worker.serves(tmp_path) is (value > 0)
+        assert loaded("edited").value == value
+
+
+def test_an_edit_while_a_run_goes_on_is_for_the_next_run(tmp_path: Path) -> None:
+    worker = Worker()
+    (tmp_path / "meanwhile.py").write_text("value = 1")
+    worker.serves(tmp_path)
+    first = loaded("meanwhile")
+    (tmp_path / "meanwhile.py").write_text("value = 2")
+    assert loaded("meanwhile") is first
+    assert worker.serves(tmp_path)
+    assert (first.value, loaded("meanwhile").value) == (1, 2)
+
+
+def test_the_first_folder_of_the_driver_is_the_first_of_the_worker(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "twice.py").write_text(f"value = '{folder.name}'")
+    worker = Worker()
+    for folders in ((one, other), (other, one), (other,), (one,)):
+        worker.serves(*folders)
+        assert loaded("twice").value == folders[0].name
+
+
+def test_modules_that_hold_parts_of_a_changed_one_are_loaded_anew(tmp_path: Path) -> None:
+    (tmp_path / "lowest.py").write_text("def value(): return 1")
+    (tmp_path / "middle.py").write_text("from lowest import value")
+    (tmp_path / "highest.py").write_text("import middle\nclass Kept: value = middle.value")
+    (tmp_path / "apart.py").write_text("value = 3")
+    worker = Worker()
+    worker.serves(tmp_path)
+    apart = loaded("apart")
+    assert loaded("highest").middle.value() == 1
+    (tmp_path / "lowest.py").write_text("def value(): return 2")
+    assert worker.serves(tmp_path)
+    assert loaded("highest").middle.value() == 2
+    assert loaded("apart") is apart
+
+
+def test_a_part_of_a_package_is_loaded_anew(tmp_path: Path) -> None:
+    package = tmp_path / "parcel" / "inner"
+    package.mkdir(parents=True)
+    (tmp_path / "parcel" / "__init__.py").write_text("from parcel.inner.core import value")
+    (package / "__init__.py").write_text("")
+    (package / "core.py").write_text("value = 1")
+    (package / "user.py").write_text("from .core import value\nfrom . import core")
+    worker = Worker()
+    worker.serves(tmp_path)
+    assert loaded("parcel.inner.user").value == 1
+    (package / "core.py").write_text("value = 2")
+    worker.serves(tmp_path)
+    assert loaded("parcel").value == 2
+    assert loaded("parcel.inner.user").value == 2
+    assert loaded("parcel.inner.user").core.value == 2
+    assert loaded("parcel").inner.core.value == 2
+
+
+def test_a_module_that_is_gone_stays_loaded(tmp_path: Path) -> None:
+    (tmp_path / "gone.py").write_text("value = 1")
+    worker = Worker()
+    worker.serves(tmp_path)
+    before = loaded("gone")
+    (tmp_path / "gone.py").unlink()
+    assert not worker.serves(tmp_path)
+    assert loaded("gone") is before
+
+
+def test_libraries_are_never_loaded_anew(tmp_path: Path) -> None:
+    worker = Worker()
+    worker.serves(tmp_path)
+    # Which is found first now.
+    for name in ("json", "numpy", "apache_beam", "sparkbeam", "pyspark"):
+        (tmp_path / f"{name}.py").write_text("")
+    before = {name: sys.modules[name] for name in ("json", "numpy", "apache_beam", "sparkbeam")}
+    worker.serves(tmp_path)
+    assert {name: sys.modules[name] for name in before} == before
+
+
+@pytest.mark.parametrize("name", ["json", "numpy", "apache_beam", "pyspark", "sparkbeam"])
+def test_modules_of_libraries_are_not_of_the_user(name: str) -> None:
+    assert not is_of_user(name, loaded(name).__file__)
+
+
+def test_a_path_is_told_apart(tmp_path: Path) -> None:
+    library = str(Path(beam.__path__[0]).parent)
+    assert entries([str(tmp_path), library, ""]) == ((str(tmp_path), str(Path.cwd())), (library,))
+
+
+def test_a_shipped_file_is_named_for_its_content(tmp_path: Path) -> None:
+    module = tmp_path / "orders.py"
+    module.write_text("value = 1")
+    (one,) = archives([str(module)])
+    assert archives([str(module)]) == [one]
+    module.write_text("value = 2")
+    (other,) = archives([str(module)])
+    assert one.name != other.name
+    assert (one.suffix, other.suffix) == (".zip", ".zip")
+    with zipfile.ZipFile(other) as archive:
+        assert archive.read("orders.py") == b"value = 2"
+    packed = tmp_path / "pricing.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("pricing.py", "value = 3")
+    (copy,) = archives([str(packed)])
+    assert copy.read_bytes() == packed.read_bytes()
+
+
+def test_the_archive_of_the_run_is_found_first(tmp_path: Path) -> None:
+    module, worker = tmp_path / "shipped.py", Worker()
+    found = []
+    for value in (1, 2, 1):
+        module.write_text(f"value = {value}")
+        (archive,) = archives([str(module)])
+        if str(archive) not in sys.path:
+            sys.path.insert(1, str(archive))
+        worker.serves(archives=(archive.name,))
+        found.append(loaded("shipped").value)
+    assert found == [1, 2, 1]
+
+
+def runs(spark: Any, function: Callable[[int], Any], wanted: Any, *options: str) -> None:
+    """Runs a function in workers of Spark, which gives the same everywhere."""
+    given = PipelineOptions(["--spark_parallelism=4", *options])
+    with beam.Pipeline(SparkRunner(spark), options=given) as p:
+        found = p | beam.Create(range(8)) | beam.Reshuffle() | beam.Map(function)
+        assert_that(found, equal_to([wanted] * 8))
+
+
+def test_workers_of_spark_follow_the_driver(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "handy.py").write_text(f"def handy(_): return '{folder.name}'")
+    monkeypatch.syspath_prepend(str(one))
+    module = loaded("handy")
+    runs(spark, module.handy, "one")
+    (one / "handy.py").write_text("def handy(_): return 'anew'")
+    module = importlib.reload(module)
+    runs(spark, module.handy, "anew")
+    monkeypatch.syspath_prepend(str(other))
+    del sys.modules["handy"]
+    runs(spark, loaded("handy").handy, "other")
+
+
+def inside(_: int) -> Any:
+    from lazily import value  # type: ignore[import-not-found]
+
+    return value
+
+
+def test_what_a_function_imports_is_as_it_is_now(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for value in (1, 2):
+        (tmp_path / "lazily.py").write_text(f"value = {value}")
+        runs(spark, inside, value)
+
+
+def test_a_shipped_module_may_change_between_pipelines(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "lazily.py"
+    for value in (3, 4):
+        path.write_text(f"value = {value}")
+        runs(spark, inside, value, f"--spark_py_files={path}")
