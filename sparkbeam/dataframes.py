@@ -81,7 +81,11 @@ def as_dataframe(
             plan,
             parallelism=options.spark_parallelism,
             output=OutputSpec(spark_options.log_levels(options)),
-            environment=spark_options.environment(options, shares_files=sessions.is_local(session)),
+            environment=spark_options.environment(
+                options,
+                shares_files=sessions.is_local(session),
+                given=sessions.variables_of(session),
+            ),
             reports=reports,
         )
         try:

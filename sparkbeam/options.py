@@ -5,7 +5,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.options.value_provider import StaticValueProvider
 
-from sparkbeam import arguments, dependencies
+from sparkbeam import arguments, dependencies, variables
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics import options as metrics_options
 from sparkbeam.plan.model import SessionAggregator
@@ -368,12 +368,15 @@ def log_levels(options: PipelineOptions) -> LogLevels:
     return LogLevels(default, overrides)
 
 
-def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
+def environment(
+    options: PipelineOptions, *, shares_files: bool, given: Collection[str] = ()
+) -> Environment:
     """What workers take over of the driver's process.
 
     Args:
         options: of the pipeline.
         shares_files: the workers see the driver's files.
+        given: the names of the environment variables that the session gives to workers.
     """
     for kind in _of_programs():
         options.view_as(kind)
@@ -387,14 +390,15 @@ def environment(options: PipelineOptions, *, shares_files: bool) -> Environment:
         values["experiments"] = experiments
     shipped = options.view_as(SparkBeamOptions).spark_py_files or ()
     sources = Sources(archives=tuple(archive.name for archive in archives(shipped)))
-    folder = None
+    folder = file = None
     if shares_files:
+        file = variables.written(given)
         folders, libraries = entries(sys.path)
         sources = replace(sources, folders=folders, libraries=libraries)
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
     plugins = options.view_as(SetupOptions).beam_plugins or ()
-    return Environment(values, folder, sources, classes_of_program(), tuple(plugins))
+    return Environment(values, folder, sources, file, classes_of_program(), tuple(plugins))
 
 
 def _of_programs() -> Iterator[type[PipelineOptions]]:

@@ -103,7 +103,9 @@ class Run:
         self._shared: dict[str, Any] = {
             "output": OutputSpec(spark_options.log_levels(options), self.monitor.relay),
             "environment": spark_options.environment(
-                options, shares_files=sessions.is_local(session)
+                options,
+                shares_files=sessions.is_local(session),
+                given=sessions.variables_of(session),
             ),
             "reports": self._reports,
             "proceed": self._cancellation.check,

@@ -334,6 +334,17 @@ def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
     return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
 
 
+_VARIABLE = "spark.executorEnv."
+
+
+def variables_of(session: Any) -> list[str]:
+    """The names of the environment variables that a session of this machine gives to workers."""
+    if not is_local(session):
+        return []
+    settings: dict[str, str] = getattr(session.conf, "getAll", None) or {}
+    return [name.removeprefix(_VARIABLE) for name in settings if name.startswith(_VARIABLE)]
+
+
 def scratch(session: Any) -> Path | None:
     """Where Spark has room for large files on this machine; None where nobody has said it."""
     told = os.environ.get("SPARK_LOCAL_DIRS") or session.conf.get("spark.local.dir", "")

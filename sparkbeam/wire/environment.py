@@ -4,13 +4,15 @@ import contextlib
 import functools
 import importlib
 import io
+import json
 import logging
 import os
 import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from apache_beam.internal.cloudpickle import CloudPickler
 from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
@@ -23,6 +25,25 @@ _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
 
 
+class Variables(NamedTuple):
+    """Environment variables.
+
+    Attributes:
+        values: by their names.
+        unset: the names of those that there are not.
+    """
+
+    values: dict[str, str]
+    unset: list[str]
+
+    def enter(self) -> None:
+        """Makes them those of this process."""
+        changed = {k: v for k, v in self.values.items() if os.environ.get(k) != v}
+        os.environ.update(changed)
+        for name in self.unset:
+            os.environ.pop(name, None)
+
+
 @dataclass(frozen=True)
 class Environment:
     """What user code finds around it; it travels with a stage.
@@ -33,6 +54,7 @@ class Environment:
         folder: the driver's working directory, to which relative paths refer; None where the
             workers do not share the driver's files.
         sources: where the driver finds modules, such as those beside the program.
+        variables: the file with the driver's environment variables; None likewise.
         classes: those of the program itself, pickled, by their names; elements of them are pickled
             as what is found under these names in ``__main__``.
         plugins: modules, or classes of them, to be imported; see Beam's option ``--beam_plugins``.
@@ -41,8 +63,15 @@ class Environment:
     values: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
     sources: Sources = field(default_factory=Sources)
+    variables: str | None = None
     classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     plugins: tuple[str, ...] = ()
+
+    def enter_variables(self) -> None:
+        """Takes over the environment variables; in a process other than the driver's."""
+        if self.variables is not None:
+            with contextlib.suppress(OSError):  # A run that has ended needs none.
+                Variables(**json.loads(Path(self.variables).read_text())).enter()
 
     def enter(self, *, anew: bool = False) -> None:
         """Makes it that of this process.

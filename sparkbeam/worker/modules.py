@@ -27,27 +27,28 @@ class Modules:
 
     It stands among the finders of Python, before the one that looks along the path, whose answers
     it notes.
+
+    Attributes:
+        run_id: of the run whose they are.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         self._stale: set[str] = set()
         self._added: set[str] = set()
-        self._run_id = ""
+        self.run_id = ""
 
     def follow(self, run_id: str, sources: Sources) -> bool:
         """Makes modules be found as the driver of a run finds them.
 
         Args:
-            run_id: of the run; what is found does not change while one task of it follows another.
+            run_id: of the run.
             sources: of the run.
 
         Returns:
             Whether modules have been forgotten, to be loaded anew.
         """
-        if run_id == self._run_id:
-            return False
-        self._run_id = run_id
+        self.run_id = run_id
         self._install()
         self._order(sources)
         importlib.invalidate_caches()
@@ -182,6 +183,10 @@ MODULES = Modules()
 
 def enter(run_id: str, environment: Environment) -> None:
     """Has the user's code of a run find in this process what it finds on the driver."""
-    # Outside of Spark's workers the modules are the driver's.
-    anew = TaskContext.get() is not None and MODULES.follow(run_id, environment.sources)
+    anew = False
+    # Outside of Spark's workers the process is the driver's.
+    if TaskContext.get() is not None and MODULES.run_id != run_id:
+        # Modules may look at them when they are loaded.
+        environment.enter_variables()
+        anew = MODULES.follow(run_id, environment.sources)
     environment.enter(anew=anew)

@@ -1,6 +1,7 @@
 """User code in a worker finds the options and the folder of the driver."""
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.options.value_provider import NestedValueProvider, RuntimeValueProvider
+from apache_beam.testing.util import assert_that, equal_to
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
+from sparkbeam import SparkRunner
 from sparkbeam.options import environment
 from sparkbeam.wire.environment import Environment, classes_of_program
 
@@ -88,6 +91,65 @@ def test_a_worker_stays_where_it_is_if_the_folder_is_gone(
     monkeypatch.chdir(tmp_path)
     Environment(folder=str(tmp_path / "gone")).enter()
     assert Path.cwd() == tmp_path
+
+
+def test_a_worker_takes_over_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKBEAM_SAME", "same")
+    monkeypatch.setenv("SPARKBEAM_CHANGED", "before")
+    monkeypatch.setenv("SPARKBEAM_UNSET", "before")
+    there = environment(PipelineOptions([]), shares_files=True)
+    monkeypatch.setenv("SPARKBEAM_CHANGED", "after")
+    monkeypatch.delenv("SPARKBEAM_UNSET")
+    monkeypatch.setenv("SPARKBEAM_ODD", "\udc80\n'\"")
+    after = environment(PipelineOptions([]), shares_files=True, given=["SPARKBEAM_SAME"])
+    there.enter_variables()
+    assert os.environ["SPARKBEAM_CHANGED"] == os.environ["SPARKBEAM_UNSET"] == "before"
+    monkeypatch.delenv("SPARKBEAM_ODD")
+    monkeypatch.setenv("SPARKBEAM_SAME", "of the session")
+    after.enter_variables()
+    assert os.environ["SPARKBEAM_CHANGED"] == "after"
+    assert os.environ["SPARKBEAM_ODD"] == "\udc80\n'\""
+    assert os.environ["SPARKBEAM_SAME"] == "of the session"
+    assert "SPARKBEAM_UNSET" not in os.environ
+
+
+def test_environment_variables_are_in_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKBEAM_SECRET", "hidden-from-all")
+    there = environment(PipelineOptions([]), shares_files=True)
+    assert b"hidden-from-all" not in pickle.dumps(there)
+    assert "hidden-from-all" not in repr(there)
+    assert there.variables is not None
+    assert Path(there.variables).stat().st_mode & 0o777 == 0o600
+    assert environment(PipelineOptions([]), shares_files=False).variables is None
+
+
+def test_variables_of_the_processes_themselves_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/of/the/driver")
+    there = environment(PipelineOptions([]), shares_files=True)
+    monkeypatch.setenv("PYTHONPATH", "/of/the/worker")
+    there.enter_variables()
+    assert os.environ["PYTHONPATH"] == "/of/the/worker"
+
+
+def test_a_worker_does_without_variables_of_a_run_that_has_ended(tmp_path: Path) -> None:
+    Environment(variables=str(tmp_path / "gone")).enter_variables()
+
+
+def variable(_: Any) -> str:
+    return os.environ.get("SPARKBEAM_VARIABLE", "none")
+
+
+def test_environment_variables_of_the_driver_are_those_of_each_pipeline(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("one", "other", None):
+        if value is None:
+            monkeypatch.delenv("SPARKBEAM_VARIABLE")
+        else:
+            monkeypatch.setenv("SPARKBEAM_VARIABLE", value)
+        with beam.Pipeline(SparkRunner(spark), options=PipelineOptions([])) as p:
+            found = p | beam.Create(range(4)) | beam.Reshuffle() | beam.Map(variable)
+            assert_that(found, equal_to([value or "none"] * 4))
 
 
 PROGRAM = """
