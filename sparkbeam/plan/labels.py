@@ -1,13 +1,17 @@
 """Labels without the number or the hash that a notebook gives its cells: the same each time."""
 
 import re
+import sys
 from collections import Counter
+from typing import Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 _IN_CELL = re.compile(
-    r"<lambda at (<ipython-input-[^>]*>|<?(ipython-input-|command-)?[\d-]+[\w-]*(\.py)?>?):\d+>"
+    r"<lambda at (<ipython-input-[^>]*>|<?(ipython-input-|command-)[\d-]+[\w-]*(\.py)?>?):\d+>"
 )
+_IN_NUMBER = re.compile(r"<lambda at \d+\.py:\d+>")
+"""In a cell of Jupyter, or in a program whose name is a number."""
 _LAMBDA = "<lambda>"
 _PROMPT = re.compile(r"(^|/)\[[^\]/]*\]: ")
 """Beam puts the number of the cell before what is applied in a notebook."""
@@ -15,7 +19,15 @@ _PROMPT = re.compile(r"(^|/)\[[^\]/]*\]: ")
 
 def without_cells(label: str) -> str:
     """A label that does not say in which cell of a notebook it was given."""
-    return _PROMPT.sub(r"\1", _IN_CELL.sub(_LAMBDA, label))
+    label = _IN_CELL.sub(_LAMBDA, label)
+    if _PROMPT.search(label) or _is_in_ipython():
+        label = _IN_NUMBER.sub(_LAMBDA, label)
+    return _PROMPT.sub(r"\1", label)
+
+
+def _is_in_ipython() -> bool:
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and ipython.get_ipython() is not None
 
 
 def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:

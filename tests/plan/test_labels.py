@@ -1,5 +1,8 @@
 """Labels do not tell in which cell of a notebook a step was written."""
 
+import sys
+from types import SimpleNamespace
+
 import apache_beam as beam
 import pytest
 
@@ -15,11 +18,20 @@ from sparkbeam.plan.labels import rename, without_cells
         ("Map(<lambda at command-12-34:7>)", "Map(<lambda>)"),
         ("[3]: Total/[4]: Filter(<lambda at 12.py:1>)/ParDo", "Total/Filter(<lambda>)/ParDo"),
         ("Map(<lambda at program.py:12>)", "Map(<lambda at program.py:12>)"),
+        ("Map(<lambda at 01_load.py:12>)", "Map(<lambda at 01_load.py:12>)"),
+        ("Map(<lambda at 2024-05-load.py:12>)", "Map(<lambda at 2024-05-load.py:12>)"),
+        ("Map(<lambda at 2024.py:12>)", "Map(<lambda at 2024.py:12>)"),
         ("Read [all]", "Read [all]"),
     ],
 )
 def test_a_label_has_no_cell(label: str, expected: str) -> None:
     assert without_cells(label) == expected
+
+
+def test_a_number_is_a_cell_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+    assert without_cells("Map(<lambda at 2374382.py:1>)") == "Map(<lambda>)"
+    assert without_cells("Map(<lambda at 01_load.py:12>)") == "Map(<lambda at 01_load.py:12>)"
 
 
 def labels(cells: tuple[int, int]) -> list[str]:
