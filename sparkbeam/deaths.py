@@ -1,11 +1,14 @@
-"""A worker that died instead of raising: what it was at, and why, as far as that can be told."""
+"""A worker or a JVM that died instead of raising: at what, and why, as far as that can be told."""
 
 import re
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.upstream.spark import DIED, OF_MEMORY
+from sparkbeam.upstream.spark import DIED, HEAP_FULL, JVM_GONE, OF_MEMORY, OUT_OF_HEAP
+from sparkbeam.wire.heap import Heap, shown_bytes
 
 _VMSTAT = Path("/proc/vmstat")
 
@@ -13,6 +16,7 @@ _FATAL = re.compile(r"Fatal Python error: (?P<what>[^\n]*)\n(?P<frames>.*)", re.
 _FRAME = re.compile(r'^ *(File "[^"]*", line \d+ in \S+)', re.MULTILINE)
 _LIBRARIES = re.compile(r"/(apache_beam|sparkbeam|pyspark|threading\.py)")
 _MOST_FRAMES = 5
+_JVM_SECONDS = 5.0
 
 
 def oom_kills(vmstat: Path = _VMSTAT) -> int:
@@ -24,27 +28,54 @@ def oom_kills(vmstat: Path = _VMSTAT) -> int:
     return int(found.group(1)) if found else 0
 
 
+def exit_code(process: Any) -> int | None:
+    """The code with which a JVM has exited, or is about to; None where it runs or is unknown."""
+    if process is None:
+        return None
+    try:
+        code: int = process.wait(_JVM_SECONDS)
+    except (subprocess.TimeoutExpired, OSError):
+        return None
+    return code
+
+
 class Deaths:
     """Made when a run starts, asked when it has failed.
 
     Args:
         steps: gives the labels at which workers were that have died, the first one first.
         kills: see :func:`oom_kills`.
+        at: gives the labels at which workers are.
+        jvm: gives the code with which the driver's JVM has exited; None where it has not.
+        heap: the memory of the JVM that takes the rows of workers.
     """
 
     def __init__(
-        self, steps: Callable[[], list[str]] = list, kills: Callable[[], int] = oom_kills
+        self,
+        steps: Callable[[], list[str]] = list,
+        kills: Callable[[], int] = oom_kills,
+        *,
+        at: Callable[[], list[str]] = list,
+        jvm: Callable[[], int | None] = lambda: None,
+        heap: Heap | None = None,
     ) -> None:
         self._steps = steps
         self._kills = kills
         self._before = kills()
+        self._at = at
+        self._jvm = jvm
+        self._heap = heap or Heap()
 
     def explained(self, text: str) -> PipelineFailed | None:
-        """The error to raise for Spark's text; None if it tells of no worker that died."""
+        """The error to raise for Spark's text; None if it tells of no process that died."""
+        code = self._jvm() if JVM_GONE.search(text) else None
+        if code is not None:
+            return self._of_jvm(code)
+        if HEAP_FULL.search(text):
+            return self._of_heap("Spark's JVM has no memory left")
         if DIED.search(text) is None:
             return None
-        label = next(iter(self._steps()), None)
-        step = "A step failed" if label is None else f"Step '{label}' failed"
+        label, step = self._step()
         if self._kills() > self._before or OF_MEMORY.search(text):
             return PipelineFailed(
                 f"{step}: the worker that ran it was killed for lack of memory. Let fewer tasks "
@@ -64,5 +95,42 @@ class Deaths:
             f"{step}: the worker that ran it ended without an error of Python. Something killed it "
             "(as the system does where memory runs out), or native code or os._exit ended it: "
             "what it wrote last is above, or in the logs of Spark's executors.",
+            label,
+        )
+
+    def _step(self, at: Iterable[str] = ()) -> tuple[str | None, str]:
+        """The label of the step at which a process died, and how an error begins.
+
+        Args:
+            at: where workers are, if any of them may have been the reason.
+        """
+        label = next(iter([*self._steps(), *at]), None)
+        return label, "A step failed" if label is None else f"Step '{label}' failed"
+
+    def _of_jvm(self, code: int) -> PipelineFailed:
+        """The error where the driver's JVM has exited."""
+        if code == OUT_OF_HEAP:
+            return self._of_heap("Spark's JVM has ended, as it had no memory left")
+        killed = code < 0 and self._kills() > self._before
+        label, step = self._step(self._at())
+        return PipelineFailed(
+            f"{step}: Spark's JVM has ended (exit code {code}). "
+            + (
+                "The system has killed it for lack of memory: let fewer tasks run at once "
+                "(--spark_master=local[2]), or lower spark.driver.memory."
+                if killed
+                else "What it wrote last, above, tells more. Start the program again."
+            ),
+            label,
+        )
+
+    def _of_heap(self, what: str) -> PipelineFailed:
+        heap = self._heap
+        has = f", of {shown_bytes(heap.size)} ({heap.setting})" if heap.size is not None else ""
+        label, step = self._step(self._at())
+        return PipelineFailed(
+            f"{step}: {what}{has}: an element, or what several tasks hold at once, is too large "
+            f"for it. Give it more (--spark_conf={heap.setting}=4g), let fewer tasks run at once "
+            "(--spark_master=local[2], spark.executor.cores), or make elements smaller.",
             label,
         )

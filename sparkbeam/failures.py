@@ -1,17 +1,28 @@
 """From an exception out of Spark to the few lines that a user needs."""
 
 import re
+import sys
 
 import pyspark
 
 from sparkbeam.damage import FULL, damage
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
-from sparkbeam.upstream.spark import OTHER_VERSION
+from sparkbeam.upstream.spark import NO_PYTHON, OTHER_PYTHON, OTHER_VERSION, WRAPPED
 from sparkbeam.wire.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+_OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
+"""What the package itself says as it is imported."""
+
+_SAME_PYTHON = (
+    "Point PYSPARK_PYTHON, in the environment of the program, at the Python that runs it "
+    f"({'.'.join(map(str, sys.version_info[:2]))}), with sparkbeam installed, on every worker."
+)
+
+_MOST_LINES, _MOST_CHARACTERS = 3, 600
 
 _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkbeam"])
 """What every worker needs, whatever the pipeline is."""
@@ -31,6 +42,10 @@ def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) 
     report = reports.find(text)
     if report is None:
         shown = reports.redaction(text)
+        lacking = _lacking(shown)
+        if lacking is not None:
+            # All else in the text is how Spark has come to start a worker.
+            return PipelineFailed(lacking)
         damaged = damage(shown)
         died = (deaths or Deaths()).explained(shown) if damaged is None else None
         if died is not None:
@@ -41,7 +56,8 @@ def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) 
             if damaged is not None
             else PipelineFailed(f"Spark failed: {_gist(shown)} {_remedy(shown)}".rstrip())
         )
-        failed.__cause__ = error if shown == text else None
+        # A traceback would show all of Java's frames; a debugger finds them.
+        failed.__cause__, failed.__context__ = None, error if shown == text else None
         return failed
     return _explained(report)
 
@@ -59,18 +75,41 @@ def _explained(report: StepReport) -> PipelineFailed:
     return failed
 
 
-def _remedy(text: str) -> str:
-    missing = _PYTHON_MISSING.search(text)
-    if missing and missing.group(1).partition(".")[0] in _RUNTIME:
+def _lacking(text: str) -> str | None:
+    """What the Python of the workers lacks, with the remedy; None where that is not the cause."""
+    found = NO_PYTHON.search(text)
+    if found is not None:
         return (
-            f"The workers' Python has no '{missing.group(1)}': install sparkbeam on every worker, "
+            f"The Python of the workers, '{found['program']}', cannot be started: "
+            f"{found['why'].strip()}. {_SAME_PYTHON}"
+        )
+    found = OTHER_PYTHON.search(text)
+    if found is not None:
+        return (
+            f"The workers run Python {found['worker']}, and the program {found['driver']}: what "
+            f"one pickles the other cannot read. {_SAME_PYTHON}"
+        )
+    found = _OLD_PYTHON.search(text)
+    if found is not None:
+        return f"The workers run another Python than the program: {found[0].strip()} {_SAME_PYTHON}"
+    found = _PYTHON_MISSING.search(text)
+    if found is None:
+        return None
+    if found[1].partition(".")[0] in _RUNTIME:
+        return (
+            f"The workers' Python has no '{found[1]}': install sparkbeam on every worker, "
             "and point PYSPARK_PYTHON at the Python that has it."
         )
-    if missing:
-        return (
-            f"The workers cannot import '{missing.group(1)}': ship it with --spark_py_files, "
-            "or install it on every worker."
-        )
+    return (
+        f"The workers cannot import '{found[1]}': ship it with --spark_py_files, "
+        "or install it on every worker."
+    )
+
+
+def _remedy(text: str) -> str:
+    lacking = _lacking(text)
+    if lacking is not None:
+        return lacking
     if OTHER_VERSION.search(text):
         return (
             f"A jar of the session is for another Spark than {pyspark.__version__}: look at "
@@ -87,7 +126,8 @@ def _remedy(text: str) -> str:
 
 
 def _gist(text: str) -> str:
-    """The lines of an error that say what happened, without the JVM's frames."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("at ", "...", "JVM stacktrace"))]
-    return " ".join(telling[:3])[:600]
+    """The lines of an error that say what happened, without what is around them."""
+    lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
+    skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", "File ")
+    telling = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
+    return " ".join(dict.fromkeys(telling[:_MOST_LINES]) or [text.strip()])[:_MOST_CHARACTERS]

@@ -5,6 +5,7 @@ take. Neither can be turned off where it is said, so what the JVM writes comes t
 """
 
 import atexit
+import logging
 import os
 import subprocess
 import sys
@@ -56,6 +57,23 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
         noise = NOISE.match(line) is not None
         if not (noise or blank_after_noise):
             yield line
+
+
+def is_of_others(record: logging.LogRecord) -> bool:
+    """Whether a record is not py4j's of a call of ours that failed, which we tell ourselves."""
+    error = record.exc_info[1] if record.exc_info else None
+    if not (isinstance(error, OSError) or type(error).__module__.startswith("py4j.")):
+        return True
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("sparkbeam."):
+            return False
+    return True
+
+
+for _name in ("", "py4j.clientserver", "py4j.java_gateway"):
+    logging.getLogger(_name).addFilter(is_of_others)
 
 
 def hush(on: bool) -> None:

@@ -28,6 +28,7 @@ from sparkbeam.shipping import archives
 from sparkbeam.spelling import misspelt
 from sparkbeam.upstream.views import known_values
 from sparkbeam.wire.environment import Environment, classes_of_program
+from sparkbeam.wire.heap import Heap
 from sparkbeam.wire.loglevels import QUIET, LogLevels
 from sparkbeam.wire.usercode import Sources, entries
 
@@ -369,7 +370,11 @@ def log_levels(options: PipelineOptions) -> LogLevels:
 
 
 def environment(
-    options: PipelineOptions, *, shares_files: bool, given: Collection[str] = ()
+    options: PipelineOptions,
+    *,
+    shares_files: bool,
+    given: Collection[str] = (),
+    heap: Heap | None = None,
 ) -> Environment:
     """What workers take over of the driver's process.
 
@@ -377,6 +382,7 @@ def environment(
         options: of the pipeline.
         shares_files: the workers see the driver's files.
         given: the names of the environment variables that the session gives to workers.
+        heap: the memory of the JVM that takes their rows.
     """
     for kind in _of_programs():
         options.view_as(kind)
@@ -398,7 +404,15 @@ def environment(
         with contextlib.suppress(OSError):
             folder = str(Path.cwd())
     plugins = options.view_as(SetupOptions).beam_plugins or ()
-    return Environment(values, folder, sources, file, classes_of_program(), tuple(plugins))
+    return Environment(
+        values,
+        folder,
+        sources,
+        file,
+        classes_of_program(),
+        tuple(plugins),
+        heap or Heap(),
+    )
 
 
 def _of_programs() -> Iterator[type[PipelineOptions]]:

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from sparkbeam import session as sessions
 from sparkbeam.batch.execution import BatchExecution
 from sparkbeam.cancellation import Cancellation
 from sparkbeam.connectors import frames
-from sparkbeam.deaths import Deaths
+from sparkbeam.deaths import Deaths, exit_code
 from sparkbeam.failures import explained
 from sparkbeam.jobs import JobNames
 from sparkbeam.metrics.figures import runner_metrics
@@ -30,7 +31,7 @@ from sparkbeam.plan.sparkio import READ_URN
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
-from sparkbeam.upstream.spark import PlanNode, keep_classes
+from sparkbeam.upstream.spark import PlanNode, jvm_process, keep_classes
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -99,13 +100,20 @@ class Run:
             options.metrics_push_period,
             redaction,
         )
-        self._deaths = Deaths(self.monitor.died)
+        heap = sessions.heap(session)
+        self._deaths = Deaths(
+            self.monitor.died,
+            at=self.monitor.at,
+            jvm=partial(exit_code, jvm_process(session)),
+            heap=heap,
+        )
         self._shared: dict[str, Any] = {
             "output": OutputSpec(spark_options.log_levels(options), self.monitor.relay),
             "environment": spark_options.environment(
                 options,
                 shares_files=sessions.is_local(session),
                 given=sessions.variables_of(session),
+                heap=heap,
             ),
             "reports": self._reports,
             "proceed": self._cancellation.check,
@@ -163,7 +171,8 @@ class Run:
                 self._cancellation.cover()
                 reports = self._streamed() if self._plan.streaming else self._in_batch()
             except Exception as raised:
-                error = explained(raised, self._reports, self._deaths)
+                # The frames of this thread are nothing to the user, who gets to see the others.
+                error = explained(raised, self._reports, self._deaths).with_traceback(None)
             self.monitor.close(reports if error is None else None)
             if error is None:
                 self.monitor.metrics.end(reports)

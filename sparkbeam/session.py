@@ -30,6 +30,7 @@ from sparkbeam.interrupts import python_handler
 from sparkbeam.options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.upstream import spark as upstream
+from sparkbeam.wire.heap import Heap
 
 _JAVA = 17
 _JAVA_REMEDY = (
@@ -99,8 +100,10 @@ def _create(options: SparkBeamOptions) -> SparkSession:
             f"No Spark session on --spark_master={shown_url(master)}: "
             f"{_first_line(error, options)}. "
             "Check the URL and that the installed pyspark matches the cluster's Spark."
-        ) from error
-    if not launched:
+        ) from None  # The JVM's frames tell nothing more.
+    if launched:
+        upstream.hush_accumulators(session)
+    else:
         session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -138,7 +141,7 @@ def _connect(options: SparkBeamOptions) -> SparkSession:
             f"No Spark Connect session on --spark_connect={shown_url(url)}: "
             f"{_first_line(error, options)}. "
             "Check the URL and install sparkbeam[connect]."
-        ) from error
+        ) from None
     return session
 
 
@@ -343,6 +346,24 @@ def variables_of(session: Any) -> list[str]:
         return []
     settings: dict[str, str] = getattr(session.conf, "getAll", None) or {}
     return [name.removeprefix(_VARIABLE) for name in settings if name.startswith(_VARIABLE)]
+
+
+def heap(session: Any) -> Heap:
+    """The memory of the JVM that takes the rows of a session's workers, as far as it is known."""
+    if not upstream.is_connect(session) and on_one_machine(session):
+        with suppress(Exception):  # It is no session of Spark's own.
+            return Heap(upstream.heap_bytes(session), "spark.driver.memory")
+    with suppress(Exception):  # A server need not tell it.
+        return Heap(_bytes(session.conf.get("spark.executor.memory", None)))
+    return Heap()
+
+
+def _bytes(text: str | None) -> int | None:
+    """A size as Spark's settings have it, without a unit in mebibytes; None where it is none."""
+    found = re.fullmatch(r"([0-9]+)([kmgt]?)b?", (text or "").strip().lower())
+    if found is None:
+        return None
+    return int(found[1]) << {"k": 10, "": 20, "m": 20, "g": 30, "t": 40}[found[2]]
 
 
 def scratch(session: Any) -> Path | None:

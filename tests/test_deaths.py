@@ -1,8 +1,12 @@
 """A worker that died is told of with the step that it was at, and with the reason."""
 
+import subprocess
 from pathlib import Path
 
-from sparkbeam.deaths import Deaths, oom_kills
+import pytest
+
+from sparkbeam.deaths import Deaths, exit_code, oom_kills
+from sparkbeam.wire.heap import Heap
 
 CRASHED = "Job aborted: SparkException: Python worker exited unexpectedly (crashed)"
 FAULT = f"""{CRASHED}: Fatal Python error: Segmentation fault
@@ -48,6 +52,57 @@ def test_a_crash_of_python_tells_the_line_of_the_user() -> None:
     assert 'File "/home/me/parse.py", line 7 in parse' in str(failed)
     assert "apache_beam" not in str(failed)
     assert "org.apache" not in str(failed)
+
+
+def of_jvm(code: int | None, *at: str) -> Deaths:
+    return Deaths(
+        kills=lambda: 0,
+        at=lambda: list(at),
+        jvm=lambda: code,
+        heap=Heap(500 << 20, "spark.x.memory"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["[Errno 111] Connection refused", "Answer from Java side is empty"]
+)
+def test_the_end_of_the_jvm_for_its_memory_is_told_with_the_remedy(text: str) -> None:
+    failed = of_jvm(52, "Make").explained(text)
+    assert failed is not None
+    assert failed.label == "Make"
+    assert str(failed).startswith("Step 'Make' failed: Spark's JVM has ended, as it had no memory")
+    assert "500 MiB (spark.x.memory)" in str(failed)
+    assert "--spark_conf=spark.x.memory=" in str(failed)
+
+
+def test_another_end_of_the_jvm_is_told_with_its_code() -> None:
+    failed = of_jvm(-9).explained("[Errno 104] Connection reset by peer")
+    assert failed is not None
+    assert str(failed).startswith("A step failed: Spark's JVM has ended (exit code -9).")
+
+
+def test_a_connection_that_is_not_to_the_jvm_is_left_to_others() -> None:
+    assert of_jvm(None).explained("[Errno 111] Connection refused") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["java.lang.OutOfMemoryError: Java heap space", "Command exited with code 52"]
+)
+def test_an_executor_without_memory_is_told_with_the_remedy(text: str) -> None:
+    failed = of_jvm(None, "Make").explained(f"ExecutorLostFailure (executor 1): {text}")
+    assert failed is not None
+    assert "Spark's JVM has no memory left" in str(failed)
+    assert "spark.x.memory" in str(failed)
+
+
+def test_a_jvm_that_runs_has_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkbeam.deaths._JVM_SECONDS", 0.01)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert exit_code(process) is None
+        process.kill()
+        monkeypatch.undo()
+        assert exit_code(process) == -9
+    assert exit_code(None) is None
 
 
 def test_another_failure_is_left_to_others() -> None:

@@ -63,6 +63,10 @@ class Monitor:
         """Where workers on this machine send what steps write; None where there are none."""
         return None if self._output is None else self._output.relay
 
+    def at(self) -> list[str]:
+        """At which steps workers are, as far as is known."""
+        return [] if self._output is None else self._output.at()
+
     def died(self) -> list[str]:
         """At which steps workers were that have died, as far as is known."""
         return [] if self._output is None else self._output.died()

@@ -67,6 +67,7 @@ class OutputListener:
         self._notes = notes
         self._token = secrets.token_hex(16)
         self._died: list[str] = []
+        self._workers: list[_Worker] = []
         self._closed = threading.Event()
         self._selector = selectors.DefaultSelector()
         server = socket.create_server((_LOOPBACK, 0), backlog=128)
@@ -81,6 +82,10 @@ class OutputListener:
     def died(self) -> list[str]:
         """At which steps workers were that have ended within a task, in the order of their ends."""
         return list(dict.fromkeys(self._died))
+
+    def at(self) -> list[str]:
+        """At which steps the workers are."""
+        return list(dict.fromkeys(worker.at for worker in tuple(self._workers) if worker.at))
 
     def close(self) -> None:
         """Writes what has arrived, then stops."""
@@ -106,9 +111,9 @@ class OutputListener:
             with contextlib.suppress(OSError):
                 connection, _ = self._server.accept()
                 connection.setblocking(False)
-                self._selector.register(
-                    connection, selectors.EVENT_READ, _Worker(self._token, self._notes)
-                )
+                worker = _Worker(self._token, self._notes)
+                self._workers.append(worker)
+                self._selector.register(connection, selectors.EVENT_READ, worker)
             return
         if readable is self._awake:
             self._awake.recv(16)
@@ -122,6 +127,7 @@ class OutputListener:
         if not received:
             if worker.at and not self._closed.is_set():
                 self._died.append(worker.at)
+            self._workers.remove(worker)
             self._forget(readable)
 
     def _forget(self, connection: Any) -> None:

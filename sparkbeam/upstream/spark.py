@@ -46,6 +46,32 @@ def jvm(session: Any) -> Any:
     return session._jvm
 
 
+def jvm_process(session: Any) -> Any | None:
+    """The process of a classic session's JVM; None where PySpark has not started it here."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None) if is_classic(session) else None
+
+
+def hush_accumulators(session: Any) -> None:
+    """Keeps PySpark's server of accumulators from printing that the JVM of a session has gone."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    usual = getattr(server, "handle_error", None)
+    if usual is None:
+        return
+
+    def handle_error(*where: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | OSError):
+            usual(*where)
+
+    vars(server)["handle_error"] = handle_error
+
+
+def heap_bytes(session: Any) -> int:
+    """The most memory that the JVM of a classic session takes for its heap."""
+    return int(jvm(session).java.lang.Runtime.getRuntime().maxMemory())
+
+
 def keep_classes(session: Any) -> None:
     """Spares PySpark to look up the same classes of the JVM in each operation of a DataFrame.
 
@@ -456,12 +482,48 @@ DIED = re.compile(
 )
 """A worker, or its executor, has ended in the middle of a task."""
 
+OTHER_PYTHON = re.compile(
+    r"Python in worker has different version:? (?P<worker>\d+\.\d+)"
+    r" than that in driver:? (?P<driver>\d+\.\d+)"
+)
+"""The Python of a worker is another one than the driver's."""
+
+NO_PYTHON = re.compile(r"Cannot run program \"(?P<program>[^\"\n]+)\"[^\n:]*: (?P<why>[^\n]+)")
+"""The Python of a worker cannot be started."""
+
+WRAPPED = re.compile(
+    r"An error occurred while calling \S+\s*:?"
+    r"|\borg\.apache\.spark\.SparkException: (?=Exception thrown|Job aborted)"
+    r"|Exception thrown in awaitResult:"
+    r"|Job aborted due to stage failure: Task \d+ in stage [\d.]+ failed \d+ times, "
+    r"most recent failure: "
+    r"|Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)\n]*\):"
+    r"|Caused by:"
+)
+"""What py4j and Spark put around the text of an error."""
+
+JVM_GONE = re.compile(
+    r"Connection refused|Connection reset by peer|Broken pipe|Answer from Java side is empty"
+    r"|Error while (sending|receiving)|An error occurred while trying to connect to the Java server"
+    r"|^An error occurred while calling \S+\s*$(?!\n)"
+)
+"""The JVM of the driver does not answer, as py4j and the system say it."""
+
+OUT_OF_HEAP = 52
+"""The code with which a JVM of Spark's exits that has no memory left."""
+
 OF_MEMORY = re.compile(
-    r"exit(ed with)? (code|status):? 137|OOMKilled|exceeding (physical |virtual )?memory limits|"
-    r"OutOfMemory",
+    r"exit(ed with)? (code|status):? 137|OOMKilled|exceeding (physical |virtual )?memory limits",
     re.IGNORECASE,
 )
 """It was ended for its memory."""
+
+HEAP_FULL = re.compile(
+    r"OutOfMemory|OutOfDirectMemoryError|Requested array size exceeds VM limit"
+    r"|exit(ed with)? (code|status):? 52\b|Unable to acquire \d+ bytes of memory"
+    r"|Not enough memory to (build|grow)|Cannot grow BufferHolder"
+)
+"""A JVM has no memory left."""
 
 NAME_TAKEN = re.compile(r"Cannot start query with name [^\n]* already active")
 """Another streaming query of the session has the name."""

@@ -19,6 +19,7 @@ from apache_beam.internal.cloudpickle_pickler import DEFAULT_CONFIG
 from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
+from sparkbeam.wire.heap import HERE, Heap
 from sparkbeam.wire.usercode import Sources
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Environment:
         classes: those of the program itself, pickled, by their names; elements of them are pickled
             as what is found under these names in ``__main__``.
         plugins: modules, or classes of them, to be imported; see Beam's option ``--beam_plugins``.
+        heap: the memory of the JVM that takes the worker's rows.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Environment:
     variables: str | None = None
     classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     plugins: tuple[str, ...] = ()
+    heap: Heap = field(default_factory=Heap)
 
     def enter_variables(self) -> None:
         """Takes over the environment variables; in a process other than the driver's."""
@@ -82,6 +85,7 @@ class Environment:
         if anew:
             _ENTERED.clear()
         RuntimeValueProvider.set_runtime_options(dict(self.values))
+        HERE.heap = self.heap
         for plugin in self.plugins:
             _import(plugin)
         for name, pickled in self.classes.items():

@@ -22,6 +22,7 @@ from apache_beam.runners.common import NameContext
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.upstream.beam import MODULE_OF_COUNTERS
 from sparkbeam.wire.exceptions import ExceptionData
+from sparkbeam.wire.heap import RowTooLarge
 
 _BEGIN, _END = "[[sparkbeam-failure:", "]]"
 _MARKED = re.compile(re.escape(_BEGIN) + r"([0-9a-f]{64}):([A-Za-z0-9+/=\s\\]+)" + re.escape(_END))
@@ -158,6 +159,8 @@ class Reports:
         failed = _step_failed(error)
         if failed is not None:
             cause = failed.__cause__
+            if isinstance(cause, RowTooLarge):
+                return StepReport(failed.label, str(failed), "")
             summary = f"{failed}: {type(cause).__name__}: {cause}" if cause else str(failed)
             return StepReport(
                 failed.label,

@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkbeam.wire.heap import HERE
+
 SCHEMA = pa.schema(
     [
         pa.field("tag", pa.int32()),
@@ -159,11 +161,16 @@ class RowBuffer:
         """Adds many rows of one port; may emit batches."""
         for start in range(0, len(keys), _EXTEND_ROWS):
             part = slice(start, start + _EXTEND_ROWS)
+            size = sum(map(len, values[part])) + sum(map(len, keys[part]))
+            if size > BATCH_BYTES:
+                for row in zip(keys[part], orders[part], values[part], strict=True):
+                    self.append(tag, *row)
+                continue
             self._tags += [tag] * len(keys[part])
             self._keys += keys[part]
             self._ords += orders[part]
             self._values += values[part]
-            self._bytes += sum(map(len, values[part])) + sum(map(len, keys[part]))
+            self._bytes += size
             if self._bytes >= BATCH_BYTES or len(self._tags) >= BATCH_ROWS:
                 self.flush()
 
@@ -182,9 +189,18 @@ class RowBuffer:
             self._emit(whole.slice(start, step))
 
     def flush(self) -> None:
-        """Emits what is left."""
+        """Emits what is left.
+
+        Raises:
+            RowTooLarge: Spark cannot take a row.
+        """
         if not self._tags:
             return
+        if self._bytes > HERE.heap.most:
+            HERE.heap.check(
+                max(len(key or b""), len(value))
+                for key, value in zip(self._keys, self._values, strict=True)
+            )
         batch = pa.record_batch(
             [
                 pa.array(self._tags, pa.int32()),

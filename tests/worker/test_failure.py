@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import pickle
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,15 @@ class TestReports:
         reports = Reports(redaction=Redaction([("password", "hunter-2")]))
         failed = explained(RuntimeError("no login with hunter%2D2\n\tat java.Frame"), reports)
         assert str(failed) == "Spark failed: no login with ***"
-        assert failed.__cause__ is None
+        assert failed.__context__ is None
         other = RuntimeError("no login")
-        assert explained(other, reports).__cause__ is other
+        assert explained(other, reports).__context__ is other
+
+    def test_an_error_of_spark_is_not_followed_by_javas_frames(self) -> None:
+        failed = explained(RuntimeError("no table\n\tat java.Frame"), REPORTS)
+        text = "".join(traceback.format_exception(failed))
+        assert "Spark failed: no table" in text
+        assert "java.Frame" not in text
 
     def test_control_characters_of_data_do_not_reach_a_terminal(self) -> None:
         error = ValueError("no number: \x1b[2J\x9b31m\u202e\r\n\t1")
@@ -248,3 +255,40 @@ def test_a_jar_for_another_spark_is_told_where_spark_names_a_method_alone() -> N
     assert "A jar of the session is for another Spark than " in str(
         explained(OSError(text), REPORTS)
     )
+
+
+JOB = (
+    "An error occurred while calling o112.getResult.\n: org.apache.spark.SparkException: Exception "
+    "thrown in awaitResult: \n\tat java.Frame\nCaused by: org.apache.spark.SparkException: Job "
+    "aborted due to stage failure: Task 0 in stage 0.0 failed 1 times, most recent failure: Lost "
+    "task 0.0 in stage 0.0 (TID 0) (localhost executor driver): {}\n\tat java.Frame"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
+            "version: 3.12 than that in driver: 3.11, PySpark cannot run",
+            "The workers run Python 3.12, and the program 3.11: ",
+        ),
+        (
+            "ImportError: sparkbeam needs Python 3.11 or newer, and this is Python 3.9 (/python).",
+            "The workers run another Python than the program: sparkbeam needs Python 3.11 or ",
+        ),
+        (
+            'java.io.IOException: Cannot run program "/python": error=2, No such file',
+            "The Python of the workers, '/python', cannot be started: error=2, No such file",
+        ),
+        ("ModuleNotFoundError: No module named 'sparkbeam'", "The workers' Python has no 'sparkb"),
+        ("ModuleNotFoundError: No module named 'orders'", "The workers cannot import 'orders':"),
+        ("java.io.IOException: no space for rows", "Spark failed: java.io.IOException: no space"),
+    ],
+)
+def test_an_error_of_spark_is_the_cause_in_one_line(text: str, message: str) -> None:
+    found = str(explained(OSError(JOB.format(text)), REPORTS))
+    assert found.startswith(message)
+    assert len(found.splitlines()) == 1
+    assert "Job aborted" not in found
+    assert "java.Frame" not in found

@@ -20,6 +20,7 @@ from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.windows.columnar import Columns
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
+from sparkbeam.wire.heap import RowTooLarge
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.columns import Column
@@ -238,6 +239,8 @@ class SinkOperation(operations.Operation):
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> StepFailed:
+        if isinstance(error, RowTooLarge):
+            return StepFailed(self._producer, str(error))
         if isinstance(error, OSError):
             return StepFailed(self._producer, "its output cannot be written")
         coder = self.coder.wrapped_value_coder

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.layers import Hop, Way
 from sparkbeam.wire.firings import UNKNOWN
+from sparkbeam.wire.heap import HERE
 from sparkbeam.wire.messages import pack
 from sparkbeam.wire.rows import CELL_BYTES, Orders, Row
 
@@ -117,7 +118,10 @@ class Router:
                 for row in rows:
                     self._next = (self._next + 1) % len(shards)
                     waiting[hop.layer, shards[self._next], tag].append(row)
-        self._bytes += sum(len(key) + len(value) for key, _, value in rows)
+        size = sum(len(key) + len(value) for key, _, value in rows)
+        if size > HERE.heap.most:
+            HERE.heap.check(max(len(key), len(value)) for key, _, value in rows)
+        self._bytes += size
         if self._bytes >= CELL_BYTES * len(shards):
             self.flush()
 

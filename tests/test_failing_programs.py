@@ -1,0 +1,261 @@
+"""All that a program writes that fails: one paragraph, and nothing of Java, Spark or py4j."""
+
+import os
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+_MOST_LINES = 25
+_NOISE = re.compile(r"base64|py4j|\bat org\.apache|\bat java|sparkbeam-failure|ERROR|Caused by")
+
+PROGRAM = """
+import os, signal, sys, time, traceback
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms import trigger, userstate, window
+from pyspark.sql import SparkSession
+
+from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark
+
+CASES = {}
+
+
+def case(build):
+    CASES[build.__name__] = build
+
+
+def fail(element):
+    raise ValueError(f"bad element {element}")
+
+
+def fail_on(*_):
+    raise ValueError("the table is locked")
+
+
+def batch(p):
+    return p | beam.Create(["a", "b"]) | "First" >> beam.Map(str.upper)
+
+
+def stream(p):
+    return p | TestStream().add_elements(["a", "b"]).advance_watermark_to_infinity()
+
+
+class Timed(beam.DoFn):
+    TIMER = userstate.TimerSpec("due", beam.TimeDomain.WATERMARK)
+
+    def process(self, pair, win=beam.DoFn.WindowParam, timer=beam.DoFn.TimerParam(TIMER)):
+        timer.set(win.end)
+
+    @userstate.on_timer(TIMER)
+    def due(self):
+        fail("that is due")
+
+
+class Table:
+    def process(self, row):
+        fail_on()
+
+
+def rows_of(elements):
+    return elements | "Rows" >> beam.Map(lambda letter: {"letter": letter})
+
+
+@case
+def batch_function(p):
+    batch(p) | "Parse" >> beam.Map(fail) | "Last" >> beam.Map(print)
+
+
+@case
+def batch_reader(p):
+    p | "Fetch" >> ReadFromSpark("parquet", {"path": "/missing/rows"}, "a int") | beam.Map(print)
+
+
+@case
+def batch_sink(p):
+    rows_of(batch(p)) | "Deliver" >> ForeachBatch(fail_on, "letter string")
+
+
+@case
+def batch_death(p):
+    batch(p) | "Eat" >> beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+
+
+@case
+def stream_function(p):
+    stream(p) | "Parse" >> beam.Map(fail) | "Last" >> beam.Map(print)
+
+
+@case
+def stream_timer(p):
+    pairs = stream(p) | window_of_10() | "Key" >> beam.Map(lambda x: (x, 1)).with_output_types(
+        tuple[str, int]
+    )
+    pairs | "Wait" >> beam.ParDo(Timed()) | "Last" >> beam.Map(print)
+
+
+def window_of_10():
+    return beam.WindowInto(window.FixedWindows(10))
+
+
+@case
+def stream_sink(p):
+    rows_of(stream(p)) | "Deliver" >> ForeachBatch(fail_on, "letter string")
+
+
+@case
+def stream_writer(p):
+    stream(p) | "Deliver" >> Foreach(Table())
+
+
+@case
+def stream_death(p):
+    stream(p) | "Eat" >> beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def use_python(name):
+    context = SparkSession.getActiveSession().sparkContext
+    context.pythonExec = os.path.join(os.environ["FAKES"], name)
+
+
+@case
+def batch_other_python(p):
+    use_python("other")
+    batch(p) | "Last" >> beam.Map(print)
+
+
+@case
+def stream_other_python(p):
+    stream(p) | "Last" >> beam.Map(print)
+
+
+@case
+def batch_without_sparkbeam(p):
+    use_python("without")
+    batch(p) | "Last" >> beam.Map(print)
+
+
+@case
+def batch_without_python(p):
+    use_python("missing")
+    batch(p) | "Last" >> beam.Map(print)
+
+
+@case
+def death_of_the_jvm(p):
+    SparkSession.getActiveSession().sparkContext.pythonExec = sys.executable
+    from pyspark import SparkContext
+
+    pid = SparkContext._gateway.proc.pid
+    batch(p) | "Kill" >> beam.Map(lambda _: os.kill(pid, signal.SIGKILL) or time.sleep(5))
+
+
+for name, build in CASES.items():
+    for stream_ in (sys.stdout, sys.stderr):
+        print(f"== {name} ==", file=stream_, flush=True)
+    try:
+        options = PipelineOptions(["--spark_master=local[2]"])
+        with beam.Pipeline(runner="sparkbeam.SparkRunner", options=options) as pipeline:
+            build(pipeline)
+    except Exception:
+        traceback.print_exc()
+"""
+
+FAKES = {
+    "other": (
+        "import collections, sys\n"
+        "names = 'major minor micro releaselevel serial'\n"
+        "kind = collections.namedtuple('version_info', names)\n"
+        "sys.version_info = kind(3, 9, *sys.version_info[2:])\n"
+    ),
+    "without": (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.partition('.')[0] == 'sparkbeam':\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    ),
+}
+"""What a Python of workers does as it starts."""
+
+
+class Case(NamedTuple):
+    """What the error of a program says.
+
+    Attributes:
+        name: of the program.
+        step: how the message begins.
+        cause: what else it says.
+        remedy: what it says at its end; empty where the user's own code raised.
+        frame: the line of the user's code.
+    """
+
+    name: str
+    step: str
+    cause: str
+    remedy: str = ""
+    frame: str = ""
+
+
+_USERS = 'raise ValueError(f"bad element {element}")'
+_LOCKED = 'raise ValueError("the table is locked")'
+
+CASES = [
+    Case("batch_function", "Step 'Parse' failed", "bad element", frame=_USERS),
+    Case("batch_reader", "Step 'Fetch'", "/missing/rows", "Correct the option path"),
+    Case("batch_sink", "Step 'Deliver' failed", "the table is locked", frame=_LOCKED),
+    Case("batch_death", "Step '.*Eat' failed", "the worker that ran it", "what it wrote last"),
+    Case("stream_function", "Step 'Parse' failed", "bad element", frame=_USERS),
+    Case("stream_timer", "Step 'Wait' failed", "bad element that is due", frame=_USERS),
+    Case("stream_sink", "Step 'Deliver' failed", "the table is locked", frame=_LOCKED),
+    Case("stream_writer", "Step 'Deliver' failed", "the table is locked", frame=_LOCKED),
+    Case("stream_death", "Step '.*Eat' failed", "the worker that ran it", "what it wrote last"),
+    Case("batch_other_python", "The workers run", "Python 3.9", "Point PYSPARK_PYTHON"),
+    Case("stream_other_python", "The workers run", "Python 3.9", "Point PYSPARK_PYTHON"),
+    Case("batch_without_sparkbeam", "The workers' Python", "no 'sparkbeam", "point PYSPARK_PYTHON"),
+    Case("batch_without_python", "The Python of the workers", "missing", "Point PYSPARK_PYTHON"),
+    Case("death_of_the_jvm", "Step '.*Kill' failed", "JVM has ended", "Start the program again"),
+]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each program has written to standard error."""
+    fakes = tmp_path_factory.mktemp("fakes")
+    for name, start in FAKES.items():
+        (fakes / f"of_{name}").mkdir()
+        (fakes / f"of_{name}" / "sitecustomize.py").write_text(start)
+        script = f'#!/bin/sh\nPYTHONPATH={fakes}/of_{name}:$PYTHONPATH exec {sys.executable} "$@"\n'
+        (fakes / name).write_text(script)
+        (fakes / name).chmod(0o755)
+    program = fakes / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=270,
+        env={**os.environ, "FAKES": str(fakes)},
+        check=False,
+    )
+    parts = re.split(r"^== (\w+) ==\n", done.stderr, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_program_that_fails_says_where_and_why_and_nothing_else(
+    case: Case, written: dict[str, str]
+) -> None:
+    text = written[case.name]
+    assert len(text.splitlines()) <= _MOST_LINES, text
+    assert _NOISE.search(text) is None, text
+    message = text.rpartition("sparkbeam.errors.")[2]
+    assert re.match(rf"\w+: {case.step}", message), text
+    for part in (case.cause, case.remedy, case.frame):
+        assert part in message, text
+    assert text.count(case.step if ".*" not in case.step else case.cause) == 1, text
