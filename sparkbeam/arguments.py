@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.texts import shortened
 
 _SHOWN = 60
 """How many characters of a value a message repeats."""
@@ -28,14 +29,6 @@ def shown(value: object, most: int = _SHOWN) -> str:
     if not text.isprintable():
         text = text.encode("unicode_escape").decode()
     return shortened(text, most)
-
-
-def shortened(text: str, most: int) -> str:
-    """A text without its middle, where it is longer."""
-    if len(text) <= most:
-        return text
-    tail = most // 3
-    return f"{text[: most - tail - 1]}…{text[len(text) - tail :]}"
 
 
 def listed(names: Iterable[str]) -> str:

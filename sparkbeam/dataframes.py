@@ -21,6 +21,7 @@ from sparkbeam.io.write import to_dataframe
 from sparkbeam.plan.pruning import pruned
 from sparkbeam.runner import SparkRunner
 from sparkbeam.shipping import archives
+from sparkbeam.texts import shortened
 from sparkbeam.upstream.beam import applied_for_now
 from sparkbeam.upstream.spark import ship
 from sparkbeam.wire.failure import Reports
@@ -177,7 +178,7 @@ class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
         producer = elements.producer.full_label if elements.producer else "?"
         raise ConfigurationError(
             f"{_NAME} cannot make columns of what '{producer}' puts out, of the type "
-            f"{arguments.shortened(str(kind), 100)}{_which(kind)}. Name its fields and their "
+            f"{shortened(str(kind), 100)}{_which(kind)}. Name its fields and their "
             "types: with_output_types(…) of a NamedTuple, beam.Row(id=int(…)), or, for "
             "dictionaries too, schema='id bigint, …'."
         )

@@ -13,9 +13,14 @@ A message says what happened, where (the user's transform label) and what to
 do about it.
 """
 
+from sparkbeam.texts import printable
+
 
 class SparkBeamError(Exception):
-    """The base of every error that sparkbeam raises itself."""
+    """The base of every error that sparkbeam raises itself; its message is printable."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(printable(each) if isinstance(each, str) else each for each in args))
 
 
 class ConfigurationError(SparkBeamError, ValueError):

@@ -8,6 +8,7 @@ import pyspark
 from sparkbeam.damage import FULL, damage
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
+from sparkbeam.texts import beginning
 from sparkbeam.upstream.spark import NO_PYTHON, OTHER_PYTHON, OTHER_VERSION, WRAPPED
 from sparkbeam.wire.failure import Reports, StepReport
 
@@ -130,4 +131,5 @@ def _gist(text: str) -> str:
     lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
     skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", "File ")
     telling = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
-    return " ".join(dict.fromkeys(telling[:_MOST_LINES]) or [text.strip()])[:_MOST_CHARACTERS]
+    gist = " ".join(dict.fromkeys(telling[:_MOST_LINES]) or [text.strip()])
+    return beginning(gist, _MOST_CHARACTERS)

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from sparkbeam.arguments import shortened
+from sparkbeam.texts import line, shortened
 from sparkbeam.upstream.spark import is_connect
 
 _MOST = 300
@@ -30,5 +30,5 @@ class JobNames:
     def __call__(self, text: str) -> None:
         """Says what the next jobs of this thread do."""
         if self._context is not None:
-            shown = shortened(self._redaction(" ".join(text.split())), _MOST)
+            shown = line(shortened(" ".join(text.split()), _MOST, self._redaction))
             self._context.setJobGroup(self._group, shown)

@@ -26,6 +26,7 @@ from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.redaction import shown_url
 from sparkbeam.shipping import archives
 from sparkbeam.spelling import misspelt
+from sparkbeam.texts import shortened
 from sparkbeam.upstream.views import known_values
 from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.heap import Heap
@@ -201,7 +202,7 @@ def _check_settings(options: SparkBeamOptions) -> None:
 
 def _name(text: str) -> str:
     """What a text begins with that may be the name of a setting, and nothing behind it."""
-    return arguments.shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
+    return shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
 
 
 def _check_files(options: SparkBeamOptions) -> None:

@@ -31,6 +31,7 @@ from sparkbeam.plan.sparkio import READ_URN
 from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.texts import printable
 from sparkbeam.upstream.spark import PlanNode, jvm_process, keep_classes
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
@@ -91,7 +92,7 @@ class Run:
         self.problem = ""
         self.companions: list[Companion] = []
         self.files: set[str] = set()
-        self.monitor = Monitor(plan, session, options.spark_progress)
+        self.monitor = Monitor(plan, session, options.spark_progress, redaction)
         self._spark = SparkStages(session)
         self._names = JobNames(session, redaction)
         self._pusher = MetricsPusher(
@@ -270,4 +271,4 @@ def _warn(reports: list[TaskReport]) -> None:
         category = getattr(sys.modules.get(module), name, None)
         if not (isinstance(category, type) and issubclass(category, Warning)):
             category = UserWarning
-        warnings.warn_explicit(warning.message, category, warning.filename, warning.line)
+        warnings.warn_explicit(printable(warning.message), category, warning.filename, warning.line)

@@ -24,11 +24,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pyspark.sql import SparkSession
 
 from sparkbeam import gateway
-from sparkbeam.arguments import shortened, shown
+from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.interrupts import python_handler
 from sparkbeam.options import SparkBeamOptions, settings
 from sparkbeam.plan.redaction import Redaction, shown_url
+from sparkbeam.texts import shortened
 from sparkbeam.upstream import spark as upstream
 from sparkbeam.wire.heap import Heap
 
@@ -288,8 +289,9 @@ def _require_answer(url: str, option: str) -> None:
                 return
         except (OSError, ValueError) as error:
             problem = error
+    reason = shortened(str(problem), 80, Redaction([("url", url)]))
     raise ConfigurationError(
-        f"Nobody answers at {option}={shown_url(url)} ({shortened(str(problem), 80)}). "
+        f"Nobody answers at {option}={shown_url(url)} ({reason}). "
         "Start the server or correct the URL."
     )
 
@@ -316,7 +318,7 @@ def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> st
     # Where a JVM has raised it, py4j's first line says nothing.
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
         lines = [lines[1].removeprefix(": ")]
-    return shortened(hide(lines[0] if lines else type(error).__name__), 200)
+    return shortened(lines[0] if lines else type(error).__name__, 200, hide)
 
 
 def is_local(session: Any) -> bool:

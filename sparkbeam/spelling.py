@@ -8,7 +8,8 @@ from typing import Any, NoReturn, cast
 
 from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
 
-from sparkbeam.arguments import listed, shortened
+from sparkbeam.arguments import listed
+from sparkbeam.texts import shortened
 
 _CLOSE = 0.83
 """From this ratio of difflib on, a name is taken for one of ours: a letter or two are wrong."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from sparkbeam.arguments import is_path, shortened, shown
+from sparkbeam.arguments import is_path, shown
 from sparkbeam.errors import ConfigurationError, SparkBeamError
+from sparkbeam.texts import shortened
 
 _MOST = 500
 """The characters of a message; what it repeats of an argument may be of any length."""

@@ -7,6 +7,7 @@ import pyspark
 
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.sparkio import Options
+from sparkbeam.texts import beginning
 from sparkbeam.upstream.spark import MISSING_SOURCE, OTHER_VERSION, version
 
 _PACKAGES: Mapping[str, str] = {
@@ -51,9 +52,9 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
     """
     hide = Redaction(options)
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
-        return hide(f"{type(error).__name__}: {error}")[:_LONGEST]
+        return beginning(f"{type(error).__name__}: {error}", _LONGEST, hide)
     cause = " ".join(_causes(str(error)) or [type(error).__name__])
-    return f"{_sentence(hide(cause)[:_LONGEST])} {_remedy(str(error), format, options)}"
+    return f"{_sentence(beginning(cause, _LONGEST, hide))} {_remedy(str(error), format, options)}"
 
 
 def _causes(text: str) -> list[str]:

@@ -4,10 +4,11 @@
 AMQP itself. ``tests/eventhubs/test_clients.py`` is their contract.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from sparkbeam.texts import beginning
 
 
 class EventHubsError(Exception):
@@ -188,14 +189,9 @@ class Place:
     inclusive: bool = True
 
 
-_SECRET = re.compile(
-    r"(SharedAccess(?:Key|Signature)\s*=\s*|\bsig=|Bearer\s+)[^;&\s'\"]+", re.IGNORECASE
-)
-
-
 def error_of(condition: str, description: str, doing: str) -> EventHubsError:
     """The error for what the service has said, without what is secret in it."""
-    said = _SECRET.sub(r"\1***", f"{condition}: {description}".strip(": "))[:400]
+    said = beginning(f"{condition}: {description}".strip(": "), 400)
     message = f"{doing}: {said}" if said else doing
     if condition == "amqp:link:stolen":
         return StolenError(message)

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from sparkbeam.arguments import shortened
 from sparkbeam.explain import describe
 from sparkbeam.explain.streaming import layers
 from sparkbeam.plan.model import Plan
 from sparkbeam.running import Run
+from sparkbeam.texts import shortened
 from sparkbeam.upstream.spark import is_classic, post_event
 
 _logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class EventLog:
             _logger.debug("Spark's event log does not take %s: %s", kind, error)
 
     def _shown(self, text: str, most: int) -> str:
-        return shortened(self._redaction(text), most)
+        return shortened(text, most, self._redaction)
 
 
 def _node(name: str, text: str, children: list[dict[str, Any]]) -> dict[str, Any]:

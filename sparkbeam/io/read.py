@@ -18,6 +18,7 @@ from sparkbeam.connectors.schemas import row_type
 from sparkbeam.connectors.writtenschemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.texts import shortened
 
 
 class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
@@ -157,7 +158,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         for name in (*wanted, *time, *partition):
             if name not in schema.names:
                 raise ConfigurationError(
-                    f"'{arguments.shortened(self._format, 60)}' has no column "
+                    f"'{shortened(self._format, 60)}' has no column "
                     f"{arguments.shown(name)}, only {arguments.listed(schema.names)}."
                 )
         return StructType([schema[name] for name in wanted])

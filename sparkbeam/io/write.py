@@ -16,6 +16,7 @@ from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import WRITE_URN, Options, WriteSpec
+from sparkbeam.texts import shortened
 from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled, PackTimed
 
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
@@ -247,7 +248,7 @@ def _pickled(name: str, value: object) -> bytes:
     except Exception as error:
         raise ConfigurationError(
             f"{name}={arguments.shown(value)} cannot be pickled "
-            f"({arguments.shortened(f'{type(error).__name__}: {error}', 120)}): create what "
+            f"({shortened(f'{type(error).__name__}: {error}', 120)}): create what "
             "cannot travel, such as a connection, when it is called."
         ) from error
 
@@ -259,7 +260,7 @@ def _schema(rows: PCollection[Any], given: resolve.Schema | None, name: str) -> 
     if found is None:
         raise ConfigurationError(
             f"{name} cannot make a schema of the type "
-            f"{arguments.shortened(str(rows.element_type), 100)}: give schema=…"
+            f"{shortened(str(rows.element_type), 100)}: give schema=…"
         )
     return found
 

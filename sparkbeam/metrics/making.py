@@ -3,11 +3,12 @@
 from importlib import import_module
 from typing import Any
 
-from sparkbeam.arguments import shortened, shown
+from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics import options as metrics_options
 from sparkbeam.metrics.sink import MetricsSink
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.texts import shortened
 
 _HOMES = {
     "http": "sparkbeam.metrics.sinks.http.HttpSink",
@@ -61,5 +62,6 @@ def _wrong(name: str, problem: str) -> ConfigurationError:
 
 
 def _text(error: Exception, options: Any) -> str:
-    text = Redaction(metrics_options.addresses(options))(" ".join(str(error).split()))
-    return shortened(f"{type(error).__name__}: {text}", _MOST_OF_MESSAGE).rstrip(".")
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    hide = Redaction(metrics_options.addresses(options))
+    return shortened(text, _MOST_OF_MESSAGE, hide).rstrip(".")

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sparkbeam.arguments import shortened
 from sparkbeam.metrics.sink import MetricsSink, PushedMetrics
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.texts import shortened
 
 _logger = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class _Line:
         if kind in self._told:
             return
         self._told.add(kind)
-        text = shortened(self._redaction(" ".join(str(error).split())), _MOST_OF_MESSAGE)
+        text = shortened(" ".join(str(error).split()), _MOST_OF_MESSAGE, self._redaction)
         _logger.warning(
             "The metrics sink '%s' fails, and is tried again; the pipeline goes on. %s: %s",
             self._name,

@@ -1,6 +1,5 @@
 """What ``result.metrics()`` answers."""
 
-import textwrap
 from collections.abc import Iterable
 from html import escape
 from typing import Any
@@ -11,6 +10,7 @@ from apache_beam.portability.api import metrics_pb2
 from apache_beam.runners.portability import portable_metrics
 
 from sparkbeam.progress.html import table_html
+from sparkbeam.texts import shortened
 from sparkbeam.wire.consolidation import Infos, consolidate
 
 
@@ -70,7 +70,7 @@ def _shown(value: Any) -> str:
         return "none committed"
     if isinstance(value, int):
         return f"{value:,}"
-    return textwrap.shorten(str(getattr(value, "data", value)), 200)
+    return shortened(" ".join(str(getattr(value, "data", value)).split()), 200)
 
 
 def _by_kind(infos: Iterable[metrics_pb2.MonitoringInfo], user_only: bool) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sparkbeam.nexmark.queries import Query
 from sparkbeam.nexmark.record import PASSED
 from sparkbeam.nexmark.reference import reference_results
 from sparkbeam.nexmark.results import Difference, Summary
+from sparkbeam.texts import beginning
 
 _SHOWN = 3
 _CHARACTERS = 120
@@ -55,7 +56,7 @@ def _shown(difference: Difference) -> str:
         return "another run gave the right results"
     kinds = {"missing": difference.missing, "unexpected": difference.unexpected}
     return "; ".join(
-        f"{kind}: {', '.join(text[:_CHARACTERS] for text in texts)}"
+        f"{kind}: {', '.join(beginning(text, _CHARACTERS) for text in texts)}"
         for kind, texts in kinds.items()
         if texts
     )

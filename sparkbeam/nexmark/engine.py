@@ -11,10 +11,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 
 from sparkbeam import options, session
-from sparkbeam.arguments import shortened, shown
+from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.record import OURS
 from sparkbeam.runner import SparkRunner
+from sparkbeam.texts import shortened
 
 _ALIASES = {
     "SparkRunner": OURS,

@@ -27,6 +27,7 @@ from sparkbeam.nexmark.record import Run
 from sparkbeam.nexmark.results import Summarize, canonical
 from sparkbeam.nexmark.source import NexmarkEvents
 from sparkbeam.nexmark.stream import NexmarkStream
+from sparkbeam.texts import beginning
 
 _REASON_CHARACTERS = 300
 
@@ -158,7 +159,7 @@ def reason(error: Exception) -> str:
     # A worker's traceback has the exception at its end, all other messages say it first.
     is_traceback = any(line.startswith("Traceback") for line in lines)
     gist = lines[-1 if is_traceback else 0] if lines else ""
-    return f"{type(error).__name__}: {gist}".removesuffix(": ")[:_REASON_CHARACTERS]
+    return beginning(f"{type(error).__name__}: {gist}".removesuffix(": "), _REASON_CHARACTERS)
 
 
 def _answered(

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from sparkbeam.arguments import shortened
 from sparkbeam.explain.sketch import Sketch, sketch
 from sparkbeam.metrics.summary import cells, run_summary
 from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
@@ -23,6 +22,7 @@ from sparkbeam.plan.redaction import Redaction
 from sparkbeam.running import Run
 from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.signs import SIGN, Sign
+from sparkbeam.texts import line, printable_in, shortened
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Beacon:
         self._run = run
         self._redaction = redaction
         self._files = files
-        self._title = redaction(shortened(title, LONGEST_TITLE))
+        self._title = line(shortened(title, LONGEST_TITLE, redaction))
         self._period = period
         self._clock = clock
         self._end: str | None = None
@@ -95,7 +95,7 @@ class Beacon:
                         "What 'sparkbeam watch' shows of the pipeline cannot be written to its "
                         "checkpoint, and is tried again; the pipeline goes on. %s: %s",
                         type(error).__name__,
-                        self._redaction(shortened(" ".join(str(error).split()), 300)),
+                        shortened(" ".join(str(error).split()), 300, self._redaction),
                     )
             if over:
                 return
@@ -123,7 +123,7 @@ class Beacon:
                 (redaction(note.step), redaction(note.text), note.times, note.last)
                 for note in monitor.notes.recent()
             ),
-            error=redaction(shortened(self._run.problem, LONGEST_ERROR)),
+            error=shortened(self._run.problem, LONGEST_ERROR, redaction),
         )
 
 
@@ -145,4 +145,4 @@ def graph_of(files: Files) -> Sketch | None:
 
 
 def _dumped(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content).encode()
+    return json.dumps(printable_in(content)).encode()

@@ -7,7 +7,6 @@ from typing import Any
 
 from apache_beam.runners.runner import PipelineState
 
-from sparkbeam.arguments import shortened
 from sparkbeam.explain import picture
 from sparkbeam.metrics.summary import RunSummary
 from sparkbeam.page.beacon import redacted
@@ -28,6 +27,7 @@ from sparkbeam.progress import words
 from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import PipelineProgress, Progress, StreamingProgress
 from sparkbeam.running import Run, program
+from sparkbeam.texts import line, shortened
 
 _TEXTS = 4096
 
@@ -58,7 +58,7 @@ class RunView:
         self._clock = clock
         self._started = clock()
         self._ended: float | None = None
-        self.title = self._redaction(shortened(name or program(), LONGEST_TITLE))
+        self.title = line(shortened(name or program(), LONGEST_TITLE, redaction))
         self.graph = picture.svg(
             redacted(plan, redaction), {stage.id: ("",) * BOX_LINES for stage in plan.stages}
         )
@@ -81,7 +81,7 @@ class RunView:
                 (note.step, note.text, note.times, note.last)
                 for note in self._monitor.notes.recent()
             ),
-            error=shortened(self._run.problem, LONGEST_ERROR),
+            error=shortened(self._run.problem, LONGEST_ERROR, self._redaction),
         )
         return page.content(self._redaction)
 

@@ -12,6 +12,7 @@ from sparkbeam.page.live import RunView
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.running import Run
+from sparkbeam.texts import shortened
 
 if TYPE_CHECKING:
     from sparkbeam.page.server import PageServer
@@ -68,7 +69,9 @@ def show(port: int, plan: Plan, run: Run, redaction: Redaction, name: str | None
     try:
         address = server(port).add(RunView(plan, run, redaction, name))
     except Exception as error:
-        _logger.warning("There is no live page: %s: %s", type(error).__name__, error)
+        _logger.warning(
+            "There is no live page: %s: %s", type(error).__name__, shortened(str(error), 300)
+        )
         return
     run.result.page = address
     with contextlib.suppress(OSError, ValueError, AttributeError):  # Closed, or there is none.

@@ -23,6 +23,7 @@ from tornado.web import Application, RequestHandler
 
 from sparkbeam.page.view import View
 from sparkbeam.progress.history import Moment
+from sparkbeam.texts import shortened
 
 _logger = logging.getLogger(__name__)
 
@@ -253,4 +254,4 @@ def _html(page: Page, nonce: str) -> str:
 
 
 def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 300)

@@ -13,6 +13,7 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
+from sparkbeam.texts import printable, printable_in
 
 Fact = tuple[str, str]
 """A label and a figure, in words."""
@@ -81,7 +82,7 @@ class PageContent:
 
     def content(self, redaction: Callable[[str], str]) -> dict[str, Any]:
         """All of it as what JSON can say, without secrets."""
-        found: dict[str, Any] = _redacted(asdict(self), redaction)
+        found: dict[str, Any] = printable_in(asdict(self), lambda text: printable(redaction(text)))
         return found
 
 
@@ -219,13 +220,3 @@ def _columns(summary: StageSummary) -> str:
     could = [step for step in summary.steps if step.columns]
     taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
     return f"{taken} of {len(could)} steps" if could else ""
-
-
-def _redacted(value: Any, redaction: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return redaction(value)
-    if isinstance(value, dict):
-        return {key: _redacted(item, redaction) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_redacted(item, redaction) for item in value]
-    return value

@@ -17,6 +17,7 @@ from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import absolute, files
 from sparkbeam.streaming.signs import Sign
 from sparkbeam.streaming.status import Health, Status, status
+from sparkbeam.texts import line
 
 _KEPT = 20
 
@@ -42,7 +43,7 @@ class CheckpointView:
         self._feedback = FeedbackFiles(self._files)
         self._health: Health | None = None
         self._redaction = Redaction([("address", location)])
-        self.title = shown_url(self._location)
+        self.title = line(shown_url(self._location))
         self.content()
         graph = graph_of(self._files)
         self.graph = (

@@ -4,30 +4,31 @@ What is secret is known from the options of a pipeline's sources and sinks, and 
 text may hold it as it is, or as a URL, JSON, Python or HTML writes it, in whatever mixture.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from html import escape
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, quote_plus, unquote
 
-from sparkbeam.arguments import shortened
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec, WriteSpec
+from sparkbeam.secrecy import HARMLESS, HIDDEN, hidden, is_scheme, is_secret_name, spans
+from sparkbeam.texts import shortened
 
-_HIDDEN = "***"
 _MOST_OF_URL = 100
 _SHORT = 6
 _LINE = 20
 _LONG = 100
 _HEAD = 40
 _SHORTEST_OF_ADDRESS = 4
-_HARMLESS = frozenset(["", "none", "null", "true", "false", "earliest", "latest", _HIDDEN])
 
 
 class Redaction:
     """Takes secrets out of texts.
 
-    Beside those that it is given, it takes out what looks like one anywhere: the account in a
-    URL, the token of an ``Authorization``, the value behind ``password=`` and its like.
+    Beside those that it is given, it takes out what looks like one anywhere, as
+    :func:`.secrecy.hidden` does.
 
     Args:
         options: of sources and sinks. What has a name that tells of a secret or of an address
@@ -43,6 +44,8 @@ class Redaction:
         whole = {secret for name, value in options for secret in _secrets(name, value)}
         for name, value in settings:
             whole |= set(_secrets(name, value, addresses=False))
+        long = {text for secret in whole if len(secret) > _LONG for text in _written(secret)}
+        self._long = tuple(sorted(long, key=lambda text: (-len(text), text)))
         found = {part for secret in whole for part in _parts(secret)}
         longest_first = sorted(found, key=lambda secret: (-len(secret), secret))
         self._known = re.compile("|".join(map(_pattern, longest_first))) if found else None
@@ -60,11 +63,11 @@ class Redaction:
 
     def __call__(self, text: str) -> str:
         """The text with ``***`` in the place of each secret."""
+        for secret in self._long:
+            text = text.replace(secret, HIDDEN)
         if self._known is not None:
-            text = self._known.sub(_HIDDEN, text)
-        for pattern in (_ACCOUNT, _AUTHORIZATION, _ASSIGNED):
-            text = pattern.sub(_hide, text)
-        return text
+            text = self._known.sub(HIDDEN, text)
+        return hidden(text)
 
     def finds(self, text: str) -> bool:
         """Whether there is a secret in a text."""
@@ -74,70 +77,65 @@ class Redaction:
 def shown_url(url: str) -> str:
     """A URL as it may be shown: without its account and its parameters, and not too long."""
     address = re.split(r"[;?#]|%3[bB]", url, maxsplit=1)[0]
-    return shortened(Redaction([("address", url)])(address), _MOST_OF_URL)
+    return shortened(address, _MOST_OF_URL, Redaction([("address", url)]))
 
 
-_OF_SECRET = (
-    r"pass(?:word|wd|phrase|code)?|pwd|pin|dsn|sas|sig|signature|cookie|bearer|jaas"
-    r"|credentials?|secrets?|tokens?|authorization"
-)
-_KEYS = r"(?:shared ?access|account|access|api|private|secret|encryption|master|storage) ?key"
-_SECRET_NAME = re.compile(rf"\b(?:{_OF_SECRET}|{_KEYS})\b|password|secret|shared ?access")
 _ADDRESS_NAME = re.compile(
     r"pass|pwd|secret|token|key|credential|auth|jaas|signature|sas\b|account|user|url|uri"
     r"|connection|servers",
     re.IGNORECASE,
 )
-_NOT_ITSELF = re.compile(
-    r"^(?:max|min|num|use|enable|is|has)\b|\b(?:count|size|timeout|interval|refresh|expiry|ttl"
-    r"|enabled|type|class|provider|format|length)$"
-)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-
 _ASSIGNMENT = re.compile(
     r"""["']?([A-Za-z][\w.\-]*)["']?\s*[=:]\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^;&?,\s]+)"""
 )
-_ACCOUNT = re.compile(r"(://)([^/\s@]*(?:@[^/\s@]*)*)(?=@)")
-_AUTHORIZATION = re.compile(
-    r"((?:\bauthorization[\"']?\s*[:=]\s*[\"']?\w+|\b(?:bearer|basic|digest))(?:\s|%20|\+)+)"
-    r"((?=[^\s\"',;]*[\d=])[\w.~+/=%-]{6,})",
-    re.IGNORECASE,
+_OF_PAIR = re.compile(
+    r"dsn|auth|credential|login|user.?info|user.?pass|pass|pwd|secret|token", re.IGNORECASE
 )
-_ASSIGNED = re.compile(
-    r"((?<![A-Za-z])(?:sig|signature|password|passwd|passphrase|pwd|secret|client_?secret|token"
-    r"|access_?token|id_?token|refresh_?token|sas|shared_?access_?(?:key|signature)|account_?key"
-    r"|secret_?key|access_?key|api_?key|cookie)"
-    r"(?:[\"']\s*[:=]|\s*(?:=(?![=>])|%3D))\s*)"
-    r"""("(?:\\.|[^"\\])+"|'(?:\\.|[^'\\])+'|[^\s"'&;,)\]}]+)""",
-    re.IGNORECASE,
-)
+_PAIR = re.compile(r"[^:/@\s;,&=]*[:/](?!/)(.+)", re.DOTALL)
+_SEGMENT = 8
 
 
 def _secrets(name: str, value: str, *, addresses: bool = True) -> Iterator[str]:
     """The parts of an option's value that nobody is to see."""
-    if _is_of_secret(name):
+    if is_secret_name(name):
         yield from _worth_hiding(value, 1)
     elif addresses and _ADDRESS_NAME.search(name):
         yield from _address(value)
+    if _OF_PAIR.search(name):
+        yield from _of_pair(value)
     for key, inner in _ASSIGNMENT.findall(value):
         inner = inner.strip("\"'")
-        if _is_of_secret(key):
+        if is_secret_name(key) and not is_scheme(inner):
             yield from _worth_hiding(inner, 1)
         elif addresses and _ADDRESS_NAME.search(key):
             yield from _address(inner)
+        if _OF_PAIR.search(key):
+            yield from _of_pair(inner)
         if "=" in inner:  # A connection string, for one, may be a password.
             yield from _secrets("", inner, addresses=addresses)
-    for _, account in _ACCOUNT.findall(value):
-        yield from _address(account)
-        yield from _worth_hiding(account.partition(":")[2], 1)
-    for _, token in _AUTHORIZATION.findall(value):
-        yield from _worth_hiding(token, 1)
+    for start, end in spans(value):
+        yield from _of_span(value[start:end], is_account=value[end : end + 1] == "@")
 
 
-def _is_of_secret(name: str) -> bool:
-    """Whether the value of what has this name is a secret, however short it is."""
-    words = " ".join(_WORDS.findall(name)).lower()
-    return _SECRET_NAME.search(words) is not None and _NOT_ITSELF.search(words) is None
+def _of_pair(value: str) -> Iterator[str]:
+    """The second part of a name and a password, alone or before the address of a database."""
+    pair = _PAIR.fullmatch(value)
+    if pair is not None and "://" not in value:
+        before, at, _ = pair[1].rpartition("@")
+        yield from _worth_hiding(before if at else pair[1], 1)
+
+
+def _of_span(found: str, *, is_account: bool) -> Iterator[str]:
+    """What looks like a secret, and what of it may stand alone."""
+    found = re.sub(r"^[bru]?(\\*[\"'])(.*)\1$", r"\2", found, flags=re.DOTALL).strip("{}")
+    if is_account:
+        yield from _address(found)
+        yield from _worth_hiding(found.partition(":")[2], 1)
+        return
+    yield from _worth_hiding(found, 1)
+    for part in found.split("/"):
+        if len(part) >= _SEGMENT:
+            yield from _worth_hiding(part, _SEGMENT)
 
 
 def _address(text: str) -> Iterator[str]:
@@ -148,7 +146,7 @@ def _address(text: str) -> Iterator[str]:
 
 def _worth_hiding(text: str, shortest: int) -> Iterator[str]:
     for form in {text, unquote(text)}:
-        if len(form) >= shortest and form.lower() not in _HARMLESS:
+        if len(form) >= shortest and form.lower() not in HARMLESS:
             yield form
 
 
@@ -160,6 +158,18 @@ def _parts(secret: str) -> Iterator[str]:
     for line in re.split(r"\s+|\\n", secret):
         if len(line) >= _LINE:
             yield line[:_HEAD]
+
+
+def _written(secret: str) -> Iterator[str]:
+    """A long secret as a whole, in the ways in which it is most likely written."""
+    in_json = [json.dumps(secret), json.dumps(secret, ensure_ascii=False)]
+    written = [*in_json, repr(secret), ascii(secret), *map(json.dumps, in_json)]
+    yield secret
+    yield from (text[1:-1] for text in written)
+    yield from (json.dumps(in_json[0][1:-1])[1:-1], escape(secret), escape(secret, quote=False))
+    encoded = quote(secret, safe="", errors="replace")
+    yield from (encoded, quote(secret, errors="replace"), quote_plus(secret, errors="replace"))
+    yield quote(encoded, safe="")
 
 
 _BEFORE = (
@@ -213,12 +223,6 @@ def _character(character: str) -> str:
 def _any_case(pattern: str) -> str:
     """A pattern of hexadecimal digits, in capitals or not."""
     return f"(?i:{pattern})"
-
-
-def _hide(found: re.Match[str]) -> str:
-    if found.group(2).strip("\"'").lower() in _HARMLESS:
-        return found.group()
-    return found.group(1) + _HIDDEN
 
 
 def _specs(plan: Plan) -> Iterator[Any]:

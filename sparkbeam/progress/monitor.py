@@ -1,7 +1,7 @@
 """All that is live about one run: the listeners, the figures and the display."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sparkbeam.metrics.live import LiveMetrics
@@ -16,6 +16,7 @@ from sparkbeam.progress.places import Places
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.progress.tracker import ProgressTracker
+from sparkbeam.secrecy import hidden
 from sparkbeam.wire.output import Relay
 from sparkbeam.wire.reports import Reporter, Signal, TaskReport
 
@@ -27,6 +28,7 @@ class Monitor:
         plan: what runs.
         session: the Spark session.
         show: the option ``--spark_progress``: auto, on or off.
+        redaction: takes secrets out of what steps have logged and warned of.
 
     Attributes:
         metrics: of the run.
@@ -35,11 +37,13 @@ class Monitor:
         places: which of Spark's stages run those of the plan.
     """
 
-    def __init__(self, plan: Plan, session: Any, show: str) -> None:
+    def __init__(
+        self, plan: Plan, session: Any, show: str, redaction: Callable[[str], str] = hidden
+    ) -> None:
         self._tracker: ProgressTracker | StreamingTracker
         self.metrics = LiveMetrics()
         self.history = History()
-        self.notes = Notes()
+        self.notes = Notes(redaction)
         self.places = Places()
         self._names = {stage.id: stage.name for stage in plan.stages}
         if plan.streaming:

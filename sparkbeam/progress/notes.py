@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from sparkbeam.secrecy import hidden
+from sparkbeam.texts import beginning, line
 from sparkbeam.wire.reports import TaskReport
 
 _MOST = 100
@@ -32,17 +34,21 @@ class Notes:
     """The last hundred different lines; may be used from any thread.
 
     Args:
+        hide: takes secrets out of a line.
         clock: the time in seconds since the epoch.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, hide: Callable[[str], str] = hidden, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._hide = hide
         self._clock = clock
         self._lock = threading.Lock()
         self._notes: dict[tuple[str, str], Note] = {}
 
     def add(self, step: str, text: str) -> None:
         """Takes a line in."""
-        key = (step, text[:_LONGEST])
+        key = self._key(step, text)
         with self._lock:
             before = self._notes.pop(key, None)
             times = 1 if before is None else before.times + 1
@@ -62,9 +68,12 @@ class Notes:
                 kind = warning.category.rpartition(":")[2]
                 step, text = names(report.stage), f"{kind}: {warning.message}"
                 with self._lock:
-                    known = (step, text[:_LONGEST]) in self._notes
+                    known = self._key(step, text) in self._notes
                 if not known:
                     self.add(step, text)
+
+    def _key(self, step: str, text: str) -> tuple[str, str]:
+        return line(self._hide(step)), beginning(text, _LONGEST, self._hide)
 
     def recent(self) -> list[Note]:
         """The last line first."""

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from sparkbeam.progress.notes import Notes
+from sparkbeam.texts import line as one_line
+from sparkbeam.texts import printable
 from sparkbeam.wire.output import AT, IDLE, STDERR, STDOUT, Relay, Written
 from sparkbeam.wire.reports import TaskReport
 
@@ -40,8 +42,8 @@ def tell(reports: Iterable[TaskReport], notes: Notes | None = None) -> None:
         lines = "line" if count == 1 else "lines"
         write(
             STDERR,
-            f"sparkbeam: step '{step}' wrote {count:,} {more}{lines}: they are in the logs of "
-            "Spark's executors (stdout and stderr on the Executors page of its UI).",
+            f"sparkbeam: step '{one_line(step)}' wrote {count:,} {more}{lines}: they are in the "
+            "logs of Spark's executors (stdout and stderr on the Executors page of its UI).",
         )
 
 
@@ -49,7 +51,7 @@ def write(stream: str, text: str) -> None:
     """Writes a line to one of the standard streams, as they are at this moment."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # Closed, or there is none.
         out = sys.stdout if stream == STDOUT else sys.stderr
-        out.write(f"{text}\n")
+        out.write(f"{printable(text)}\n")
         out.flush()
 
 

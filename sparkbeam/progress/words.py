@@ -13,6 +13,8 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
+from sparkbeam.secrecy import hidden
+from sparkbeam.texts import line
 
 _CUT = "..."
 _UNKNOWN = "-"
@@ -133,6 +135,7 @@ def size(count: int) -> str:
 
 def shortened(text: str, width: int) -> str:
     """``text`` in ``width`` columns: both of its ends, as they tell most."""
+    text = line(hidden(text))
     columns = [2 if east_asian_width(character) in "WF" else 1 for character in text]
     if sum(columns) <= width:
         return text

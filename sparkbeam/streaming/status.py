@@ -20,6 +20,7 @@ from sparkbeam.streaming.execution import stored_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import LocalFiles, absolute, files
 from sparkbeam.streaming.signs import Sign, last_sign
+from sparkbeam.texts import line
 
 _LONG = 60.0
 _LONGER = 10
@@ -106,7 +107,10 @@ class Status:
         }
 
     def lines(self) -> Iterator[str]:
-        """The same in words."""
+        """The same in words, whatever the files of the checkpoint hold."""
+        return map(line, self._lines())
+
+    def _lines(self) -> Iterator[str]:
         parts = [f"{self.health}{', draining' * self.draining}: "]
         if self.since is None:
             parts.append("no micro-batch has been committed")
@@ -123,7 +127,8 @@ class Status:
             parts.append(f", {words.duration(self.lag)} behind")
         yield "".join(parts)
         if self.sign is not None and self.sign.error:
-            yield f"  {self.sign.error.splitlines()[0]}"
+            first, *_ = self.sign.error.strip().split("\n")
+            yield f"  {first}"
         today = Timestamp.now().to_utc_datetime().date()
         for step in self.steps:
             figures = [

@@ -20,6 +20,7 @@ from pathlib import PurePath
 from apache_beam.runners.common import NameContext
 
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.texts import concealed, printable
 from sparkbeam.upstream.beam import MODULE_OF_COUNTERS
 from sparkbeam.wire.exceptions import ExceptionData
 from sparkbeam.wire.heap import RowTooLarge
@@ -28,7 +29,6 @@ _BEGIN, _END = "[[sparkbeam-failure:", "]]"
 _MARKED = re.compile(re.escape(_BEGIN) + r"([0-9a-f]{64}):([A-Za-z0-9+/=\s\\]+)" + re.escape(_END))
 _WHILE_RUNNING = re.compile(r" \[while running '([^\n]*?)'\]")
 _LIBRARIES = ("apache_beam", "sparkbeam", "pyspark")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MOST_CHARACTERS = 10_000
 _STEPS = frozenset(["operations.py", "functions.py", "onetoone.py", "dofns.py", "common.py"])
 
@@ -164,8 +164,8 @@ class Reports:
             summary = f"{failed}: {type(cause).__name__}: {cause}" if cause else str(failed)
             return StepReport(
                 failed.label,
-                _printable(self._shown(summary)),
-                _printable(self._shown(_user_trace(cause or failed))),
+                printable(self._shown(summary)),
+                printable(self._shown(_user_trace(cause or failed))),
             )
         known = None
         if isinstance(error, UserCodeFailed) and error.__cause__ is not None:
@@ -181,18 +181,14 @@ class Reports:
             summary = f"the coder of its input cannot decode an element: {summary}"
         return StepReport(
             known or label,
-            _printable(self._shown(summary)),
-            _printable(self._shown(_user_trace(error))),
+            printable(self._shown(summary)),
+            printable(self._shown(_user_trace(error))),
             ExceptionData.of(error, self._shown),
         )
 
     def _shown(self, text: str) -> str:
         """A text as it may be shown; of a long one, its beginning."""
-        if len(text) <= _MOST_CHARACTERS:
-            return self.redaction(text)
-        # What is secret must not be cut before it is found.
-        shown = self.redaction(text[: 2 * _MOST_CHARACTERS])
-        return f"{shown[:_MOST_CHARACTERS]}…"
+        return concealed(text, _MOST_CHARACTERS, self.redaction)
 
 
 class SpokenReports(Reports):
@@ -211,11 +207,6 @@ def _candidates(message: str) -> Iterator[tuple[str, bytes]]:
             yield marked.group(1), base64.b64decode(text)
         except ValueError:
             continue
-
-
-def _printable(text: str) -> str:
-    """A text whose control characters a terminal does not obey."""
-    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def _text(error: BaseException) -> str:

@@ -1,10 +1,12 @@
 """What steps print and log, on its way from a worker to the driver."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sparkbeam.secrecy import hidden
+from sparkbeam.texts import concealed
 from sparkbeam.wire.loglevels import LogLevels
 
 STDOUT, STDERR = "stdout", "stderr"
@@ -17,6 +19,7 @@ MOST_LINES = 100
 """So many lines of a step travel with reports; the others are only counted."""
 
 _LONGEST_LINE = 2000
+"""So many characters of a line do."""
 
 
 class Line(NamedTuple):
@@ -31,6 +34,12 @@ class Line(NamedTuple):
     stream: str
     step: str
     text: str
+
+    def cut(self, hide: Callable[[str], str] = hidden) -> "Line":
+        """The line as it travels with a report; secrets are taken out of one that is cut."""
+        if len(self.text) <= _LONGEST_LINE:
+            return self
+        return self._replace(text=concealed(self.text, _LONGEST_LINE, hide))
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Written:
         for line in lines:
             seen[line.step] += 1
             if seen[line.step] <= MOST_LINES:
-                first.append(line._replace(text=line.text[:_LONGEST_LINE]))
+                first.append(line.cut())
             else:
                 rest[line.step] += 1
         return cls(tuple(first), dict(rest))

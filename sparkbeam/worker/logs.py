@@ -10,6 +10,7 @@ from apache_beam.runners.worker import statesampler
 from pyspark import TaskContext
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.texts import line, printable
 from sparkbeam.wire.loglevels import LogLevels
 from sparkbeam.wire.output import STDERR, Line
 from sparkbeam.worker.outlet import OUTLET
@@ -34,8 +35,8 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of a record."""
-        record.step = step()
-        return self.hide(super().format(record))
+        record.step = line(step())
+        return printable(self.hide(super().format(record)))
 
     def emit(self, record: logging.LogRecord) -> None:
         if _is_failure(record):

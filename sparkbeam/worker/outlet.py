@@ -14,7 +14,9 @@ import os
 import socket
 import threading
 from collections import Counter
+from collections.abc import Callable
 
+from sparkbeam.secrecy import hidden
 from sparkbeam.wire.output import AT, IDLE, MOST_LINES, Line, Relay, Written
 
 _CONNECT_SECONDS = 1.0
@@ -32,11 +34,13 @@ class Outlet:
         self._lines: list[Line] = []
         self._more: Counter[str] = Counter()
         self._seen: Counter[str] = Counter()
+        self._hide: Callable[[str], str] = hidden
 
-    def open(self, relay: Relay | None) -> None:
+    def open(self, relay: Relay | None, hide: Callable[[str], str] = hidden) -> None:
         """Called when a task begins; what nobody took of an earlier one is not told as its own."""
         with self._lock:
             self._forget()
+            self._hide = hide
             if relay != self._relay or self._connection is None:
                 self._disconnect()
                 self._relay = relay
@@ -53,6 +57,10 @@ class Outlet:
             self._at = ""
             self._send(IDLE)
 
+    def hidden(self, text: str) -> str:
+        """A text without what nobody is to see of the task."""
+        return self._hide(text)
+
     def at(self, steps: str) -> None:
         """Notes what the task is at, by the labels of the steps; from any thread."""
         with self._lock:
@@ -67,7 +75,7 @@ class Outlet:
                 return True
             self._seen[line.step] += 1
             if self._seen[line.step] <= MOST_LINES:
-                self._lines.append(line)
+                self._lines.append(line.cut(self._hide))
             else:
                 self._more[line.step] += 1
             return False

@@ -9,6 +9,7 @@ from typing import BinaryIO, TextIO
 
 from pyspark import TaskContext
 
+from sparkbeam.texts import printable
 from sparkbeam.wire.output import STDERR, STDOUT, Line, OutputSpec, Written
 from sparkbeam.worker import logs
 from sparkbeam.worker.outlet import OUTLET
@@ -67,6 +68,7 @@ class StepStream(io.TextIOBase):
         return self._stream.buffer
 
     def _emit(self, text: str) -> None:
+        text = printable(text)
         if not OUTLET.write(Line(self._name, logs.step(), text)):
             self._stream.write(f"{text}\n")
 
@@ -78,7 +80,7 @@ def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]
     if TaskContext.get() is None:
         yield
         return
-    OUTLET.open(spec.relay)
+    OUTLET.open(spec.relay, hide)
     for name in (STDOUT, STDERR):
         # Spark may have put a stream of its own in the place of ours.
         if not isinstance(getattr(sys, name), StepStream):

@@ -14,6 +14,7 @@ from sparkbeam.upstream.beam import counter_of
 from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport, TaskWarning
 from sparkbeam.worker import output
+from sparkbeam.worker.outlet import OUTLET
 from sparkbeam.worker.task import spark_stage
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Tally:
         """
         self._send(SignalKind.FINISHED, self._so_far())
         unique = dict.fromkeys(
-            TaskWarning(_qualified(w.category), str(w.message), w.filename, w.lineno)
+            TaskWarning(_qualified(w.category), OUTLET.hidden(str(w.message)), w.filename, w.lineno)
             for w in caught
         )
         warned = tuple(unique)[:_MAX_WARNINGS]

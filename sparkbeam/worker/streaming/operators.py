@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from sparkbeam.arguments import shortened
+from sparkbeam.texts import line, shortened
 from sparkbeam.wire.messages import SCHEMA, Message, messages
 from sparkbeam.worker.connection import hurry_task
 from sparkbeam.worker.state.store import spark_map
@@ -35,7 +35,7 @@ class TickLayer:
     def __init__(self, task: "LayerTask") -> None:
         self._task = pickle.dumps(task)
         steps = ", ".join(f"{stage.id}: {stage.name}" for stage in task.stages)
-        self.__name__ = shortened(f"layer 0 {steps}".strip(), _SHOWN)
+        self.__name__ = line(shortened(f"layer 0 {steps}".strip(), _SHOWN))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
@@ -65,7 +65,7 @@ class RowsLayer:
         time: Callable[[int], int | None] | None = None,
     ) -> None:
         self._task = pickle.dumps((task, label, spec, tag, time))
-        self.__name__ = shortened(f"layer 0 of {label}", _SHOWN)
+        self.__name__ = line(shortened(f"layer 0 of {label}", _SHOWN))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from sparkbeam.worker.streaming.layer import SourceTurn
