@@ -14,6 +14,7 @@ import socket
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple
@@ -21,6 +22,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
+from sparkbeam.acceptor import PAUSE_SECONDS
 from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, StolenError
 
 _GRACE = 5.0
@@ -115,12 +117,16 @@ class Neighbours:
 
     def _accept(self, listener: Listener) -> None:
         while not self._closed:
-            with suppress(OSError):
+            try:
                 asker = listener.accept()
                 threading.Thread(target=self._answer, args=(asker,), daemon=True).start()
+            except (OSError, EOFError, RuntimeError):  # No descriptors, no threads are left.
+                time.sleep(PAUSE_SECONDS)
 
     def _answer(self, asker: "Connection[Any, Any]") -> None:
         with asker, suppress(OSError, EOFError, ValueError):
+            if not asker.poll(_GRACE):
+                return
             name, position, end, seconds = json.loads(asker.recv_bytes())
             try:
                 found = self._lend(name, position, end, seconds)

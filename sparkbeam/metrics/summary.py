@@ -16,6 +16,7 @@ from sparkbeam.plan.ports import name_of
 from sparkbeam.plan.walk import ColumnStep
 from sparkbeam.progress import words
 from sparkbeam.progress.html import table_html
+from sparkbeam.texts import line
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS
 
@@ -96,7 +97,7 @@ class RunSummary:
     def _lines(self) -> Iterator[str]:
         told: set[int] = set()
         for stage in self.stages:
-            yield f"{stage.name}{_of_tasks(stage)}"
+            yield f"{line(stage.name)}{_of_tasks(stage)}"
             for spark in stage.spark:
                 again = spark.id in told
                 yield f"  {_again(spark) if again else '; '.join(spark_words(spark))}"
@@ -110,8 +111,8 @@ class RunSummary:
                 aligned = [
                     text.rjust(width) for text, width in zip(figures, widths[1:], strict=False)
                 ]
-                line = "  ".join([label.ljust(widths[0]), *aligned, columns])
-                yield f"  {line}".rstrip()
+                row = "  ".join([label.ljust(widths[0]), *aligned, columns])
+                yield f"  {row}".rstrip()
         if self.failed_attempts:
             yield _failed(self.failed_attempts)
 
@@ -233,7 +234,7 @@ class _Figures:
 def cells(step: StepSummary) -> tuple[str, ...]:
     """A step in words: label, elements in and out, time, bytes out, columns."""
     return (
-        step.label,
+        line(step.label),
         f"{step.elements_in:,}",
         f"{step.elements_out:,}",
         "-" if step.seconds is None else words.duration(step.seconds),

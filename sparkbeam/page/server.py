@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from string import Template
 from typing import Any
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
+from sparkbeam.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
 from sparkbeam.page.view import View
 from sparkbeam.progress.history import Moment
 from sparkbeam.texts import shortened
@@ -36,6 +39,10 @@ _PAUSE = 20
 
 _MOST_PAGES = 20
 _IDLE_SECONDS = 60
+_STRANGE_SECONDS = 10.0
+_SWEEP_SECONDS = 1.0
+_MOST_READERS = 100
+_BUFFER_BYTES = 1 << 20
 _HEADER_BYTES = 16_384
 _START_SECONDS = 10.0
 
@@ -95,6 +102,7 @@ class PageServer:
         self._sockets = bind_sockets(port, LOOPBACK)
         self.port: int = self._sockets[0].getsockname()[1]
         self._ready = threading.Event()
+        self._guests: Guests[IOStream] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="sparkbeam-page", daemon=True)
         self._thread.start()
@@ -121,6 +129,13 @@ class PageServer:
                 found = page
         return found
 
+    def know(self, connection: Any) -> None:
+        """Notes that a connection has asked with a token; what has none may not stay for long."""
+        stream = getattr(connection, "stream", None)
+        if self._guests is not None and stream is not None:
+            self._guests.forget(IOStream.closed)
+            self._guests.know(stream)
+
     def close(self) -> None:
         """Ends the server."""
         if self._loop is not None:
@@ -137,16 +152,66 @@ class PageServer:
                 max_body_size=0,
                 idle_connection_timeout=_IDLE_SECONDS,
             )
-            server.add_sockets(self._sockets)
+            door = _Door(server, loop, self._sockets)
+            self._guests = door.guests
             loop.call_soon(self._ready.set)
             loop.run_forever()
-            server.stop()
+            door.close()
             loop.run_until_complete(server.close_all_connections())
             loop.close()
         except Exception as error:
             _logger.warning("The live page ends; the pipeline goes on. %s", _told(error))
         finally:
             self._ready.set()
+
+
+class _Door:
+    """Lets connections in: a bounded number, and none where there are no descriptors left.
+
+    Args:
+        server: serves them.
+        loop: that of the thread.
+        sockets: that listen.
+    """
+
+    def __init__(
+        self, server: HTTPServer, loop: asyncio.AbstractEventLoop, sockets: list[socket.socket]
+    ) -> None:
+        self.guests = Guests[IOStream](IOStream.close, _STRANGE_SECONDS, _MOST_READERS)
+        self._server = server
+        self._loop = loop
+        self._sockets = sockets
+        for each in sockets:
+            self._open(each)
+        self._sweep()
+
+    def close(self) -> None:
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+            each.close()
+
+    def _open(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            connection = accepted(listening)
+        except Full:
+            self.guests.make_room()
+            self._loop.remove_reader(listening)
+            self._loop.call_later(PAUSE_SECONDS, self._open, listening)
+            return
+        if connection is not None:
+            connection.setblocking(False)
+            stream = IOStream(connection, max_buffer_size=_BUFFER_BYTES)
+            self._server.handle_stream(stream, ("", 0))
+            self.guests.enter(stream)
+
+    def _sweep(self) -> None:
+        self.guests.forget(IOStream.closed)
+        self.guests.sweep()
+        self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
 
 def _application(server: PageServer) -> Application:
@@ -173,6 +238,11 @@ class _Handler(RequestHandler):
         self.set_header("Cross-Origin-Resource-Policy", "same-origin")
         self.set_header("Content-Security-Policy", "default-src 'none'")
 
+    def prepare(self) -> None:
+        """Refuses what asks for a name that is none of this machine's."""
+        if not all(map(is_at_home, self.request.headers.get_list("Host"))):
+            self.send_error(403)
+
     def compute_etag(self) -> None:
         return None
 
@@ -186,7 +256,9 @@ class _Handler(RequestHandler):
 
 class _NotFound(_Handler):
     def prepare(self) -> None:
-        self.send_error(404)
+        super().prepare()
+        if not self._finished:
+            self.send_error(404)
 
 
 class _OfPage(_Handler):
@@ -199,6 +271,8 @@ class _OfPage(_Handler):
         found = self._server.find(token)
         if found is None:
             self.send_error(404)
+        else:
+            self._server.know(self.request.connection)
         return found
 
     def fail(self, error: Exception) -> None:
@@ -228,14 +302,24 @@ class _StateHandler(_OfPage):
         page = self.page(token)
         if page is None:
             return
-        since = self.get_query_argument("since", "0")
+        since = _second(self.get_query_argument("since", "0"))
         try:
-            content = json.dumps(page.state(int(since) if since.isdecimal() else 0))
+            content = json.dumps(page.state(since))
         except Exception as error:
             self.fail(error)
             return
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(content)
+
+
+def _second(text: str) -> int:
+    """A second of the epoch as somebody writes it; the first one for anything else."""
+    if not text.isascii() or not text.isdecimal():
+        return 0
+    return int(text[-_DIGITS:]) if not text[:-_DIGITS].strip("0") else 10**_DIGITS
+
+
+_DIGITS = 15
 
 
 def _html(page: Page, nonce: str) -> str:

@@ -6,6 +6,7 @@ from html import escape
 
 from sparkbeam.progress import words
 from sparkbeam.progress.model import PipelineProgress, Progress, StageState, StreamingProgress
+from sparkbeam.texts import line
 
 _COLOURS = {
     StageState.WAITING: "#8a8a8a",
@@ -55,7 +56,7 @@ def _batch(progress: PipelineProgress) -> str:
         head,
         (
             (
-                escape(stage.name),
+                escape(line(stage.name)),
                 f'<span style="color:{_COLOURS[stage.state]}">{stage.state}</span>',
                 escape(words.tasks(stage)),
                 escape(words.elements(stage)),
@@ -75,7 +76,7 @@ def _streaming(progress: StreamingProgress) -> str:
         head,
         (
             (
-                escape(stage.name),
+                escape(line(stage.name)),
                 f"{stage.busiest:,}",
                 escape(words.rate(stage)),
                 escape(words.moment(stage.output_watermark, today)),

@@ -8,9 +8,11 @@ import selectors
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any
 
+from sparkbeam.acceptor import PAUSE_SECONDS, Full, Guests, accepted
 from sparkbeam.progress.notes import Notes
 from sparkbeam.texts import line as one_line
 from sparkbeam.texts import printable
@@ -21,6 +23,8 @@ _LOOPBACK = "127.0.0.1"
 _CLOSE_SECONDS = 10.0
 _RECEIVE = 1 << 16
 _LONGEST_GREETING = 1000
+_GREETING_SECONDS = 5.0
+_MOST_WORKERS = 2000
 
 
 def tell(reports: Iterable[TaskReport], notes: Notes | None = None) -> None:
@@ -72,7 +76,10 @@ class OutputListener:
         self._workers: list[_Worker] = []
         self._closed = threading.Event()
         self._selector = selectors.DefaultSelector()
+        self._guests = Guests[socket.socket](self._forget, _GREETING_SECONDS, _MOST_WORKERS)
+        self._pause: float | None = None
         server = socket.create_server((_LOOPBACK, 0), backlog=128)
+        server.setblocking(False)
         self._selector.register(server, selectors.EVENT_READ)
         self._waker, awake = socket.socketpair()
         self._selector.register(awake, selectors.EVENT_READ)
@@ -98,42 +105,72 @@ class OutputListener:
 
     def _run(self) -> None:
         while True:
-            ready = self._selector.select(0 if self._closed.is_set() else None)
+            ready = self._selector.select(0 if self._closed.is_set() else self._patience())
             if self._closed.is_set() and not ready:
                 break
             for key, _ in ready:
                 self._serve(key.fileobj, key.data)
         for key in list(self._selector.get_map().values()):
             self._forget(key.fileobj)
+        self._server.close()
         self._selector.close()
         self._waker.close()
 
+    def _patience(self) -> float | None:
+        """Ends what is overdue; for so many seconds nothing is to be done unless somebody calls."""
+        first = self._guests.sweep()
+        if self._pause is None:
+            return first
+        left = self._pause - time.monotonic()
+        if left <= 0:
+            self._pause = None
+            self._selector.register(self._server, selectors.EVENT_READ)
+            return first
+        return left if first is None else min(left, first)
+
+    def _accept(self) -> None:
+        try:
+            connection = accepted(self._server)
+        except Full:
+            self._guests.make_room()
+            self._selector.unregister(self._server)
+            self._pause = time.monotonic() + PAUSE_SECONDS
+            return
+        if connection is not None:
+            connection.setblocking(False)
+            worker = _Worker(self._token, self._notes)
+            self._workers.append(worker)
+            self._selector.register(connection, selectors.EVENT_READ, worker)
+            self._guests.enter(connection)
+
     def _serve(self, readable: Any, worker: "_Worker | None") -> None:
         if readable is self._server:
-            with contextlib.suppress(OSError):
-                connection, _ = self._server.accept()
-                connection.setblocking(False)
-                worker = _Worker(self._token, self._notes)
-                self._workers.append(worker)
-                self._selector.register(connection, selectors.EVENT_READ, worker)
+            self._accept()
             return
         if readable is self._awake:
             self._awake.recv(16)
             return
         assert worker is not None
+        if readable.fileno() < 0:  # It had to make room, in this very round.
+            return
         try:
             received = readable.recv(_RECEIVE)
             worker.take(received)
+            if worker.is_trusted and not self._guests.know(readable):
+                return
+        except BlockingIOError:
+            return
         except Exception:  # Anyone may connect and send anything.
             received = b""
         if not received:
             if worker.at and not self._closed.is_set():
                 self._died.append(worker.at)
-            self._workers.remove(worker)
             self._forget(readable)
 
     def _forget(self, connection: Any) -> None:
-        self._selector.unregister(connection)
+        self._guests.leave(connection)
+        with contextlib.suppress(KeyError, ValueError):  # It has gone already, or waits.
+            self._workers.remove(self._selector.unregister(connection).data)
         connection.close()
 
 
@@ -144,7 +181,7 @@ class _Worker:
         self.at = ""
         self._token = token
         self._notes = notes
-        self._trusted = False
+        self.is_trusted = False
         self._received = bytearray()
 
     def take(self, received: bytes) -> None:
@@ -158,13 +195,13 @@ class _Worker:
         self._received = bytearray(rest)
         for message in messages:
             content = json.loads(message)
-            if self._trusted:
+            if self.is_trusted:
                 self._hear(*content)
             elif hmac.compare_digest(str(content[0]).encode(), self._token.encode()):
-                self._trusted = True
+                self.is_trusted = True
             else:
                 raise ValueError("wrong token")
-        if not self._trusted and len(self._received) > _LONGEST_GREETING:
+        if not self.is_trusted and len(self._received) > _LONGEST_GREETING:
             raise ValueError("no greeting")
 
     def _hear(self, kind: str, *content: str) -> None:

@@ -127,7 +127,7 @@ class Status:
             parts.append(f", {words.duration(self.lag)} behind")
         yield "".join(parts)
         if self.sign is not None and self.sign.error:
-            first, *_ = self.sign.error.strip().split("\n")
+            first, *_ = self.sign.error.strip().split("\n", 1)
             yield f"  {first}"
         today = Timestamp.now().to_utc_datetime().date()
         for step in self.steps:

@@ -2,8 +2,10 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 from wsgiref.simple_server import WSGIRequestHandler
@@ -18,6 +20,7 @@ from prometheus_client.exposition import (
 )
 from prometheus_client.registry import Collector
 
+from sparkbeam.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
 from sparkbeam.metrics.options import address
 from sparkbeam.metrics.sink import MetricsSink, PushedMetrics, RunnerMetric, RunnerMetricKind
 from sparkbeam.metrics.sinks.readings import COUNTER, DISTRIBUTION, GAUGE, readings
@@ -25,6 +28,9 @@ from sparkbeam.options import SparkBeamOptions
 from sparkbeam.plan.redaction import Redaction, shown_url
 
 _SECONDS = 5.0
+_REQUEST_SECONDS = 5.0
+_ANSWER_SECONDS = 30.0
+_MOST_SCRAPES = 32
 _CLOSE_SECONDS = 0.02
 """The end of a pipeline waits for that of the endpoint, which asks this often for it."""
 
@@ -83,8 +89,80 @@ class PrometheusSink(MetricsSink):
 
 
 class _Quiet(WSGIRequestHandler):
+    timeout = _REQUEST_SECONDS
+
+    def parse_request(self) -> bool:
+        """Reads a request; one for a name that is none of this machine's is refused."""
+        if not super().parse_request():
+            return False
+        self.server.known(self.connection)
+        here = ip_address(str(self.connection.getsockname()[0]).partition("%")[0])
+        named = self.headers.get_all("Host", [])
+        if here.is_loopback and not all(is_at_home(name, self.server.host) for name in named):
+            self.send_error(403, "The host is another one")
+            return False
+        return True
+
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: who scrapes is no news."""
+
+
+class _Server(ThreadingWSGIServer):
+    """Serves a bounded number of connections, each for a bounded time, in threads.
+
+    Args:
+        host: as the user has given it.
+        place: where it listens.
+        family: of the address.
+    """
+
+    request_queue_size = 64
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, place: Any, family: int) -> None:
+        self.host = host
+        self.address_family = family
+        self._asking = Guests[socket.socket](_hang_up, _REQUEST_SECONDS, _MOST_SCRAPES)
+        self._served = Guests[socket.socket](_hang_up, _ANSWER_SECONDS, 0, _MOST_SCRAPES)
+        super().__init__(place, _Quiet)
+        self.socket.setblocking(False)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            connection = accepted(self.socket)
+        except Full:
+            self._asking.make_room()
+            time.sleep(PAUSE_SECONDS)
+            connection = None
+        if connection is None:
+            raise OSError("there is nobody")
+        connection.setblocking(True)
+        self._asking.enter(connection)
+        return connection, ("", 0)
+
+    def known(self, connection: socket.socket) -> None:
+        """Notes that a request has come; its answer has to be taken soon."""
+        self._asking.leave(connection)
+        self._served.enter(connection)
+
+    def service_actions(self) -> None:
+        """Called again and again: ends what takes too long."""
+        self._asking.sweep()
+        self._served.sweep()
+
+    def shutdown_request(self, request: Any) -> None:
+        self._asking.leave(request)
+        self._served.leave(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Does nothing: anybody may send anything, and go while it is answered."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Ends a connection; the thread that serves it closes it."""
+    connection.shutdown(socket.SHUT_RDWR)
 
 
 def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
@@ -94,8 +172,7 @@ def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
         OSError: the address is taken.
     """
     family, *_, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    kind = type("_Server", (ThreadingWSGIServer,), {"address_family": family})
-    server = kind(found[:2], _Quiet)
+    server = _Server(host, found[:2], family)
     server.set_app(make_wsgi_app(registry))
     threading.Thread(
         target=server.serve_forever,

@@ -1,0 +1,322 @@
+"""What listens takes a bounded number of connections, and leaves the process its descriptors."""
+
+import contextlib
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from sparkbeam.acceptor import Guests, is_at_home
+from sparkbeam.metrics.results import SparkMetrics
+from sparkbeam.metrics.sink import PushedMetrics
+from sparkbeam.metrics.sinks import prometheus
+from sparkbeam.metrics.sinks.prometheus import PrometheusSink
+from sparkbeam.page import server as pages
+from sparkbeam.page.server import PageServer
+from sparkbeam.progress import output
+from sparkbeam.progress.notes import Notes
+from sparkbeam.progress.output import OutputListener
+
+PATIENCE = 10.0
+
+
+@contextlib.contextmanager
+def silent(port: int, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Connections of somebody who says nothing, or never all of it."""
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for _ in range(count):
+            with contextlib.suppress(OSError):
+                each = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+                each.settimeout(PATIENCE)
+                if said:
+                    each.sendall(said)
+                opened.append(each)
+        yield opened
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """Whether the other side ends a connection, before we lose patience."""
+    try:
+        while connection.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def comes(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    return condition()
+
+
+def goes_on(connection: socket.socket) -> bool:
+    """Says a little more; false where nobody listens any more."""
+    try:
+        connection.sendall(b"X")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[OutputListener, Notes]]:
+    notes = Notes()
+    started = OutputListener(notes)
+    yield started, notes
+    started.close()
+
+
+@pytest.fixture
+def page() -> Iterator[PageServer]:
+    started = PageServer()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[int]:
+    sink = PrometheusSink(PipelineOptions(["--metrics_prometheus_address=127.0.0.1:0"]))
+    sink.write(_nothing())
+    assert sink.port is not None
+    yield sink.port
+    sink.close()
+
+
+def _nothing() -> PushedMetrics:
+    return PushedMetrics(SparkMetrics([], []), (), 0.0)
+
+
+def worker(found: OutputListener) -> socket.socket:
+    """A worker of the run, which has greeted."""
+    connection = socket.create_connection(("127.0.0.1", found.relay.port), 5)
+    connection.sendall(json.dumps([found.relay.token, 1]).encode() + b"\n")
+    return connection
+
+
+def status(port: int, **headers: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("GET", "/metrics", headers=headers)
+        return connection.getresponse().status
+
+
+# The guests of one place.
+
+
+def test_a_stranger_goes_when_its_time_is_over() -> None:
+    now, gone = 0.0, list[str]()
+    guests = Guests[str](gone.append, 5, 10, 10, clock=lambda: now)
+    guests.enter("a")
+    now = 3.0
+    guests.enter("b")
+    guests.enter("known")
+    assert guests.know("known")
+    assert guests.sweep() == 2
+    now = 5.0
+    assert guests.sweep() == 3
+    assert gone == ["a"]
+    now = 100.0
+    assert guests.sweep() is None
+    assert gone == ["a", "b"]
+
+
+def test_of_too_many_strangers_the_first_one_goes() -> None:
+    gone: list[int] = []
+    guests = Guests[int](gone.append, 5, 10, 3)
+    for number in range(5):
+        guests.enter(number)
+    assert gone == [0, 1]
+
+
+def test_of_those_that_may_be_here_there_are_not_too_many() -> None:
+    gone: list[int] = []
+    guests = Guests[int](gone.append, 5, 2, 9)
+    for number in range(3):
+        guests.enter(number)
+    assert [guests.know(number) for number in range(3)] == [True, True, False]
+    assert gone == [2]
+    guests.leave(0)
+    guests.enter(3)
+    assert guests.know(3)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:80", True),
+        ("127.0.0.1:9464", True),
+        ("10.1.2.3", True),
+        ("[::1]:80", True),
+        ("[fe80::1]", True),
+        ("metrics.internal:9464", True),
+        ("evil.example", False),
+        ("evil.example:9464", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example:1", False),
+        ("evil.example:80:localhost", False),
+        ("", False),
+        ("\0", False),
+    ],
+)
+def test_a_host_is_an_address_or_a_name_of_this_machine(host: str, expected: bool) -> None:
+    assert is_at_home(host, "metrics.internal") is expected
+
+
+# Lines of steps.
+
+
+def test_workers_are_heard_among_hundreds_that_say_nothing(
+    listener: tuple[OutputListener, Notes],
+) -> None:
+    found, notes = listener
+    with worker(found) as first, silent(found.relay.port, 400):
+        for each in (first, worker(found)):
+            each.sendall(json.dumps(["stderr", "Step", f"line {each.fileno()}"]).encode() + b"\n")
+        assert comes(lambda: len(notes.recent()) == 2)
+
+
+def test_who_does_not_greet_goes(
+    listener: tuple[OutputListener, Notes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_GREETING_SECONDS", 0.2)
+    found = OutputListener()
+    with silent(found.relay.port, 3) as some, silent(found.relay.port, 3, b'["slow') as others:
+        assert all(map(is_ended, [*some, *others]))
+    found.close()
+
+
+def test_a_worker_may_be_silent_for_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_GREETING_SECONDS", 0.1)
+    notes = Notes()
+    found = OutputListener(notes)
+    with worker(found) as at_work, silent(found.relay.port, 1) as (other,):
+        assert is_ended(other)
+        at_work.sendall(json.dumps(["stderr", "Step", "line"]).encode() + b"\n")
+        assert comes(lambda: bool(notes.recent()))
+    found.close()
+
+
+# Metrics for Prometheus.
+
+
+def test_scrapes_are_answered_among_hundreds_that_ask_nothing(endpoint: int) -> None:
+    with silent(endpoint, 200), silent(endpoint, 100, b"GET /metrics HTTP/1.1\r\nHost: x"):
+        assert status(endpoint) == 200
+
+
+def test_a_request_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "_REQUEST_SECONDS", 0.3)
+    sink = PrometheusSink(PipelineOptions(["--metrics_prometheus_address=127.0.0.1:0"]))
+    sink.write(_nothing())
+    assert sink.port is not None
+    with silent(sink.port, 1, b"GET /metrics HTTP/1.1\r\n") as (slow,):
+        assert comes(lambda: goes_on(slow) is False)
+    sink.close()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9464", "127.0.0.1.evil.example"])
+def test_metrics_are_not_for_pages_of_elsewhere(endpoint: int, host: str) -> None:
+    assert status(endpoint, Host=host) == 403
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:9464"])
+def test_metrics_are_for_who_asks_this_machine(endpoint: int, host: str) -> None:
+    assert status(endpoint, Host=host) == 200
+
+
+# The live page.
+
+
+def test_pages_are_answered_among_hundreds_that_ask_nothing(page: PageServer) -> None:
+    with silent(page.port, 300), silent(page.port, 100, b"GET / HTTP/1.1\r\nHost: 127"):
+        assert status(page.port) == 404
+
+
+def test_a_page_is_not_for_pages_of_elsewhere(page: PageServer) -> None:
+    assert status(page.port, Host="evil.example") == 403
+
+
+def test_who_has_no_token_may_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_STRANGE_SECONDS", 0.2)
+    monkeypatch.setattr(pages, "_SWEEP_SECONDS", 0.05)
+    started = PageServer()
+    with (
+        silent(started.port, 2) as some,
+        silent(started.port, 2, b"GET /x/ HTTP/1.1\r\nHost: localhost\r\n\r\n") as others,
+    ):
+        assert all(map(is_ended, [*some, *others]))
+    started.close()
+
+
+# Where the process has few descriptors.
+
+PROGRAM = """
+import resource, socket, sys, threading, time
+sys.path.insert(0, {tests!r})
+import test_acceptor as tests
+kind = sys.argv[1]
+if kind == "output":
+    from sparkbeam.progress.output import OutputListener
+    found = OutputListener(tests.Notes()); port = found.relay.port
+elif kind == "page":
+    from sparkbeam.page.server import PageServer
+    found = PageServer(); port = found.port
+else:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    found = tests.PrometheusSink(PipelineOptions(["--metrics_prometheus_address=127.0.0.1:0"]))
+    found.write(tests._nothing()); port = found.port
+taken = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+try:
+    while True:
+        taken.append(open("/dev/null"))
+except OSError:
+    pass
+print(port, flush=True)
+sys.stdin.readline()                      # Somebody has connected.
+before = time.process_time(), time.monotonic()
+time.sleep(1.0)
+used = time.process_time() - before[0]
+for each in taken:
+    each.close()
+print(used, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("kind", ["output", "page", "prometheus"])
+def test_without_descriptors_nothing_spins_and_all_works_again_later(kind: str) -> None:
+    tests = str(Path(__file__).parent)
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(tests=tests), kind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    with program, contextlib.ExitStack() as stack:
+        stack.callback(program.kill)
+        port = int(program.stdout.readline())
+        some = stack.enter_context(silent(port, 40))
+        program.stdin.write("\n")
+        program.stdin.flush()
+        used = float(program.stdout.readline())
+        assert used < 0.7  # Of a second: a thread that spins takes all of it.
+        if kind == "output":
+            assert is_ended(some[0])
+        else:
+            assert status(port) in (200, 404)
