@@ -126,6 +126,24 @@ _WIDTHS: dict[pa.DataType, np.dtype[Any]] = {
 """The types of the offsets of texts."""
 
 
+def as_counted(array: pa.Array) -> pa.Array:
+    """A column whose ``null_count`` counts each None, as others rely on.
+
+    That of a dictionary does not count those among its values.
+    """
+    if pa.types.is_dictionary(array.type):
+        return array.dictionary_decode() if array.dictionary.null_count else array
+    if not pa.types.is_struct(array.type):
+        return array
+    parts = [array.field(at) for at in range(array.type.num_fields)]
+    counted = list(map(as_counted, parts))
+    if all(one is other for one, other in zip(parts, counted, strict=True)):
+        return array
+    fields = [pa.field(part.name, one.type) for part, one in zip(array.type, counted, strict=True)]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(counted, fields=fields, mask=mask)
+
+
 def as_arrow(vector: Vector, shape: Shape) -> pa.Array:
     """The column of a result."""
     if not isinstance(vector.data, np.ndarray):

@@ -38,6 +38,7 @@ from sparkbeam.columns.shapes import (
     is_plain_namedtuple,
     shape_in_arrow,
 )
+from sparkbeam.columns.vectors import as_counted
 from sparkbeam.upstream.batches import (
     Batching,
     batching_of,
@@ -211,7 +212,7 @@ def _elements_of(converter: Converter, batch: Any) -> Elements:
         case DataFrameBatchConverterDropIndex(), pd.DataFrame():
             return _rows_of_frame(converter, batch)
         case PyarrowArrayBatchConverter(), pa.Array():
-            return Elements([batch], shape_in_arrow(batch.type))
+            return Elements([as_counted(batch)], shape_in_arrow(batch.type))
         case SeriesBatchConverter(), pd.Series():
             array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
             return Elements([array], shape)
@@ -236,7 +237,7 @@ def _rows_of_table(converter: PyarrowBatchConverter, table: pa.Table | pa.Record
     kind = _class_of_rows(converter, names, table.num_columns)
     fields = tuple(shape_in_arrow(part.type) for part in table.schema)
     parts = table.to_batches() if isinstance(table, pa.Table) else [table]
-    rows = [pa.StructArray.from_arrays(part.columns, names) for part in parts]
+    rows = [as_counted(pa.StructArray.from_arrays(part.columns, names)) for part in parts]
     return Elements(rows, Record(kind, tuple(names), fields))
 
 

@@ -15,6 +15,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.columns import Record, Shape, UnknownShape, shape_of
 from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
+from sparkbeam.columns.vectors import as_counted
 from sparkbeam.plan.functions import dofn_in, dofn_of
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import Plan
@@ -43,7 +44,7 @@ class TableRows:
         """The elements of a batch."""
         if self.timestamp_column is not None:
             batch = batch.drop_columns([self.timestamp_column])
-        return batch.column(0) if self.of_one_column else batch.to_struct_array()
+        return as_counted(batch.column(0) if self.of_one_column else batch.to_struct_array())
 
     def times(self, batch: pa.RecordBatch) -> Micros | None:
         """Their timestamps in microseconds; None if they keep that of the batch.

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
 from noting import found, note
+from physical import FORMS
 
 from sparkbeam.columns import NotExact, Record, Scalar, Shape
 from sparkbeam.columns.values import values_of
@@ -390,10 +391,8 @@ def columns(draw: st.DrawFn) -> tuple[pa.Array, Shape]:
     shape, kind, values = draw(st.sampled_from(ARRAYS))
     if draw(st.booleans()):
         values |= st.none()
-    array = pa.array(draw(st.lists(values, min_size=1, max_size=6)), kind)
-    if draw(st.booleans()):
-        array = pa.concat_arrays([array.slice(0, 1), array])[1:]
-    return array.dictionary_encode() if draw(st.booleans()) else array, shape
+    make = draw(st.sampled_from([pa.array, *FORMS.values()]))
+    return make(draw(st.lists(values, min_size=1, max_size=6)), kind), shape
 
 
 def converter_of(hint: Any, kind: Any) -> BatchConverter[Any, Any] | None:
