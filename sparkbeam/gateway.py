@@ -5,6 +5,7 @@ take. Neither can be turned off where it is said, so what the JVM writes comes t
 """
 
 import atexit
+import inspect
 import logging
 import os
 import subprocess
@@ -64,7 +65,7 @@ def is_of_others(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     if not (isinstance(error, OSError) or type(error).__module__.startswith("py4j.")):
         return True
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None and frame.f_back is not None:
         frame = frame.f_back
         if frame.f_globals.get("__name__", "").startswith("sparkbeam."):

@@ -43,7 +43,15 @@ from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms import combiners, core, environments, trigger, userstate
+from apache_beam.transforms import (
+    combiners,
+    core,
+    environments,
+    external,
+    managed,
+    trigger,
+    userstate,
+)
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
@@ -63,6 +71,7 @@ import sparkbeam
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
+from sparkbeam.upstream import external as of_external
 from sparkbeam.upstream import files as of_files
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import pickles
@@ -1111,6 +1120,24 @@ class TestSpark:
         exec(source, module)
         assert module["main"]("the stream") == "the stream"
 
+    def test_the_jvm_of_a_session_is_a_process_with_a_heap(self, spark: Any) -> None:
+        process = of_spark.jvm_process(spark)
+        assert process is not None
+        assert process.poll() is None
+        assert of_spark.heap_bytes(spark) > 100 << 20
+
+    def test_the_server_of_accumulators_prints_no_lost_connection(
+        self, spark: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        of_spark.hush_accumulators(spark)
+        server = spark.sparkContext._accumulatorServer
+        for error, printed in ((EOFError("gone"), False), (ValueError("odd"), True)):
+            try:
+                raise error
+            except Exception:
+                server.handle_error(None, ("localhost", 1))
+            assert (str(error) in capsys.readouterr().err) is printed
+
     def test_pyspark_s_worker_has_that_name(self) -> None:
         from pyspark import worker
 
@@ -1124,6 +1151,15 @@ class TestSpark:
             (of_spark.NOT_STARTED, "SparkException: Python worker failed to connect back."),
             (of_spark.DIED, "Python worker exited unexpectedly (crashed)"),
             (of_spark.OF_MEMORY, "Command exited with code 137"),
+            (of_spark.HEAP_FULL, "java.lang.OutOfMemoryError: Java heap space"),
+            (of_spark.HEAP_FULL, "Command exited with code 52"),
+            (of_spark.JVM_GONE, "[Errno 111] Connection refused"),
+            (of_spark.JVM_GONE, "An error occurred while calling o112.getResult"),
+            (of_spark.NO_PYTHON, 'Cannot run program "/python": error=2, No such file'),
+            (
+                of_spark.OTHER_PYTHON,
+                "Python in worker has different version: 3.12 than that in driver: 3.11, PySpark",
+            ),
             (of_spark.DAMAGED, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]"),
             (of_spark.MISSING_SOURCE, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source"),
             (
@@ -1136,6 +1172,39 @@ class TestSpark:
     )
     def test_texts(self, pattern: Any, text: str) -> None:
         assert pattern.search(text)
+
+
+class TestCrossLanguage:
+    """Without these, transforms of other languages download archives before they are refused."""
+
+    def test_all_of_them_ask_for_a_service_in_one_place(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Any] = []
+
+        def check(pipeline: Any) -> None:
+            asked.append(pipeline)
+            raise LookupError
+
+        kind = external.ExternalTransform
+        monkeypatch.setattr(kind, "service", staticmethod(kind.service))
+        of_external.before_services(check)
+        pipeline = beam.Pipeline()
+        for transform in (
+            kind("a", b"", "localhost:9"),
+            external.SchemaAwareExternalTransform("a", "localhost:9"),
+            external.JavaExternalTransform("A", "localhost:9").of(),
+        ):
+            assert of_external.is_external(transform)
+            with pytest.raises(LookupError):
+                _ = pipeline | transform
+        assert asked == [pipeline] * 3
+
+    def test_their_urns_are_found(self) -> None:
+        read = managed.Read(managed.ICEBERG, config={})
+        assert "iceberg" in of_external.urn_of(read)
+        assert of_external.urn_of(external.ExternalTransform("a", b"", "b:9")) == "a"
+        assert not of_external.urn_of(beam.Create([1]))
 
 
 class TestAzure:
