@@ -1,0 +1,112 @@
+"""Pipelines made at random: does a streaming query find what the same pipeline finds in batch?
+
+Run with ``python bench/randompipelines.py --minutes 10 --seed 1``. No JVM is needed: both run in
+process, over the stand-ins for Spark of the tests, which give the rows of each shuffle in another
+order each time; some queries run each micro-batch twice, some crash at places chosen at random and
+go on from their checkpoint. Beam's own runner is a third witness of a part. See
+``tests/random_pipelines.py`` for what the pipelines are made of, and ``tests/random_panes.py`` for
+triggers and late elements, of which it is known what has to come out.
+
+Each difference is made smaller and printed with a program that shows it. Ends with 1 if there was
+one.
+"""
+
+import argparse
+import itertools
+import logging
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import random_runs
+from random_cases import case
+from random_panes import panes
+from random_pipelines import Case, elements
+from random_runs import Trial
+
+REPRODUCTION = """\
+cd tests; PYTHONPATH=..:. python - <<'END'
+from random_panes import *
+from random_pipelines import *
+from random_runs import *
+print(Trial({case!r}, {way!r}, beams={beams}).problem())
+END"""
+
+
+def trial(seed: int) -> Trial:
+    """The pipeline with a number, and how it runs."""
+    chance = random.Random(seed)
+    made = panes(chance) if chance.random() < 0.3 else case(chance)
+    return Trial(made, random_runs.how(chance), beams=chance.random() < 0.2)
+
+
+def counted(one: Trial) -> Counter[str]:
+    """Figures of a trial."""
+    made = one.case
+    figures = Counter({"pipelines": 1})
+    if isinstance(made, Case):
+        timelines = made.timelines
+        figures["steps"] = len(made.steps)
+        figures.update(f"steps: {type(step).__name__}" for step in made.steps)
+        figures["also on Beam's own runner"] = one.beams and made.is_for_all
+    else:
+        timelines = (made.timeline,)
+        figures[f"trigger: {made.trigger}"] = 1
+        figures["elements too late"] = made.arriving(late=True)[1]
+    figures["elements"] = sum(len(elements(timeline)) for timeline in timelines)
+    figures["each micro-batch twice"] = one.way.attempts > 1
+    figures["crashes"] = one.crashes
+    return figures
+
+
+def reproduction(one: Trial) -> str:
+    """A program that shows the difference."""
+    return REPRODUCTION.format(case=one.case, way=one.way, beams=one.beams)
+
+
+def show(figures: Counter[str], differing: list[int], minutes: float) -> None:
+    """Prints a table of the figures."""
+    table = Table("what", "how many")
+    for name, count in sorted(figures.items(), key=lambda item: (":" in item[0], item[0])):
+        table.add_row(name, f"{count:,}")
+    table.add_row("differences", f"{len(differing):,}")
+    table.add_row("minutes", f"{minutes:.1f}")
+    Console(width=100).print(table)
+
+
+def main() -> None:
+    """Runs pipelines until the time is over, or the one that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=0, help="the first; each pipeline has the next")
+    parser.add_argument("--only", action="store_true", help="the pipeline of this seed alone")
+    arguments = parser.parse_args()
+    logging.disable(logging.ERROR)
+    figures: Counter[str] = Counter()
+    differing: list[int] = []
+    began = time.monotonic()
+    for seed in itertools.count(arguments.seed):
+        one = trial(seed)
+        problem = one.problem()
+        figures += counted(one)
+        if problem:
+            differing.append(seed)
+            less = one.smallest()
+            print(f"seed {seed}: {less.problem()}\n{reproduction(less)}\n", flush=True)
+        if arguments.only or time.monotonic() - began > 60 * arguments.minutes:
+            break
+    show(figures, differing, (time.monotonic() - began) / 60)
+    if differing:
+        sys.exit(f"{len(differing)} pipelines find something else: seeds {differing}.")
+    print("All find the same.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""Runs the pipelines of :mod:`random_pipelines` and :mod:`random_panes`, and compares."""
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest import mock
+
+import apache_beam as beam
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from in_process import Crash, Point, Spark, StreamingRunner
+from in_process_batch import BatchRunner
+from random_panes import Panes
+from random_pipelines import FOUND, Add, Case, Step, Timeline
+
+from sparkbeam.errors import PipelineFailed
+
+Found = dict[str, list[Any]]
+
+_UNSAFE = "--allow_unsafe_triggers"
+_SHRINKING_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class How:
+    """The way in which a pipeline runs as a streaming query.
+
+    Attributes:
+        rounds: how many steps of time a micro-batch has at most.
+        attempts: how often each micro-batch runs.
+        crashes: about one of so many points is one where the query crashes; 0 for none.
+        created: the elements are there from the start, in place of a timeline.
+    """
+
+    rounds: int = 200
+    attempts: int = 1
+    crashes: int = 0
+    created: bool = False
+
+
+def how(chance: random.Random) -> How:
+    return How(
+        rounds=chance.choice([1, 2, 5, 200]),
+        attempts=chance.choice([1, 1, 2]),
+        crashes=chance.choice([0, 0, 0, 4]),
+        created=chance.random() < 0.1,
+    )
+
+
+class Falling:
+    """Lets a query crash at points chosen at random, once at each of them."""
+
+    def __init__(self, one_of: int) -> None:
+        self._one_of = one_of
+        self.points: set[Point] = set()
+
+    def __call__(self, point: Point) -> None:
+        if not self._one_of or point in self.points:
+            return
+        if random.Random(repr(point)).randrange(self._one_of) == 0:
+            self.points.add(point)
+            raise Crash(f"At {point}.")
+
+
+@dataclass
+class Trial:
+    """A pipeline that is run and compared.
+
+    Attributes:
+        case: the pipeline.
+        way: how it runs as a streaming query.
+        beams: on Beam's own runner, too.
+        crashes: how often the query has crashed.
+    """
+
+    case: Case | Panes
+    way: How
+    beams: bool = False
+    crashes: int = field(default=0, compare=False)
+
+    def problem(self) -> str:
+        """What is wrong, or differs; '' if nothing does."""
+        try:
+            return self._wrong() if isinstance(self.case, Panes) else self._differences(self.case)
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error)[:800]}"
+
+    def smallest(self) -> "Trial":
+        """The same without what is not needed for it to be wrong in the same way."""
+        until = time.monotonic() + _SHRINKING_SECONDS
+        found, kind = self, _kind(self.problem())
+        while True:
+            for less in found._less():
+                if time.monotonic() > until:
+                    return found
+                if _kind(less.problem()) == kind:
+                    found = less
+                    break
+            else:
+                return found
+
+    def _wrong(self) -> str:
+        assert isinstance(self.case, Panes)
+        panes = self.case
+        batch = in_batch(lambda p: panes.build(p, streaming=False)).get("panes", [])
+        if problem := panes.wrong(batch, None):
+            return f"in batch: {problem}"
+        found, result = self._as_stream(lambda p: panes.build(p, streaming=True))
+        if problem := panes.wrong(found.get("panes", []), late_elements(result)):
+            return f"in streaming: {problem}"
+        return ""
+
+    def _differences(self, case: Case) -> str:
+        batch = in_batch(lambda p: case.build(p, streaming=False))
+        streaming = not self.way.created
+        found, _ = self._as_stream(lambda p: case.build(p, streaming=streaming))
+        problem = _compared(batch, found, "streaming")
+        if not problem and self.beams and case.is_for_all:
+            own = in_batch(lambda p: case.build(p, streaming=False), FnApiRunner())
+            problem = _compared(batch, own, "Beam's own runner")
+        return problem
+
+    def _as_stream(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
+        """What a pipeline finds as a streaming query, and its result."""
+        FOUND.clear()
+        falling = Falling(self.way.crashes)
+        spark = Spark(falling, attempts=self.way.attempts)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch("sparkbeam.streaming.source._MOST_ROUNDS", self.way.rounds),
+        ):
+            flags = [_UNSAFE, "--streaming", f"--checkpoint_location={folder}"]
+            while True:
+                self.crashes = len(falling.points)
+                try:
+                    with beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags)) as p:
+                        build(p)
+                    return dict(FOUND), p.result
+                except PipelineFailed:
+                    if len(falling.points) == self.crashes:
+                        raise
+
+    # What is smaller.
+
+    def _less(self) -> Iterator["Trial"]:
+        way, case = self.way, self.case
+        for simple in (How(), How(rounds=1), replace(way, crashes=0), replace(way, attempts=1)):
+            if _size(simple) < _size(way):
+                yield replace(self, way=simple)
+        if isinstance(case, Panes):
+            for shorter in _shorter(case.timeline):
+                yield replace(self, case=replace(case, timeline=shorter))
+            return
+        for steps in _fewer_steps(case):
+            yield replace(self, case=replace(case, steps=steps))
+        for number, timeline in enumerate(case.timelines):
+            for shorter in _shorter(timeline):
+                timelines = (*case.timelines[:number], shorter, *case.timelines[number + 1 :])
+                yield replace(self, case=replace(case, timelines=timelines))
+
+
+def in_batch(build: Callable[[beam.Pipeline], Any], runner: Any = None) -> Found:
+    """What a pipeline finds as a batch."""
+    FOUND.clear()
+    with beam.Pipeline(runner or BatchRunner(), options=PipelineOptions([_UNSAFE])) as p:
+        build(p)
+    return dict(FOUND)
+
+
+def late_elements(result: Any) -> int:
+    """How many elements the steps of a pipeline have dropped, each in so many windows."""
+    wanted = MetricsFilter().with_namespace("sparkbeam").with_name("dropped_due_to_lateness")
+    return sum(counter.committed for counter in result.metrics().query(wanted)["counters"])
+
+
+def _compared(batch: Found, other: Found, name: str) -> str:
+    for label in sorted({*batch, *other}, key=int):
+        ours, theirs = Counter(batch.get(label, [])), Counter(other.get(label, []))
+        if ours != theirs:
+            return (
+                f"step {label}: only in batch {sorted((ours - theirs).elements())[:4]}, "
+                f"only in {name} {sorted((theirs - ours).elements())[:4]}"
+            )
+    return ""
+
+
+def _kind(problem: str) -> str:
+    """By what a problem is known, whatever numbers are in it."""
+    return " ".join(word for word in problem.split(":")[0].split() if word.isalpha())
+
+
+def _size(way: How) -> int:
+    return (way.rounds != 200) + (way.attempts > 1) + (way.crashes > 0) + way.created
+
+
+def _fewer_steps(case: Case) -> Iterator[tuple[Step, ...]]:
+    """The steps without one that is not read, or whose readers may read its input instead."""
+    sources = len(case.timelines)
+    windows = case.windows()
+    for number in reversed(range(len(case.steps))):
+        at, instead = sources + number, case.steps[number].inputs[0]
+        is_read = any(at in other.inputs for other in case.steps)
+        if is_read and windows[at] != windows[instead]:
+            continue
+
+        def moved(old: int, at: int = at, instead: int = instead) -> int:
+            return instead if old == at else old - (old > at)
+
+        yield tuple(
+            replace(other, inputs=tuple(map(moved, other.inputs)))
+            for place, other in enumerate(case.steps)
+            if place != number
+        )
+
+
+def _shorter(timeline: Timeline) -> Iterator[Timeline]:
+    for at, event in enumerate(timeline):
+        yield timeline[:at] + timeline[at + 1 :]
+        if isinstance(event, Add):
+            for part in _fewer(event.elements):
+                yield (*timeline[:at], Add(part), *timeline[at + 1 :])
+
+
+def _fewer(some: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if len(some) > 1:
+        half = len(some) // 2
+        yield from (some[:half], some[half:])
+    if 2 < len(some) <= 8:
+        yield from (some[:n] + some[n + 1 :] for n in range(len(some)))
