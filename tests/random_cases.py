@@ -19,6 +19,7 @@ from random_pipelines import (
     Reshuffle,
     Side,
     Stateful,
+    StatefulSide,
     Step,
     Timeline,
     To,
@@ -139,8 +140,11 @@ def _side(chance: random.Random, at: int, windows: list[Window]) -> Step | None:
     sides = [n for n, each in enumerate(windows) if each.kind in ("fixed", "sliding")]
     if not sides:
         return None
-    view = chance.choice(["singleton", "dict", "multimap", "iter", "list"])
-    return Side((at, chance.choice(sides)), view)
+    inputs = at, chance.choice(sides)
+    if chance.random() < 0.3:
+        kind, behind = chance.choice(list(KINDS)), chance.choice([0, 1, 50])
+        return StatefulSide(inputs, kind, behind, window(chance))
+    return Side(inputs, chance.choice(["singleton", "dict", "multimap", "iter", "list"]))
 
 
 def _batches(chance: random.Random, at: int, windows: list[Window]) -> Step:

@@ -27,7 +27,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
     WindowFn,
 )
-from random_states import Chain, Deduplicating, Flushing, Plan, Ripe, digest
+from random_states import Asking, Chain, Deduplicating, Flushing, Plan, Ripe, digest
 
 Pair = tuple[str, int]
 Pairs = beam.PCollection
@@ -420,6 +420,29 @@ def beside(view: str, pair: Pair, side: Any) -> Pair:
 
 
 @dataclass(frozen=True)
+class StatefulSide(Step):
+    """A stateful DoFn with a side input, and other windows.
+
+    Attributes:
+        kind: of its state.
+        behind: so many seconds behind the end of a window its timer fires.
+        into: the windows of what comes out.
+    """
+
+    kind: str
+    behind: int
+    into: Window
+
+    def apply(self, name: str, *inputs: Pairs) -> Pairs:
+        main, side = inputs
+        step = beam.ParDo(Asking(self.kind, self.behind), beam.pvalue.AsIter(side))
+        return main | name >> step | f"{name} into" >> self.into.into()
+
+    def window(self, *windows: Window) -> Window:
+        return self.into
+
+
+@dataclass(frozen=True)
 class Batches(Step):
     """GroupIntoBatches, and what was in the batches at the end of the window."""
 
@@ -487,7 +510,7 @@ class Case:
     @property
     def is_for_all(self) -> bool:
         """Whether Beam's own runner has all that it asks for: its timers are less exact."""
-        return not any(isinstance(step, Stateful | Batches) for step in self.steps)
+        return not any(isinstance(step, Stateful | StatefulSide | Batches) for step in self.steps)
 
     def windows(self) -> list[Window]:
         """Those of the sources and of what each step makes."""

@@ -267,3 +267,34 @@ def Deduplicating(kind: str) -> beam.DoFn:
                 yield element
 
     return Deduplicated()
+
+
+def Asking(kind: str, behind: int) -> beam.DoFn:
+    """Keeps each element with all of a side input, and gives all behind the end of the window."""
+    spec = KINDS[kind]
+
+    class Asked(beam.DoFn):
+        DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+        def process(
+            self,
+            element: Pair,
+            side: Any,
+            time: Any = beam.DoFn.TimestampParam,
+            window: Any = beam.DoFn.WindowParam,
+            state: Any = beam.DoFn.StateParam(spec),
+            due: Any = beam.DoFn.TimerParam(DUE),
+        ) -> None:
+            Kept(kind, state).add(int(time) % 100_000, digest((element[1], sorted(side))))
+            if isinstance(window, GlobalWindow):
+                due.set(window.max_timestamp())
+            else:
+                due.set(window.end + behind)
+
+        @on_timer(DUE)
+        def fire(
+            self, key: Any = beam.DoFn.KeyParam, state: Any = beam.DoFn.StateParam(spec)
+        ) -> Iterator[Pair]:
+            yield key, digest(Kept(kind, state).entries())
+
+    return Asked()
