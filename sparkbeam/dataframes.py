@@ -23,7 +23,7 @@ from sparkbeam.runner import SparkRunner
 from sparkbeam.shipping import archives
 from sparkbeam.texts import shortened
 from sparkbeam.upstream.beam import applied_for_now
-from sparkbeam.upstream.spark import ship
+from sparkbeam.upstream.spark import no_foreign_types, ship
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
 
@@ -90,7 +90,8 @@ def as_dataframe(
             reports=reports,
         )
         try:
-            frame = execution.dataframe()
+            with no_foreign_types():
+                frame = execution.dataframe()
         except BaseException as error:
             execution.close()
             if not isinstance(error, Exception):

@@ -39,7 +39,7 @@ from sparkbeam.result import SparkPipelineResult
 from sparkbeam.running import Companion, Run, program
 from sparkbeam.shipping import archives
 from sparkbeam.upstream import pickles
-from sparkbeam.upstream.spark import STREAMING_FROM, ship, version
+from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, ship, version
 
 
 class SparkRunner(PipelineRunner, sessions.HasSession):
@@ -185,7 +185,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             rehearsal = Rehearsal(
                 session, plan, parallelism=options.spark_parallelism, reads_files=reads_files
             )
-            return rehearsal.explain()
+            with no_foreign_types():
+                return rehearsal.explain()
         except ConfigurationError as error:
             # The rest can be told on a machine without Java or far from the cluster.
             return f"There is none without a Spark session. {error}"

@@ -32,7 +32,7 @@ from sparkbeam.progress.monitor import Monitor
 from sparkbeam.recovery import recovering
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.texts import printable
-from sparkbeam.upstream.spark import PlanNode, jvm_process, keep_classes
+from sparkbeam.upstream.spark import PlanNode, jvm_process, keep_classes, no_foreign_types
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
@@ -170,7 +170,8 @@ class Run:
         try:
             try:
                 self._cancellation.cover()
-                reports = self._streamed() if self._plan.streaming else self._in_batch()
+                with no_foreign_types():
+                    reports = self._streamed() if self._plan.streaming else self._in_batch()
             except Exception as raised:
                 # The frames of this thread are nothing to the user, who gets to see the others.
                 error = explained(raised, self._reports, self._deaths).with_traceback(None)

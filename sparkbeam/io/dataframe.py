@@ -39,7 +39,7 @@ class FromDataFrame(ReadFromSpark):
         timestamp_column: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(frame, type) or not all(hasattr(frame, name) for name in _ATTRIBUTES):
+        if isinstance(frame, type) or not all(hasattr(type(frame), name) for name in _ATTRIBUTES):
             raise ConfigurationError(
                 f"frame={arguments.shown(frame)} is no DataFrame of pyspark.sql."
             )

@@ -1,6 +1,6 @@
 """Rows of a Spark data source as a PCollection."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparkbeam.connectors.writtenschemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.texts import shortened
+from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
 
 class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
@@ -106,9 +107,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             self._timestamp_column,
             self._delay,
         )
-        whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
+        foreign: list[str] = []
+        whole = given if given is not None else self._ask(spec, pipeline, streaming, foreign)
         selected = self._select(whole)
-        if self._format.lower() == "parquet" and not streaming:
+        if foreign or (self._format.lower() == "parquet" and not streaming):
             # Or else Spark has it looked up again, in a job of its own, when the pipeline runs.
             spec = replace(spec, schema=whole.json())
         self._spec = self._told(
@@ -135,21 +137,42 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     def _element_type(self, schema: StructType) -> Any:
         return _rows(schema)
 
-    def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
-        """The schema that the source itself has."""
+    def _ask(
+        self, spec: ReadSpec, pipeline: beam.Pipeline, streaming: bool, foreign: list[str]
+    ) -> StructType:
+        """The schema that the source itself has; lists the user-defined types in it."""
         session = resolve.session_of(pipeline)
         written = None if streaming else written_schema(session, spec)
         if written is not None:
             return written
         try:
-            found: StructType = frames.loaded(session, spec, streaming=streaming).schema
+            with no_foreign_types() as met:
+                found: StructType = frames.loaded(session, spec, streaming=streaming).schema
         except Exception as error:
             # Spark's own text may have the options in it.
             raise ConfigurationError(
                 f"'{self.label}': Spark cannot tell the schema of '{self._format}': "
                 f"{problem(error, self._format, self._options)}"
             ) from None
+        if self._format.lower() in _FILES:
+            foreign += met
+        else:
+            self._check_known(met)
         return found
+
+    def _check_known(self, types: Iterable[str]) -> None:
+        """Refuses types that only a module knows which nobody has imported.
+
+        What a table names is data: it must not get code to run. A schema without these types can
+        be given for files alone.
+        """
+        for name in types:
+            if not is_imported(name):
+                raise ConfigurationError(
+                    f"'{self.label}': '{arguments.shown(self._format)[1:-1]}' has a column of the "
+                    f"user-defined type {arguments.shown(name)[1:-1]}. Import its module in the "
+                    "program, if you trust it, or read a view that casts the column."
+                )
 
     def _select(self, schema: StructType) -> StructType:
         wanted = list(self._columns) if self._columns is not None else schema.names

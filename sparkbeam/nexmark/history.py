@@ -14,6 +14,7 @@ from typing import Any
 
 import platformdirs
 
+from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.record import ADDED, NAMES, SCHEMA, Run, restored
 
@@ -66,7 +67,7 @@ def read(path: Path) -> Sequence[Run]:
 
 
 def _run(values: dict[str, Any]) -> Run:
-    return restored({**values, "configuration": json.loads(values["configuration"])})
+    return restored({**values, "configuration": loaded(values["configuration"])})
 
 
 def _damaged(path: Path, reason: Exception) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, get_type_hints
 
+from sparkbeam.arguments import shown
+from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
 
 SCHEMA = 3
@@ -17,6 +19,8 @@ ADDED = {1: ("revision", "machine", "lacks"), 2: ("lacks",)}
 
 OURS = "sparkbeam.SparkRunner"
 """The name of sparkbeam's own runner; another one goes by its class name."""
+
+_MOST = 1 << 63
 
 PASSED = "passed"
 """What ``checked`` says of a right result."""
@@ -127,7 +131,7 @@ def read_json(path: Path) -> Sequence[Run]:
 
 def _parsed(line: str, path: Path, number: int) -> Run:
     try:
-        values = json.loads(line)
+        values = loaded(line)
         schema = values.pop("schema")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ConfigurationError(_foreign(path, number)) from error
@@ -153,8 +157,11 @@ def restored(values: dict[str, Any]) -> Run:
     if values.keys() != _TYPES.keys():
         raise ValueError("the names of the values are others")
     for name, kind in _TYPES.items():
-        if not isinstance(values[name], kind):
-            raise ValueError(f"'{name}' cannot be {values[name]!r}")
+        value = values[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"'{name}' cannot be {shown(value)}")
+        if isinstance(value, int | float) and not 0 <= value < _MOST:
+            raise ValueError(f"'{name}' cannot be {shown(value)}")
     return Run(**values)
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from sparkbeam.documents import loaded
 from sparkbeam.explain.sketch import Sketch, sketch
 from sparkbeam.metrics.summary import cells, run_summary
 from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
@@ -140,7 +141,7 @@ def redacted(plan: Plan, redaction: Callable[[str], str]) -> Plan:
 def graph_of(files: Files) -> Sketch | None:
     """The graph that a driver has left; None where there is none that can be read."""
     with suppress(Exception):
-        return Sketch.of(json.loads(files.read(_GRAPH) or b""))
+        return Sketch.of(loaded(files.read(_GRAPH) or b""))
     return None
 
 

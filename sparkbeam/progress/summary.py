@@ -11,6 +11,7 @@ from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 
+from sparkbeam.documents import text, whole
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
@@ -75,22 +76,49 @@ class MicroBatch:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "MicroBatch":
-        """The inverse of :meth:`content`."""
+        """The inverse of :meth:`content`, of whatever somebody has written.
+
+        Raises:
+            Exception: ``ValueError``, ``TypeError``, ``KeyError`` or ``AttributeError``, if it is
+                no micro-batch.
+        """
         stages = {id: _stage_of(stage) for id, stage in content["stages"].items()}
-        return cls(**{**content, "stages": stages})
+        found = cls(**{**content, "stages": stages})
+        for number in (found.number, found.ended, found.duration, found.elements):
+            whole(number)
+        if found.source_watermark is not None:
+            whole(found.source_watermark)
+        for name in found.names.values():
+            text(name)
+        return found
 
 
 def _stage_of(content: Mapping[str, Any]) -> StageSummary:
     holder = content.get("holder")
-    return StageSummary(
+    found = StageSummary(
         **{
             **content,
             "new": Counts(*content["new"]),
             "total": Counts(*content["total"]),
             "busy": tuple(content.get("busy", (0, 0))),
-            "holder": None if holder is None else Holder(**holder),
+            "holder": None if holder is None else _holder_of(holder),
         }
     )
+    times = (found.input_watermark, found.output_watermark)
+    amounts = (found.dropped_late, found.keys, found.state_bytes, *found.busy)
+    if len(found.busy) != 2:
+        raise ValueError("this is no stage")
+    for number in (*times, *amounts, *found.new, *found.total):
+        whole(number)
+    return found
+
+
+def _holder_of(content: Mapping[str, Any]) -> Holder:
+    found = Holder(**content)
+    text(found.key), text(found.what), text(found.step)
+    if found.until is not None:
+        whole(found.until)
+    return found
 
 
 def summary(

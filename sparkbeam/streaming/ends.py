@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkbeam.documents import loaded
+from sparkbeam.errors import CheckpointFailed
 from sparkbeam.streaming.files import files
 
 
@@ -37,12 +39,11 @@ class Ends:
 
     def read(self) -> Mapping[str, int]:
         """What was written last; nothing where that is damaged, or nobody has."""
-        content = files(self.checkpoint).read(self._name())
         try:
-            found = json.loads(content or b"{}")
-        except ValueError:
-            found = {}
-        return found if isinstance(found, dict) else {}
+            found: dict[str, int] = loaded(files(self.checkpoint).read(self._name()) or b"{}")
+        except (ValueError, CheckpointFailed):
+            return {}
+        return found
 
     def text(self) -> str:
         """As an option of a source."""

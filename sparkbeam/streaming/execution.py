@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sparkbeam import documents
 from sparkbeam import session as sessions
 from sparkbeam.arguments import shown
-from sparkbeam.errors import ConfigurationError, PipelineCancelled
+from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled
 from sparkbeam.failures import explained
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.addresses import addresses
@@ -254,17 +255,19 @@ class StreamingExecution:
             # Spark's own error names neither the file nor the checkpoint.
             raise damaged(f"{self._checkpoint}/metadata")
         try:
-            stored = json.loads(content) if content is not None else now
-        except ValueError:
+            stored = documents.loaded(content) if content is not None else now
+            unreadable = unreadable_format(stored)
+            found = [] if unreadable is not None else differences(stored, now)
+            versions = other_versions(stored, now)
+            found_at = addresses(stored if content is not None else None, now)
+        except (ValueError, TypeError, AttributeError, LookupError):
             raise damaged(self._files.path(_PIPELINE)) from None
-        unreadable = unreadable_format(stored)
         if unreadable is not None:
             raise ConfigurationError(
                 f"--checkpoint_location={self._checkpoint} cannot be gone on from: {unreadable}. "
                 "Drain it with the version that wrote it (sparkbeam drain), or start with another "
                 "--checkpoint_location."
             )
-        found = differences(stored, now)
         if found:
             more = len(found) - _MOST_DIFFERENCES
             raise ConfigurationError(
@@ -273,14 +276,12 @@ class StreamingExecution:
                 f"{_TYPES if any('coder' in text for text in found) else ''}"
                 "Undo the change, or start with another --checkpoint_location."
             )
-        versions = other_versions(stored, now)
         if versions:
             _LOG.warning(
                 "The checkpoint %s was written by other versions, and goes on: %s.",
                 self._checkpoint,
                 ", ".join(versions),
             )
-        found_at = addresses(stored if content is not None else None, now)
         self._topology = topology(found_at.applied(self._topology.plan))
         new = json.dumps(to_store(self._topology, len(self._shards), found_at)).encode()
         if content != new:
@@ -414,12 +415,20 @@ def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
     """
     try:
         return files.read(_PIPELINE)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, CheckpointFailed) as error:
         raise ConfigurationError(
             f"The checkpoint location {checkpoint} cannot be read: {str(error).splitlines()[0]} "
             "Give a folder that this process may use, or the URL of one on storage that Spark "
             "and Beam's filesystems both know."
         ) from error
+
+
+def check_pipeline(files: Files, content: bytes) -> None:
+    """Raises a CheckpointFailed where what a checkpoint holds of its plan is damaged."""
+    try:
+        documents.loaded(content)
+    except ValueError:
+        raise damaged(files.path(_PIPELINE)) from None
 
 
 def _committed_tick(query: Any) -> int | None:
@@ -461,7 +470,7 @@ def _shards(session: Any, count: int) -> tuple[int, ...]:
 
 def _is_json(content: bytes) -> bool:
     try:
-        json.loads(content)
+        documents.loaded(content)
     except ValueError:
         return False
     return True

@@ -5,11 +5,14 @@ plans. A micro-batch that runs again writes its file again.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sparkbeam.documents import loaded, text, whole
 from sparkbeam.errors import CheckpointFailed
+from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.files import Files, damaged
 
 _KEPT = 20
@@ -42,6 +45,29 @@ class Feedback:
     summary: Mapping[str, Any] = field(default_factory=dict)
     finalizers: Sequence[str] = ()
 
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Feedback":
+        """What a file says.
+
+        Raises:
+            ValueError: it says something else.
+        """
+        try:
+            found = cls(**content)
+            whole(found.number)
+            if found.due is not None:
+                whole(found.due)
+            for partitions in found.seen.values():
+                [*map(whole, partitions.values())]
+            [*map(text, found.finalizers)]
+            if found.reports:
+                [*map(text, loaded(text(found.reports), list))]
+            if found.summary:
+                MicroBatch.of(found.summary)
+        except (TypeError, AttributeError, KeyError) as error:
+            raise ValueError("it is no feedback of a micro-batch") from error
+        return found
+
 
 class FeedbackFiles:
     """The files with the feedback of the latest micro-batches, and what else the source is told.
@@ -68,8 +94,8 @@ class FeedbackFiles:
         """
         content = self._files.read(_name(number))
         try:
-            return None if content is None else Feedback(**json.loads(content))
-        except (TypeError, ValueError):
+            return None if content is None else Feedback.of(loaded(content))
+        except ValueError:
             raise damaged(
                 self._files.path(_name(number)),
                 "It has the counts of metrics. Put the one of a backup in its place; or remove it, "
@@ -94,13 +120,16 @@ class FeedbackFiles:
         Spark has written them in a form that is not known.
         """
         content = self._files.read_log(f"offsets/{number - 1}")
-        version, _, *offsets = (content or b"").decode().splitlines() or ["", ""]
+        text = (content or b"").decode(errors="replace")
+        version, _, *offsets = [*text.splitlines(), "", ""]
+        offsets = [line for line in offsets if line]
         return offsets if version == _OFFSETS_VERSION else []
 
     def last_number(self) -> int | None:
         """The tick whose micro-batch left nothing to do; None as long as there is none."""
         number = self._files.read(_FINISHED)
-        return int(number) if number is not None and number.isdigit() else None
+        is_one = number is not None and re.fullmatch(rb"[0-9]{1,18}", number)
+        return int(number) if number is not None and is_one else None
 
     def restore(self, feedback: Feedback) -> None:
         """Writes again that a micro-batch left nothing to do, if that has got lost."""

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sparkbeam.documents import MOST_BYTES
 from sparkbeam.errors import CheckpointFailed
 
 _FOLDER = "sparkbeam"
@@ -114,6 +116,14 @@ def not_written(path: str, error: OSError) -> CheckpointFailed:
     )
 
 
+def not_read(path: str, problem: object) -> CheckpointFailed:
+    """What to tell where a file of a checkpoint cannot be read at all."""
+    return CheckpointFailed(
+        f"The checkpoint file {path} cannot be read: {problem}. Give the permission, or put the "
+        "one of a backup in its place."
+    )
+
+
 def damaged(path: str, remedy: str = OTHER_CHECKPOINT, how: str = "damaged") -> CheckpointFailed:
     """What to tell where a file of a checkpoint does not hold what was written."""
     return CheckpointFailed(f"The checkpoint file {path} is {how}. {remedy}")
@@ -155,7 +165,10 @@ class LocalFiles:
             raise not_written(str(path), error) from error
 
     def remove(self, name: str) -> None:
-        (self._folder / name).unlink(missing_ok=True)
+        try:
+            (self._folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise not_written(str(self._folder / name), error) from error
 
     def remove_all(self) -> None:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -172,9 +185,19 @@ class LocalFiles:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        # Nobody waits for the other end of a pipe.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise not_read(str(path), "it is no file")
+            content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise not_read(str(path), error.strerror or error) from error
+    if len(content) > MOST_BYTES:
+        raise not_read(str(path), "it is too large")
+    return content
 
 
 class RemoteFiles:
@@ -197,10 +220,18 @@ class RemoteFiles:
         return self._content(f"{self._checkpoint}/{name}")
 
     def _content(self, path: str) -> bytes | None:
-        if not self._systems.exists(path):
-            return None
-        with self._systems.open(path) as file:
-            return bytes(file.read())
+        from apache_beam.io.filesystem import BeamIOError
+
+        try:
+            if not self._systems.exists(path):
+                return None
+            with self._systems.open(path) as file:
+                content = bytes(file.read(MOST_BYTES + 1))
+        except (OSError, BeamIOError) as error:
+            raise not_read(path, error) from error
+        if len(content) > MOST_BYTES:
+            raise not_read(path, "it is too large")
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         path = f"{self._folder}/{name}"

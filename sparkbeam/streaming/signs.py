@@ -1,11 +1,12 @@
 """Signs of life of a driver under its checkpoint, for who has that alone."""
 
-import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from sparkbeam.documents import loaded
 from sparkbeam.streaming.files import Files
 
 SIGN = "driver.json"
@@ -75,11 +76,13 @@ class Sign:
         state, title, error = (str(content[name]) for name in ("state", "title", "error"))
         written, period = float(content["written"]), float(content["period"])
         over = bool(content["over"])
+        if not (math.isfinite(written) and math.isfinite(period)):
+            raise ValueError("this is no time")
         return cls(written, period, state, over, title, steps, facts, notes, error)
 
 
 def last_sign(files: Files) -> Sign | None:
     """The last sign of a driver; None where there is none that can be read."""
     with suppress(Exception):  # Anybody may have written anything.
-        return Sign.of(json.loads(files.read(SIGN) or b""))
+        return Sign.of(loaded(files.read(SIGN) or b""))
     return None

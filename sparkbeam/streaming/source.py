@@ -4,7 +4,6 @@ It is a Spark data source whose offsets hold the clock and the positions of Beam
 sources. A micro-batch that runs again has the same offsets, so it does the same.
 """
 
-import json
 import pickle
 import time
 from base64 import b64decode, b64encode
@@ -16,6 +15,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
+from sparkbeam.documents import loaded
 from sparkbeam.plan import events
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.sparkio import PARTITION_SEPARATOR
@@ -236,10 +236,11 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def _offsets(self, position: Position, number: int) -> dict[str, Any]:
         """Where a source is in its partitions, as its offset tells: by topic and partition."""
         ticks, *offsets = self._files.offsets(position.number) or [""]
-        if number >= len(offsets) or json.loads(ticks).get("number") != position.number:
-            return {}
-        topics = json.loads(offsets[number])
-        if not isinstance(topics, dict):
+        try:
+            if number >= len(offsets) or loaded(ticks).get("number") != position.number:
+                return {}
+            topics = loaded(offsets[number])
+        except ValueError:
             return {}
         return {
             f"{topic}{PARTITION_SEPARATOR}{partition}": at

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,9 +17,9 @@ from sparkbeam.progress import words
 from sparkbeam.progress.model import StreamingStageProgress
 from sparkbeam.progress.streaming import is_long_ago, stages_progress
 from sparkbeam.progress.summary import MicroBatch
-from sparkbeam.streaming.execution import stored_pipeline
+from sparkbeam.streaming.execution import check_pipeline, stored_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles, absolute, files
+from sparkbeam.streaming.files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.signs import Sign, last_sign
 from sparkbeam.texts import line
 
@@ -164,8 +165,10 @@ def status(
     now = time.time() if now is None else now
     checkpoint = absolute(location)
     known = files(checkpoint)
-    if stored_pipeline(known, checkpoint) is None:
+    pipeline = stored_pipeline(known, checkpoint)
+    if pipeline is None:
         raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    check_pipeline(known, pipeline)
     feedback = FeedbackFiles(known)
     planned, committed = _last(checkpoint, "offsets"), _last(checkpoint, "commits")
     found = None if committed is None else feedback.read(committed[0] + 1)
@@ -273,13 +276,21 @@ def _last(checkpoint: str, folder: str) -> tuple[int, float] | None:
     return max(entries, default=None)
 
 
+def _listed(path: Path) -> list[Path]:
+    try:
+        return [*path.iterdir()] if path.is_dir() else []
+    except OSError as error:
+        raise not_read(str(path), error.strerror or error) from error
+
+
 def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
     """Names and times of the files in a folder under a checkpoint."""
     known = files(checkpoint)
     if isinstance(known, LocalFiles):
         path = Path(known.path("")).parent / folder
-        for entry in path.iterdir() if path.is_dir() else ():
-            yield entry.name, entry.stat().st_mtime
+        for entry in _listed(path):
+            with suppress(OSError):  # Spark removes old ones meanwhile.
+                yield entry.name, entry.stat().st_mtime
         return
     (found,) = FileSystems.match([f"{checkpoint.rstrip('/')}/{folder}/*"])
     for entry in found.metadata_list:

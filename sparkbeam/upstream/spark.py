@@ -12,8 +12,70 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NamedTuple
+
+# Schemas.
+
+_foreign: ContextVar[list[str] | None] = ContextVar("sparkbeam_foreign_types", default=None)
+
+
+@contextmanager
+def no_foreign_types() -> Iterator[list[str]]:
+    """Meanwhile this thread imports nothing because a schema names it.
+
+    The metadata of files and tables name classes of user-defined types, and PySpark imports the
+    module of one where it reads the schema of a DataFrame. It gets the type behind it here.
+
+    Yields:
+        The names of the classes that were met.
+
+    Raises:
+        ValueError: the type behind one is not told, as over Spark Connect.
+    """
+    from pyspark.sql import types
+
+    kind: Any = types.UserDefinedType
+    if not isinstance(vars(kind)["fromJson"], _PlainTypes):
+        kind.fromJson = _PlainTypes(vars(kind)["fromJson"])
+    met: list[str] = []
+    before = _foreign.set(met)
+    try:
+        yield met
+    finally:
+        _foreign.reset(before)
+
+
+class _PlainTypes:
+    """``UserDefinedType.fromJson``, which PySpark calls with what a schema says of a type."""
+
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self._plain if _foreign.get() is not None else self._usual.__get__(instance, owner)
+
+    def _plain(self, told: Mapping[str, Any]) -> Any:
+        from pyspark.sql import types
+
+        name = str(told.get("pyClass") or told.get("class"))
+        met = _foreign.get()
+        if met is not None:
+            met.append(name)
+        if "sqlType" not in told and is_imported(name):
+            return self._usual.__get__(None, types.UserDefinedType)(told)
+        if "sqlType" not in told:
+            raise ValueError(f"there is a column of the user-defined type {name}")
+        field = {"name": "_", "type": told["sqlType"], "nullable": True, "metadata": {}}
+        return types.StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType
+
+
+def is_imported(name: str) -> bool:
+    """Whether the module of a class has been imported, or is one of PySpark's own."""
+    module = name.rpartition(".")[0]
+    return module in sys.modules or module.startswith("pyspark.")
+
 
 # The JVM of a driver.
 

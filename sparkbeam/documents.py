@@ -1,0 +1,83 @@
+"""JSON of files that anybody may have written: checked before anything is made of it."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+MOST_BYTES = 1 << 28
+"""What is larger is no file of ours."""
+
+_DEEPEST = 40
+_MOST_DIGITS = 40
+
+
+def loaded(content: bytes | str, kind: type | tuple[type, ...] = dict) -> Any:
+    """What a JSON text says.
+
+    Args:
+        content: the text.
+        kind: what it has to say as a whole: a dict, a list, …
+
+    Raises:
+        ValueError: it is no JSON, says something else, is nested too deeply, or has a number that
+            nobody can count with.
+    """
+    if len(content) > MOST_BYTES:
+        raise ValueError("it is too large")
+    try:
+        found = json.loads(content, parse_int=_whole, parse_float=_number, parse_constant=_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, kind):
+        raise ValueError(f"it is a {type(found).__name__}")
+    _check_depth(found)
+    return found
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [part for each in level for part in _parts(each) if isinstance(part, (dict, list))]
+        if not level:
+            return
+    raise ValueError("it is nested too deeply")
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(digits)
+
+
+def _number(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"{text} is no number to count with")
+    return found
+
+
+def whole(value: Any) -> int:
+    """A whole number that fits into 64 bits.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("this is no whole number")
+    return value
+
+
+def text(value: Any) -> str:
+    """A text.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(value, str):
+        raise ValueError("this is no text")
+    return value
