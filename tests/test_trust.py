@@ -33,13 +33,15 @@ KNOWN = {
     "worker/connectors/sparkrows.py": "the coder of a source, out of the plan",
     "worker/streaming/draining.py": "the functions of the pipeline",
     "worker/streaming/operators.py": "the task of a layer, out of the plan",
-    "worker/streaming/sideinputs.py": "the functions of the pipeline",
+    "upstream/beam.py": "the views of the pipeline",
+    "worker/streaming/views.py": "the functions of the pipeline",
 }
 
 IMPORTS = {
     "__init__.py": "a name of the package's own",
     "metrics/making.py": "a sink of the package's own, or the class that --metrics_sink names",
     "progress/notebook.py": "a module of IPython",
+    "wire/environment.py": "what the option --beam_plugins names",
 }
 
 

@@ -257,9 +257,10 @@ class StreamingExecution:
         try:
             stored = documents.loaded(content) if content is not None else now
             unreadable = unreadable_format(stored)
-            found = [] if unreadable is not None else differences(stored, now)
-            versions = other_versions(stored, now)
-            found_at = addresses(stored if content is not None else None, now)
+            if unreadable is None:
+                found = differences(stored, now)
+                versions = other_versions(stored, now)
+                found_at = addresses(stored if content is not None else None, now)
         except (ValueError, TypeError, AttributeError, LookupError):
             raise damaged(self._files.path(_PIPELINE)) from None
         if unreadable is not None:

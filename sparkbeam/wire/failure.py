@@ -13,7 +13,7 @@ import re
 import secrets
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 
@@ -246,9 +246,17 @@ def is_decoding(error: BaseException) -> bool:
     )
 
 
+def remember_operation(error: BaseException) -> None:
+    """Keep in which operation an error was raised, before its frames are cleared."""
+    with suppress(AttributeError):
+        error._raised_in = _operation_of(error)  # type: ignore[attr-defined]
+
+
 def _operation_of(error: BaseException) -> str | None:
     """The label of the innermost operation in whose code an error was raised, if it is seen."""
-    label = None
+    label: str | None = getattr(error, "_raised_in", None)
+    if label is not None:
+        return label
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if not _is_library(frame.f_code.co_filename):
             continue

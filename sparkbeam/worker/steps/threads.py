@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from sparkbeam import depth
 from sparkbeam.plan.model import Stage
+from sparkbeam.wire.failure import remember_operation
 from sparkbeam.worker import logs
 from sparkbeam.worker.garbage import GARBAGE
 from sparkbeam.worker.steps.processor import StageProcessor
@@ -52,6 +53,7 @@ class Work(Generic[_Result]):
         try:
             self._outcome.append(self._do())
         except BaseException as error:
+            remember_operation(error)
             let_go(error)
             self._error = error
         finally:
