@@ -240,6 +240,11 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 proto = pipeline.to_runner_api(
                     default_environment=environments.EmbeddedPythonEnvironment.default()
                 )
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"A label has a character that nothing can encode: {arguments.shown(error.object)}. Give the "
+                "transform a label of whole characters."
+            ) from error
         except Exception as error:
             found = unpicklable(pipeline)
             if found is None:

@@ -320,7 +320,7 @@ def _of_headers(text: str) -> Iterator[Span]:
             yield found.span("value")
         elif found["other"] and _is_long(found["other"]):
             yield found.span("other")
-        elif found["alone"] and _is_long(found["alone"]):
+        elif found["alone"] and _is_long(found["alone"]) and not is_scheme(found["alone"]):
             yield found.span("alone")
     for pattern in (_SCHEME, _COOKIE):
         for found in pattern.finditer(text):

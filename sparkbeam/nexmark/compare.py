@@ -130,6 +130,8 @@ def _beyond_noise(fast: Sequence[Run], slow: Sequence[Run], tolerance: float) ->
     if min(len(fast), len(slow)) < ENOUGH_RUNS:
         tolerance = max(tolerance, UNKNOWN_NOISE)
     before, after = _times(fast), _times(slow)
+    if not before or not after:
+        return False
     growth = (median_seconds(slow) or 0) - (median_seconds(fast) or 0)
     return min(after) > max(before) and growth > tolerance * (median_seconds(fast) or 0)
 

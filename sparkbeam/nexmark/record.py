@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from sparkbeam.arguments import shown
 from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.texts import line, printable_in
 
 SCHEMA = 3
 """The version of the form in which runs are stored."""
@@ -162,7 +163,7 @@ def restored(values: dict[str, Any]) -> Run:
             raise ValueError(f"'{name}' cannot be {shown(value)}")
         if isinstance(value, int | float) and not 0 <= value < _MOST:
             raise ValueError(f"'{name}' cannot be {shown(value)}")
-    return Run(**values)
+    return Run(**printable_in(values, line))
 
 
 def _foreign(path: Path, number: int) -> str:

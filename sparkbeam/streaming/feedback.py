@@ -62,6 +62,8 @@ class Feedback:
             [*map(text, found.finalizers)]
             if found.reports:
                 [*map(text, loaded(text(found.reports), list))]
+            if not (isinstance(found.finished, bool) and isinstance(found.summary, dict)):
+                raise TypeError
             if found.summary:
                 MicroBatch.of(found.summary)
         except (TypeError, AttributeError, KeyError) as error:

@@ -201,7 +201,7 @@ def _judged(
     max_lag: float | None,
     patience: float | None,
 ) -> Status:
-    batch = None if feedback is None else MicroBatch.of(feedback.summary)
+    batch = None if feedback is None or not feedback.summary else MicroBatch.of(feedback.summary)
     took = 0.0 if batch is None else batch.duration / _SECOND
     if patience is None:
         patience = max(_LONG, _LONGER * took)

@@ -1,0 +1,192 @@
+"""Checkpoints in which somebody has put something else: always an error that says which file."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from click.testing import CliRunner
+from in_process import StreamingRunner
+
+from sparkbeam.cli import main
+from sparkbeam.errors import SparkBeamError
+from sparkbeam.page.watch import CheckpointView
+
+NAMES = [
+    "sparkbeam/pipeline.json",
+    "sparkbeam/feedback/1.json",
+    "sparkbeam/finished",
+    "sparkbeam/drain",
+    "sparkbeam/driver.json",
+    "sparkbeam/graph.json",
+    "sparkbeam/id",
+    "sparkbeam/epoch",
+    "sparkbeam/places",
+    "sparkbeam/ends/0.json",
+    "offsets",
+    "offsets/0",
+    "commits/0",
+    "commits/1",
+    "metadata",
+]
+
+CONTENTS: dict[str, bytes] = {
+    "nothing": b"",
+    "a list": b"[]",
+    "null": b"null",
+    "a number": b"1",
+    "a text": b'""',
+    "an object": b"{}",
+    "no number": b'{"number": NaN, "written": 1e999, "micro_batch": -Infinity}',
+    "half of an object": b'{"number": 1, "finished"',
+    "deeply nested lists": b"[" * 100_000,
+    "deeply nested objects": b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
+    "no UTF-8": b"\xff\xfe\x00{}",
+    "many digits": b"9" * 5_000,
+    "an object with many digits": b'{"number": ' + b"9" * 5_000 + b"}",
+}
+
+
+def pipeline(checkpoint: Path) -> None:
+    events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
+    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
+    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+        (
+            p
+            | events.advance_watermark_to_infinity()
+            | "Windows" >> beam.WindowInto(FixedWindows(10))
+            | "Group" >> beam.GroupBy(lambda x: x % 2)
+        )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a pipeline that has ended, with the logs that Spark would write."""
+    made = tmp_path_factory.mktemp("whole")
+    pipeline(made)
+    for name in ("offsets/0", "commits/0"):
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text('v1\n{}\n{"number": 1}')
+    return made
+
+
+@pytest.fixture
+def checkpoint(whole: Path, tmp_path: Path) -> Path:
+    made = tmp_path / "checkpoint"
+    shutil.copytree(whole, made)
+    return made
+
+
+def cleared(path: Path) -> Path:
+    """The path, with nothing there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def in_its_place(path: Path, what: str) -> None:
+    """Puts something else in the place of a file."""
+    cleared(path)
+    if what in CONTENTS:
+        path.write_bytes(CONTENTS[what])
+    elif what == "a folder":
+        path.mkdir()
+    elif what == "a link to nothing":
+        path.symlink_to("nowhere")
+    elif what == "a link to itself":
+        path.symlink_to(path.name)
+    elif what == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+KINDS = [*CONTENTS, "a folder", "a link to nothing", "a link to itself", "a pipe", "a device"]
+
+
+def told(*arguments: str) -> None:
+    """Runs a command, which may fail but has to say in words why."""
+    found = CliRunner().invoke(main, arguments)
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    assert "Traceback" not in found.output
+    assert found.exit_code in (0, 1, 2)
+
+
+@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_and_pages_say_what_is_wrong(checkpoint: Path, name: str, what: str) -> None:
+    in_its_place(checkpoint / name, what)
+    told("status", str(checkpoint))
+    told("status", "--json", str(checkpoint))
+    try:
+        view = CheckpointView(str(checkpoint))
+        json.dumps(view.content(), allow_nan=False)
+        view.history(0)
+    except SparkBeamError as error:
+        assert str(checkpoint) in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("sparkbeam")])
+def test_a_start_over_it_says_what_is_wrong(checkpoint: Path, name: str, what: str) -> None:
+    in_its_place(checkpoint / name, what)
+    try:
+        pipeline(checkpoint)
+    except SparkBeamError as error:
+        assert str(checkpoint) in str(error)  # noqa: PT017
+
+
+ODD: list[Any] = [
+    None,
+    [],
+    {},
+    "",
+    "x\0\x1b[2J",
+    -1,
+    1 << 70,
+    1.5,
+    True,
+    [[["x"]]],
+    {"a": {"b": {}}},
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths to all parts of a value of JSON."""
+    parts: Any = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        parts = enumerate(value)
+    return [path, *(found for at, part in parts for found in places(part, (*path, at)))]
+
+
+def changed(value: Any, path: tuple[Any, ...], to: Any) -> Any:
+    if not path:
+        return to
+    at, *rest = path
+    copied = value.copy()
+    copied[at] = changed(value[at], tuple(rest), to)
+    return copied
+
+
+@pytest.mark.parametrize("name", ["feedback/1.json", "driver.json", "graph.json", "pipeline.json"])
+def test_each_part_of_a_file_may_be_anything(checkpoint: Path, name: str) -> None:
+    path = checkpoint / "sparkbeam" / name
+    (checkpoint / "sparkbeam/finished").unlink()
+    content = json.loads(path.read_text())
+    for number, place in enumerate(places(content)):
+        for to in (ODD[number % len(ODD)], ODD[(number * 7 + 3) % len(ODD)]):
+            path.write_text(json.dumps(changed(content, place, to)))
+            told("status", str(checkpoint))
+            try:
+                json.dumps(CheckpointView(str(checkpoint)).content(), allow_nan=False)
+            except SparkBeamError as error:
+                assert str(checkpoint) in str(error)  # noqa: PT017

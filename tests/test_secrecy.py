@@ -1,0 +1,266 @@
+"""Secrets that nobody has told of: where they are seen, what stays, that no cut shows a part."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkbeam.arguments import shown
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.progress import words
+from sparkbeam.progress.notes import Notes
+from sparkbeam.secrecy import hidden
+from sparkbeam.texts import beginning, concealed, shortened
+from sparkbeam.wire.output import STDERR, Line
+
+SECRET = "Hunt3r-Sec7et"
+
+FORMS = [
+    # Addresses.
+    "https://me:{}@host/path",
+    "https://{}@github.com/x",
+    "postgres://u:a/{}@host/db",
+    "kafka://a:b@h1,kafka://c:{}@h2",
+    "user:{}@tcp(host:1)/db",
+    "jdbc:oracle:thin:scott/{}@//db:1521/service",
+    "jdbc:oracle:thin:scott/{}@host:1521:sid",
+    "GET /?sv=1&sig={}&se=2",
+    "https://hooks.slack.com/services/T0/B0/{}",
+    "https://discord.com/api/webhooks/123/{}",
+    "https://x.webhook.office.com/webhookb2/a@b/IncomingWebhook/{}/c",
+    "https://hooks.example.com:8443/in/{}",
+    "https://chat.example.com/hooks/{}",
+    "https://api.telegram.org/bot12345678:{}/sendMessage",
+    # Headers.
+    "Authorization: Bearer {}",
+    "Authorization: Basic {}",
+    "Authorization: Token {}",
+    "Authorization: ApiKey {}",
+    "authorization=ApiKey {}",
+    '{{"Authorization": "ApiKey {}"}}',
+    'Proxy-Authorization: Digest username="x", realm="y", response="{}"',
+    "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=h, Signature={}",
+    "SharedAccessSignature sr=x&sig={}&se=1",
+    "x-api-key: {}",
+    "X-Auth-Token: {}",
+    "private-token: {}",
+    "Ocp-Apim-Subscription-Key: {}",
+    "Set-Cookie: sid={}; path=/",
+    # Connection strings, properties, environments.
+    "Driver=x;UID=a;PWD={}",
+    "Driver=x;PWD={{{}}};x=1",
+    "AccountKey={};EndpointSuffix=x",
+    "SharedAccessKey={}",
+    "spark.hadoop.fs.s3a.secret.key={}",
+    "fs.azure.account.key.x.dfs.core.windows.net={}",
+    "PGPASSWORD={} psql",
+    "MYSQL_PWD={}",
+    "dbPassword={}",
+    "aws_secret_access_key = {}",
+    "bindpw {}",
+    "bindpw={}",
+    "bindpw: {}",
+    "credential=id:{}",
+    "auth=user:{}",
+    'Module required username="u" password="{}";',
+    "password%3D{}",
+    # Command lines.
+    "--password {}",
+    "--password={}",
+    "--db-password '{}'",
+    "--token {}",
+    "--api-key {}",
+    "curl -u me:{} http://h",
+    "machine h login u password {}",
+    # JSON, Python, YAML, XML.
+    '{{"password": "{}"}}',
+    '{{\\"password\\": \\"{}\\"}}',
+    "{{'password': '{}'}}",
+    "{{'password': b'{}'}}",
+    "password: {}",
+    "password: '{}'",
+    "  password: {}\n  user: x",
+    "clientSecret: {}",
+    "<password>{}</password>",
+    "<name>fs.s3a.secret.key</name><value>{}</value>",
+    # SQL.
+    "CREATE USER a PASSWORD '{}'",
+    "OPTIONS (user 'a', password '{}')",
+    "f(user => 'a', password => '{}')",
+    "password := '{}'",
+    "ALTER USER a IDENTIFIED BY {}",
+    "IDENTIFIED BY '{}'",
+    'identified by "{}"',
+    "IDENTIFIED WITH mysql_native_password BY '{}'",
+    "SET PASSWORD = '{}'",
+    # Sentences.
+    "wrong password: {} for bob",
+    "the password is '{}'",
+]
+
+TOKENS = [
+    "AKIA" + "ABCDEFGHIJ123456",
+    "ghp_" + "a1B2" * 9,
+    "glpat-" + "x1Y2" * 5,
+    "xoxb-" + "1234567890-abc",
+    "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl",
+    "dapi" + "0123456789abcdef" * 2,
+]
+
+INNOCENT = [
+    "unexpected token: '}' at 7, unknown token x12345 where token == y and secret => z",
+    "true, 10, earliest, 3: spark counts words; password=None, basic understanding, a::b",
+    "Invalid password: must have 8 characters",
+    "def login(password: str, token: str | None = None) -> bool",
+    "the password is wrong",
+    "password required",
+    "tokens=512, max_tokens=100, token_type=bearer, pass=3, fail=1",
+    "use --password to give one; option --token is missing",
+    "http://host:8080/users/@me",
+    "https://docs.x.com/webhooks/getting-started",
+    "https://host/services/list/users",
+    "actions/checkout@v4, git@github.com:o/r.git, mailto:bob@example.com",
+    "12:30:45 user@host: ok",
+    "Split token: 12 elements",
+    "Unexpected token: }",
+    "sorted by key: 5, group by key 'abc', row(key=1, value=2)",
+    "Authorization failed for user bob",
+    "Authorization: none",
+    "signature: (int) -> str",
+    "authorization header missing: retry",
+    "KeyError: 'token', KeyError: 'password'",
+    "SELECT password, name FROM users",
+    "passengers: 5, compass: north, monkey: banana, hockey=5",
+    "The API key is missing: set it",
+    "password=${PASSWORD}, password: <your password>",
+]
+
+
+def is_shown(secret: str, text: str) -> bool:
+    """Whether four letters of a secret that follow each other are in a text."""
+    return any(secret[at : at + 4] in text for at in range(len(secret) - 3))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_seen_by_what_stands_before_it(form: str) -> None:
+    found = hidden(form.format(SECRET))
+    assert not is_shown(SECRET, found)
+    assert "***" in found
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_is_seen_by_its_first_letters(token: str) -> None:
+    assert hidden(f"cannot use {token} there") == "cannot use *** there"
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_other_words_stay(text: str) -> None:
+    assert hidden(text) == text
+
+
+def test_what_is_hidden_once_stays_as_it_is() -> None:
+    for form in FORMS:
+        once = hidden(form.format(SECRET))
+        assert hidden(once) == once
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("url", "jdbc:oracle:thin:scott/{}@//host:1521/x"),
+        ("bindpw", "{}"),
+        ("query", "CREATE USER u PASSWORD '{}'"),
+        ("query", "f(user => 'a', password => '{}')"),
+        ("header", "Authorization: ApiKey {}"),
+        ("headers", '{{"Authorization": "ApiKey {}"}}'),
+        ("dsn", "user:{}"),
+        ("dsn", "user:{}@host/db"),
+        ("dsn", "user/{}@host"),
+        ("auth", "user:{}"),
+        ("spark.sql.catalog.c.credential", "id:{}"),
+        ("basic.auth.user.info", "user:{}"),
+        ("url", "https://hooks.slack.com/services/T0AAA/B0BBB/{}"),
+        ("x", "https://discord.com/api/webhooks/123/{}"),
+        ("conn", "Driver=x;PWD={{{}}}"),
+        ("command", "--password {}"),
+        ("x-api-key", "{}"),
+    ],
+)
+def test_a_secret_of_an_option_is_seen_where_it_stands_alone(name: str, value: str) -> None:
+    given = [(name, value.format(SECRET))]
+    for hide in (Redaction(given), Redaction(settings=given)):
+        assert hide(f"no login with ({SECRET}) today") == "no login with (***) today"
+
+
+LETTERS = st.characters(min_codepoint=0x21, max_codepoint=0x7E)
+SECRETS = st.text(LETTERS, min_size=8, max_size=300).filter(lambda text: not text.isdigit())
+AROUND = st.text(st.sampled_from(" abc,.\n'\"=:/é"), max_size=120)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SECRETS, AROUND, AROUND, st.integers(1, 400), st.integers(1, 3))
+def test_no_cut_shows_a_part_of_a_secret(
+    secret: str, before: str, after: str, most: int, times: int
+) -> None:
+    hide = Redaction([("password", secret)])
+    text = f"{before} {secret} {after} " * times
+    notes = Notes(hide)
+    notes.add("step", text)
+    (note,) = notes.recent()
+    found = [
+        shortened(text, most, hide),
+        beginning(text, most, hide),
+        concealed(text, most, hide),
+        Line(STDERR, "step", text + "x" * 2000).cut(hide).text,
+        note.text,
+    ]
+    around = f"{before} *** {after} " * times + "…" + "x" * 2000
+    for each in found:
+        for at in range(len(secret) - 3):
+            part = secret[at : at + 4]
+            assert part not in each or part in around
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(FORMS), st.integers(0, 120), st.integers(1, 200))
+def test_no_cut_shows_a_part_of_what_looks_like_a_secret(form: str, at: int, most: int) -> None:
+    text = f"{'x ' * at}{form.format(SECRET)} {'y ' * 50}"
+    for each in (shortened(text, most), beginning(text, most), words.shortened(text, most + 4)):
+        assert not is_shown(SECRET, each)
+    assert not is_shown(SECRET, shown(f"{'x ' * (at % 20)}{form.format(SECRET)}", most + 1))
+
+
+def test_the_end_of_what_is_looked_through_of_a_long_text_cuts_no_secret() -> None:
+    hide = Redaction([("password", SECRET * 3)])
+    for shift in range(0, 60, 7):
+        text = "x" * shift + f"{SECRET * 3} " * 5000
+        for each in (shortened(text, 90_000, hide), concealed(text, 90_000, hide)):
+            assert not is_shown(SECRET, each)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "a",
+        "token==",
+        "password='",
+        "://",
+        "://a:b@",
+        "pass.",
+        "https://a.hook.",
+        'password "',
+        "sk-",
+    ],
+)
+def test_hostile_texts_take_no_longer_than_others(part: str) -> None:
+    began = time.process_time()
+    hidden(part * (100_000 // len(part)))
+    assert time.process_time() - began < 10  # In the square of the length it would be minutes.
+
+
+def test_a_long_secret_of_short_words_is_hidden() -> None:
+    secret = " ".join(f"word{number}" for number in range(40))
+    hide = Redaction([("password", secret)])
+    assert hide(json.dumps({"a": f"no {secret}!"})) == '{"a": "no ***!"}'
