@@ -40,6 +40,7 @@ from sparkbeam.running import Companion, Run, program
 from sparkbeam.shipping import archives
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, ship, version
+from sparkbeam.wire.usercode import unfindable
 
 
 class SparkRunner(PipelineRunner, sessions.HasSession):
@@ -206,6 +207,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
     ) -> Plan:
         """The plan of a pipeline, or of a part of it, which a function takes of its proto."""
         RuntimeValueProvider.set_runtime_options({})
+        pickles.by_value(unfindable())
         pipeline.visit(
             group_by_key_input_visitor(
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders

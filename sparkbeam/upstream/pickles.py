@@ -5,11 +5,14 @@ bytes, which grow by a fifth without; it is read many times on the driver, and i
 """
 
 import contextlib
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 from apache_beam.internal import cloudpickle_pickler, pickler
+from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.transforms import core
 
 _FIRST = b"\x80"
@@ -33,6 +36,14 @@ def dumps(value: Any) -> bytes:
 def loads(data: bytes) -> Any:
     """What such a pickle, or one of Beam's, holds."""
     return cloudpickle_pickler._loads(data) if data.startswith(_FIRST) else pickler.loads(data)
+
+
+def by_value(modules: Iterable[ModuleType]) -> None:
+    """Has Beam pickle functions and classes of modules by their value from now on."""
+    known = cloudpickle.list_registry_pickle_by_value()
+    for module in modules:
+        if module.__name__ not in known and sys.modules.get(module.__name__) is module:
+            cloudpickle.register_pickle_by_value(module)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from apache_beam.internal.cloudpickle import CloudPickler
@@ -20,10 +21,13 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.transforms.display import HasDisplayData
 
 from sparkbeam.wire.heap import HERE, Heap
-from sparkbeam.wire.usercode import Sources
+from sparkbeam.wire.usercode import Sources, unfindable
 
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
+
+Place = tuple[str, str]
+"""The names of a module and of a class in it."""
 
 
 class Variables(NamedTuple):
@@ -56,8 +60,8 @@ class Environment:
             workers do not share the driver's files.
         sources: where the driver finds modules, such as those beside the program.
         variables: the file with the driver's environment variables; None likewise.
-        classes: those of the program itself, pickled, by their names; elements of them are pickled
-            as what is found under these names in ``__main__``.
+        classes: those of the program itself, and of modules that no import finds, pickled, by
+            module and name; elements of them are pickled as what is found there.
         plugins: modules, or classes of them, to be imported; see Beam's option ``--beam_plugins``.
         heap: the memory of the JVM that takes the worker's rows.
     """
@@ -66,7 +70,7 @@ class Environment:
     folder: str | None = None
     sources: Sources = field(default_factory=Sources)
     variables: str | None = None
-    classes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    classes: Mapping[Place, bytes] = field(default_factory=dict, repr=False)
     plugins: tuple[str, ...] = ()
     heap: Heap = field(default_factory=Heap)
 
@@ -88,20 +92,20 @@ class Environment:
         HERE.heap = self.heap
         for plugin in self.plugins:
             _import(plugin)
-        for name, pickled in self.classes.items():
-            if _ENTERED.get(name) == pickled:
+        for place, pickled in self.classes.items():
+            if _ENTERED.get(place) == pickled:
                 continue
             # It may need a module that is not here, and need not be here itself.
             with contextlib.suppress(Exception):
                 # What functions have brought along of it is the same class.
-                setattr(sys.modules["__main__"], name, pickle.loads(pickled))
-            _ENTERED[name] = pickled
+                _put(*place, pickle.loads(pickled))
+            _ENTERED[place] = pickled
         if self.folder is not None and self.folder != _current():
             with contextlib.suppress(OSError):  # It may be gone, and is often of no account.
                 os.chdir(self.folder)
 
 
-_ENTERED: dict[str, bytes] = {}
+_ENTERED: dict[Place, bytes] = {}
 """The classes that this process has taken over."""
 
 
@@ -115,17 +119,22 @@ def _import(plugin: str) -> None:
     _LOG.warning("The workers cannot import '%s', one of the --beam_plugins.", plugin)
 
 
-def classes_of_program() -> dict[str, bytes]:
-    """The classes that ``__main__`` defines, as far as elements may be of them."""
+def _put(module: str, name: str, kind: Any) -> None:
+    setattr(sys.modules.setdefault(module, ModuleType(module)), name, kind)
+
+
+def classes_of_program() -> dict[Place, bytes]:
+    """The classes that no import finds elsewhere, as far as elements may be of them."""
     found = {}
-    for name, kind in vars(sys.modules["__main__"]).items():
-        if not isinstance(kind, type) or kind.__module__ != "__main__":
-            continue
-        if issubclass(kind, HasDisplayData):  # A DoFn or a transform, but no element.
-            continue
-        with contextlib.suppress(Exception), _Small() as file:
-            CloudPickler(file, config=DEFAULT_CONFIG).dump(kind)
-            found[name] = file.getvalue()
+    for module in (sys.modules["__main__"], *unfindable()):
+        for name, kind in list(vars(module).items()):
+            if not isinstance(kind, type) or kind.__module__ != module.__name__:
+                continue
+            if issubclass(kind, HasDisplayData):  # A DoFn or a transform, but no element.
+                continue
+            with contextlib.suppress(Exception), _Small() as file:
+                CloudPickler(file, config=DEFAULT_CONFIG).dump(kind)
+                found[module.__name__, name] = file.getvalue()
     return found
 
 

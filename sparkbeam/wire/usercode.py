@@ -5,6 +5,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import ModuleType
 
 _LIBRARIES = ("apache_beam", "py4j", "pyspark", "sparkbeam")
 _MAIN = ("__main__", "__mp_main__")
@@ -45,6 +46,38 @@ def is_of_user(name: str, file: object) -> bool:
     if not isinstance(file, str) or name in _MAIN:
         return False
     return name.partition(".")[0] not in _LIBRARIES and not _is_in_library(file)
+
+
+def unfindable() -> list[ModuleType]:
+    """The loaded modules of the user that no import finds, such as a file that Airflow loads."""
+    loaded = list(sys.modules.items())
+    return [
+        module
+        for name, module in loaded
+        if is_of_user(name, getattr(module, "__file__", None)) and not _is_found(name, module)
+    ]
+
+
+def _is_found(name: str, module: ModuleType) -> bool:
+    """Whether an import in another process would find a module."""
+    if module.__name__ != name:  # Who has it under another name sees to it.
+        return True
+    parent, _, _ = name.rpartition(".")
+    path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    if parent and path is None:
+        return False
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, path)
+        except Exception:  # Whatever somebody's finder does.
+            continue
+        if spec is not None:
+            return spec.origin is None or _is_same(spec.origin, module.__file__)
+    return False
+
+
+def _is_same(one: str, other: str | None) -> bool:
+    return other is not None and os.path.realpath(one) == os.path.realpath(other)
 
 
 def _is_in_library(path: str) -> bool:

@@ -20,7 +20,7 @@ PARTS = {
     "test_transforms": 5,
     "test_io": 5,
     "test_pipelines": 5,
-    "test_examples": 12,
+    "test_beam_examples": 12,
     "test_in_process": 8,
     "test_elementwise": 16,
 }

@@ -1,5 +1,6 @@
 """User code in a worker finds the options and the folder of the driver."""
 
+import importlib.util
 import os
 import pickle
 import subprocess
@@ -20,6 +21,7 @@ from in_process_batch import BatchRunner
 from sparkbeam import SparkRunner
 from sparkbeam.options import environment
 from sparkbeam.wire.environment import Environment, classes_of_program
+from sparkbeam.wire.usercode import unfindable
 
 
 class Own(PipelineOptions):
@@ -152,6 +154,68 @@ def test_environment_variables_of_the_driver_are_those_of_each_pipeline(
             assert_that(found, equal_to([value or "none"] * 4))
 
 
+LOADED = """
+from dataclasses import dataclass
+import apache_beam as beam
+
+RATE = 3
+
+@dataclass(frozen=True)
+class Sale:
+    shop: str
+    price: int
+
+class Sell(beam.DoFn):
+    def process(self, price):
+        yield Sale("a", RATE * price)
+
+def price(sale):
+    return sale.price
+
+def build(pipeline, numbers):
+    sales = pipeline | beam.Create([Sale("b", 1)])
+    sold = numbers | beam.ParDo(Sell())
+    pairs = (sales, sold) | beam.Flatten() | beam.Map(lambda sale: (sale, 1))
+    return pairs | beam.GroupByKey() | beam.MapTuple(lambda sale, ones: price(sale) * sum(ones))
+"""
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Iterator[ModuleType]:
+    """A module that was loaded as Airflow loads its DAGs: no import finds it."""
+    name, path = "unusual_prefix_0123_sales", tmp_path / "sales.py"
+    path.write_text(LOADED)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[name]
+
+
+def test_a_program_that_no_import_finds_runs_on_workers(spark: Any, odd: Any) -> None:
+    with beam.Pipeline(SparkRunner(spark), options=PipelineOptions([])) as p:
+        assert_that(odd.build(p, p | "Numbers" >> beam.Create([1, 1])), equal_to([1, 6]))
+
+
+def test_modules_that_no_import_finds_are_told_from_others(
+    odd: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "found_by_import.py").write_text("")
+    found = importlib.import_module("found_by_import")
+    names = {module.__name__ for module in unfindable()}
+    assert odd.__name__ in names
+    assert not {found.__name__, "json", "numpy", "sparkbeam", "apache_beam"} & names
+    # Another one of that name is found now.
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "found_by_import.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path / "first"))
+    assert found in unfindable()
+    del sys.modules["found_by_import"]
+
+
 PROGRAM = """
 import enum, threading
 from dataclasses import dataclass
@@ -225,7 +289,7 @@ def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) 
     classes = classes_of_program()
     there = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", there)
-    Environment(classes={**classes, "Broken": b"nothing"}).enter()
+    Environment(classes={**classes, ("__main__", "Broken"): b"nothing"}).enter()
     assert there.Own is main.Own
     assert not {"Broken"} & set(vars(there))
     assert not {"Doing", "Large", "Imported"} & set(vars(there))

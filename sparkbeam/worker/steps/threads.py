@@ -119,6 +119,7 @@ class StageThread:
             RuntimeError: the thread has ended.
         """
         work = Work(do)
+        depth.allow(self._stage.steps)  # Where the driver is the worker it may have lowered it.
         with self._lock:
             if self._ended:
                 raise RuntimeError("The thread of the stage has ended.")
