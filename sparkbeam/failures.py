@@ -96,9 +96,10 @@ def _lacking(text: str) -> str | None:
     found = _PYTHON_MISSING.search(text)
     if found is None:
         return None
-    if found[1].partition(".")[0] in _RUNTIME:
+    package = found[1].partition(".")[0]
+    if package in _RUNTIME:
         return (
-            f"The workers' Python has no '{found[1]}': install sparkbeam on every worker, "
+            f"The workers' Python has no '{package}': install sparkbeam on every worker, "
             "and point PYSPARK_PYTHON at the Python that has it."
         )
     return (

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO
 
 from sparkbeam.upstream.spark import NOISE, has_jvm, start_jvm
@@ -62,8 +62,7 @@ def telling(lines: IO[bytes]) -> Iterator[bytes]:
 
 def is_of_others(record: logging.LogRecord) -> bool:
     """Whether a record is not py4j's of a call of ours that failed, which we tell ourselves."""
-    error = record.exc_info[1] if record.exc_info else None
-    if not (isinstance(error, OSError) or type(error).__module__.startswith("py4j.")):
+    if record.exc_info is None or "py4j" not in PurePath(record.pathname).parts:
         return True
     frame = inspect.currentframe()
     while frame is not None and frame.f_back is not None:
@@ -73,6 +72,7 @@ def is_of_others(record: logging.LogRecord) -> bool:
     return True
 
 
+# Some of what py4j logs it gives to the root logger.
 for _name in ("", "py4j.clientserver", "py4j.java_gateway"):
     logging.getLogger(_name).addFilter(is_of_others)
 

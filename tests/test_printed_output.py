@@ -1,6 +1,7 @@
 """What a program writes: its results, and nothing of Java, Spark or PySpark."""
 
 import io
+import logging
 import re
 import subprocess
 import sys
@@ -132,3 +133,12 @@ def test_what_tells_nothing_is_left_out_of_what_the_jvm_writes() -> None:
 
 def test_the_settings_of_the_log_are_in_the_package() -> None:
     assert "rootLogger.level = error" in LOGGING.read_text()
+
+
+def test_what_others_log_of_an_error_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise OSError("no table")
+    except OSError:
+        logging.exception("A program's own.")
+        logging.getLogger("py4j.clientserver").exception("A program's own.")
+    assert len(caplog.records) == 2
