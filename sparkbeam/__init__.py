@@ -4,17 +4,10 @@ The public names are loaded on first use, so that ``import sparkbeam`` costs
 neither an import of Beam nor one of PySpark.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sparkbeam.version import __version__
-
-if sys.version_info < (3, 11):  # noqa: UP036 - a worker may run another one than the driver.
-    raise ImportError(
-        "sparkbeam needs Python 3.11 or newer, and this is Python "
-        f"{sys.version_info[0]}.{sys.version_info[1]} ({sys.executable})."
-    )
 
 if TYPE_CHECKING:
     from sparkbeam.asof import AsOfJoin
