@@ -244,8 +244,8 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 )
         except UnicodeEncodeError as error:
             raise ConfigurationError(
-                f"A label has a character that nothing can encode: {arguments.shown(error.object)}. Give the "
-                "transform a label of whole characters."
+                "A label has a character that nothing can encode: "
+                f"{arguments.shown(error.object)}. Give the transform a label of whole characters."
             ) from error
         except Exception as error:
             found = unpicklable(pipeline)

@@ -114,9 +114,11 @@ def test_names_are_text_and_never_markup(address: str) -> None:
 
 @pytest.mark.parametrize(
     ("since", "times"),
-    [("", [100, 101, 102]), ("102", [102]), ("-1", 3), ("x", 3), ("9" * 99, 0)]
-    + [("9" * 5000, 0), ("0" * 5000 + "102", [102]), ("NaN", 3), ("1e3", 3), ("%00", 3), ("²", 3)]
-    + [("100&since=102", [102]), ("102%00", 3), ("%D9%A1", 3)],
+    [
+        *[("", [100, 101, 102]), ("102", [102]), ("-1", 3), ("x", 3), ("9" * 99, 0)],
+        *[("9" * 5000, 0), ("0" * 5000 + "102", [102]), ("NaN", 3), ("1e3", 3), ("%00", 3)],
+        *[("²", 3), ("100&since=102", [102]), ("102%00", 3), ("%D9%A1", 3)],
+    ],
 )
 def test_of_the_history_comes_what_is_asked_for(address: str, since: str, times: Any) -> None:
     found = json.loads(get(address, f"state.json?since={since}")[2])["history"]
