@@ -57,7 +57,7 @@ class Modules:
     def _install(self) -> None:
         if self not in sys.meta_path:
             at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
-            sys.meta_path.insert(at, self)  # type: ignore[arg-type]
+            sys.meta_path.insert(at, self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
