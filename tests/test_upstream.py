@@ -957,6 +957,17 @@ class TestSpark:
         )
         subprocess.run([sys.executable, "-c", program], check=True)
 
+    def test_pyspark_makes_a_user_defined_type_of_what_a_schema_says(self) -> None:
+        from pyspark.sql import types
+
+        said = {"type": "udt", "class": None, "pyClass": "nowhere.Kind", "sqlType": "long"}
+        field = {"name": "x", "type": said, "nullable": True, "metadata": {}}
+        with of_spark.no_foreign_types() as met:
+            found = types.StructType.fromJson({"type": "struct", "fields": [field]})
+        assert (met, found["x"].dataType) == (["nowhere.Kind"], types.LongType())
+        with pytest.raises(ImportError):
+            types.UserDefinedType.fromJson(said)
+
     def test_a_partition_is_named_by_what_is_hashed_to_it(self) -> None:
         # As Spark says: SELECT hash(0), hash(1), hash(42).
         assert [of_spark.murmur3(n) for n in (0, 1, 42)] == [933211791, -559580957, 29417773]
