@@ -140,6 +140,12 @@ class TestBefore:
             counts = "the timestamp of each counts" if is_latest else "the trigger may count them"
             assert f"since {counts}" in said
 
+    def test_windows_that_merge_in_batch_ask_no_trigger_driver(self) -> None:
+        text = " ".join(" ".join(told(sessions, "--session_aggregator=canonical")).split())
+        assert text.startswith("'Sum' (s1): by the WindowFn, key by key")
+        assert "accumulators of all tasks, as the WindowFn merges windows" in text
+        assert "trigger driver" not in text
+
     def test_beams_driver_takes_in_what_comes_one_by_one(self) -> None:
         found = [line.split()[0] for line in told(triggered, "--streaming") if line[:2] == "  "]
         assert [one for one in found if one.isalpha()].count("merge") == 1

@@ -23,14 +23,13 @@ _END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
 _DRIVEN = frozenset(
     [
-        Evaluator.MERGING,
         Evaluator.PANES,
         Evaluator.DRIVEN_WINDOWS,
         Evaluator.DRIVEN_SESSIONS,
         Evaluator.DRIVEN_MERGING,
     ]
 )
-"""The evaluators that ask Beam which windows merge, or when panes fire."""
+"""The evaluators that ask Beam's trigger driver which windows merge and when panes fire."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,8 @@ class _Aggregation:
             merges = f"stored and new {self._kept}"
         if is_driven:
             merges += ", as Beam's trigger driver says"
+        elif self._grouping.evaluator is Evaluator.MERGING:
+            merges += ", as the WindowFn merges windows"
         yield Action("merge", here, merges, self._of_step(_MERGE))
         if self._streaming:
             yield Action("save", here, "what is to be kept, and timers for what is to fire")
