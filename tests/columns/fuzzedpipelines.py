@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -35,6 +36,7 @@ from oddvalues import OTHERS, Mixed, elements_of, others, values_for
 from physical import FORMS
 from writing import SPACE, Writer, a_function, made
 
+from sparkbeam import Join
 from sparkbeam.columns import Form, shape_of
 from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
@@ -98,6 +100,23 @@ class Sizes(beam.PTransform):
         return {"values": pairs, "ones": other} | beam.CoGroupByKey()
 
 
+class Joined(beam.PTransform):
+    """Pairs, each with how many there are of its key.
+
+    Args:
+        how: they are joined.
+    """
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self._how = how
+
+    def expand(self, pairs: Any) -> Any:
+        counts = pairs | "counts" >> beam.combiners.Count.PerKey()
+        few = counts | "few" >> beam.Filter(lambda pair: pair[1] % 3 < 2)
+        return (pairs, few) | Join(itemgetter(0), how=self._how)
+
+
 def dofn_of(source: str) -> Any:
     """A DoFn with the process method of a source."""
     text = source.replace("def function(x)", "def process(self, x)").replace("\n", "\n    ")
@@ -107,7 +126,7 @@ def dofn_of(source: str) -> Any:
 _SPACE: dict[str, Any] = {
     **SPACE,
     **{one.__name__: one for one in (FixedWindows, GlobalWindows, Sessions, SlidingWindows)},
-    **{one.__name__: one for one in (TimestampCombiner, Both, WithDict, Twice, Sizes)},
+    **{one.__name__: one for one in (TimestampCombiner, Both, WithDict, Twice, Sizes, Joined)},
     **{"beam": beam, "combiners": combiners, "function_of": made, "dofn_of": dofn_of},
 }
 
@@ -126,6 +145,7 @@ _WINDOWS = (
     *("FixedWindows(10)", "FixedWindows(7, 3)", "SlidingWindows(20, 5)", "SlidingWindows(10, 4)"),
     *("SlidingWindows(7, 10)", "Sessions(2)", "Sessions(0.5)", "GlobalWindows()"),
 )
+_HOWS = ("inner", "left", "right", "outer", "semi", "anti")
 _COMBINERS = ("EOW", "EARLIEST", "LATEST")
 
 
@@ -218,7 +238,7 @@ class PipelineWriter:
                 *("beam.CombinePerKey({})", "beam.CombinePerKey({})", "beam.GroupByKey()"),
                 "Both(beam.CombinePerKey({}), beam.CombinePerKey({}))",
                 *("beam.CombineGlobally({}).without_defaults()", "combiners.Latest.PerKey()"),
-                "Sizes()",
+                *("Sizes()", f"Joined({choose(_HOWS)!r})"),
             ]
         )
         if "Globally" in transform:
