@@ -23,6 +23,7 @@ from apache_beam.transforms.trigger import (
     Repeatedly,
     TriggerFn,
 )
+from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
@@ -461,9 +462,62 @@ def test_what_a_bundle_puts_out_at_its_end_is_a_firing() -> None:
     check(THREE, lambda found: made(found) | beam.ParDo(AtEnd()), AsList, expected)
 
 
+@pytest.mark.parametrize("combined_first", [True, False], ids=["latest", "each"])
+def test_a_file_that_a_firing_names_is_read_line_by_line(
+    combined_first: bool, tmp_path: Path
+) -> None:
+    for number, text in enumerate(("a,1\nb,2\n", "a,3\n", "b,4\n"), start=1):
+        (tmp_path / str(number)).write_text(text)
+    latest = beam.combiners.Latest.Globally().without_defaults()
+
+    def made(found: Any) -> Any:
+        paths = found | windows(EACH, DISCARDING) | beam.Map(lambda n: f"{tmp_path}/{n}")
+        read = (paths | latest if combined_first else paths) | beam.io.ReadAllFromText()
+        return read | "pairs" >> beam.Map(lambda line: tuple(line.split(",")))
+
+    tables = [{"a": "1", "b": "2"}, {"a": "3"}, {"b": "4"}]
+    check(THREE, made, AsDict, list(zip("xyz", tables, strict=True)))
+
+
+class Total(beam.DoFn):
+    """Adds up what a side input shows to the elements of a key."""
+
+    SEEN = CombiningValueStateSpec("seen", sum)
+
+    def process(
+        self, element: tuple[str, str], shown: int, seen: Any = beam.DoFn.StateParam(SEEN)
+    ) -> Iterator[tuple[str, int]]:
+        seen.add(shown)
+        yield element[1], seen.read()
+
+
+def test_a_step_with_state_sees_the_newest_firing() -> None:
+    with pipeline() as p:
+        found = p | stream(THREE)
+        asked = AsSingleton(found["side"] | windows(EACH, DISCARDING))
+        seen = found["main"] | beam.WithKeys("k") | beam.ParDo(Total(), asked)
+        assert_that(seen, equal_to([("x", 1), ("y", 3), ("z", 6)]))
+
+
+def test_panes_that_have_waited_for_a_side_input_are_firings() -> None:
+    def made(found: Any) -> Any:
+        more = found | beam.Filter(lambda pair: pair[0] == "more") | beam.Values()
+        pairs = found | beam.Filter(lambda pair: pair[0] != "more")
+        return per_key(windows(EACH, ACCUMULATING))(pairs) | beam.Map(
+            lambda pair, more: (pair[0], pair[1] + more),
+            AsSingleton(more | "more" >> windows(EACH, DISCARDING)),
+        )
+
+    steps = [
+        *(side(("a", 1)), side(("b", 2)), side(("a", 3)), side(("more", 10)), main("x")),
+        *(side(("a", 5)), main("y")),
+    ]
+    expected = [("x", {"a": 14, "b": 12}), ("y", {"a": 19, "b": 12})]
+    check(steps, made, AsDict, expected)
+
+
 LOOKUPS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "singleton": (combined(windows(EACH, DISCARDING)), AsSingleton),
-    "elements": (lambda found: found | windows(EACH, ACCUMULATING), AsList),
     "clock": (
         lambda found: found | windows(Repeatedly(AfterProcessingTime(3)), DISCARDING),
         AsIter,
@@ -471,12 +525,6 @@ LOOKUPS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "pairs": (
         lambda found: found | beam.Map(lambda n: ("ab"[n % 2], n)) | windows(EACH, DISCARDING),
         AsMultiMap,
-    ),
-    "keys": (
-        lambda found: per_key(windows(EACH, ACCUMULATING))(
-            found | beam.Map(lambda n: ("ab"[n % 2], n))
-        ),
-        AsDict,
     ),
     "reshuffled": (
         lambda found: (
@@ -498,7 +546,7 @@ LOOKUPS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 def changing() -> list[Step]:
     steps: list[Step] = []
-    for second in range(6):
+    for second in range(5):
         steps += [side(*range(second, second + 3), at=max(0, second - second % 3))]
         steps += [main(f"m{second}", second), ("clock", None, 1), to("side", second)]
     return steps
@@ -564,10 +612,6 @@ TABLE = "x" * 500
 GROWING: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "singleton": (lambda found: found | windows(EACH, ACCUMULATING), AsSingleton),
     "list": (lambda found: found | windows(EACH, DISCARDING), AsList),
-    "multimap": (
-        lambda found: found | beam.Map(lambda n: (n[:4], n)) | windows(EACH, DISCARDING),
-        AsMultiMap,
-    ),
     "keys": (
         lambda found: found | beam.Map(lambda n: (int(n[:4]) % 5, n)) | per_key_latest(),
         AsMultiMap,
@@ -587,8 +631,8 @@ def per_key_latest() -> beam.PTransform:
 def test_what_is_replaced_leaves_the_state(
     lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 40)
-    firings = 500
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 25)
+    firings = 300
     steps = [side(f"{n:04}{TABLE}", at=n) for n in range(firings)]
     found = sizes([*steps, main("x", 1)], *GROWING[lookup], tmp_path)
     assert len(found) > 10
@@ -602,7 +646,7 @@ def test_windows_that_have_expired_leave_the_state(
 ) -> None:
     monkeypatch.setattr(source, "_MOST_ROUNDS", 40)
     steps: list[Step] = []
-    for n in range(120):
+    for n in range(80):
         steps += [side(("k", f"{n:04}{TABLE}"), at=10 * n), to("side", 10 * n + 10)]
         steps += [main(f"m{n}", 10 * n), to("main", 10 * n + 10)]
     window = windows(trigger, DISCARDING, FixedWindows(10))
