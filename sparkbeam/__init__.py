@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparkbeam.equijoin import Join
     from sparkbeam.errors import (
         CheckpointFailed,
+        CheckpointTaken,
         ConfigurationError,
         PipelineCancelled,
         PipelineFailed,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AsOfJoin": "sparkbeam.asof",
     "CheckpointFailed": "sparkbeam.errors",
+    "CheckpointTaken": "sparkbeam.errors",
     "ConfigurationError": "sparkbeam.errors",
     "Explanation": "sparkbeam.explain.explanation",
     "IncrementalJoin": "sparkbeam.joins",
@@ -81,6 +83,7 @@ _HOMES = {
 __all__ = [
     "AsOfJoin",
     "CheckpointFailed",
+    "CheckpointTaken",
     "ConfigurationError",
     "Explanation",
     "IncrementalJoin",

@@ -163,16 +163,19 @@ def drain(location: str) -> None:
     """End the sources of the streaming pipeline with the checkpoint LOCATION.
 
     What it has read comes out, windows and timers fire, and it stops with the
-    state DRAINED. If it does not run, it does so when it is started again.
+    state DRAINED. If it does not run, it does so when it is started again. A drained
+    checkpoint is used up: the next start needs another one.
     """
     from sparkbeam.streaming.execution import ask_to_drain
 
     try:
-        ask_to_drain(location)
+        asked = ask_to_drain(location)
     except SparkBeamError as error:
         raise usage_error(error) from error
     click.echo(
         "The pipeline ends its sources, at once if it runs, or else when it is started again."
+        if asked
+        else "The pipeline has ended already, and nothing is left to drain."
     )
 
 
@@ -195,8 +198,8 @@ def drain(location: str) -> None:
 def status(location: str, as_json: bool, max_lag: float | None, patience: float | None) -> None:
     """Tell how the streaming pipeline with the checkpoint LOCATION does.
 
-    The exit code is 0 while it comes forward, is idle or has finished, 1 when it is stuck,
-    behind by more than --max_lag, has failed or was cancelled, or when its program has
+    The exit code is 0 while it comes forward, is idle, has finished or is drained, 1 when it is
+    stuck, behind by more than --max_lag, has failed or was cancelled, or when its program has
     given no sign of life for half a minute, 2 when there is no such pipeline.
     """
     import json

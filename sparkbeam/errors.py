@@ -7,6 +7,7 @@
     ├── UnsupportedTransform    found at translation, before any Spark work starts
     └── PipelineFailed          a step failed while the pipeline ran
         ├── CheckpointFailed    a file of the checkpoint is damaged, or cannot be written
+        ├── CheckpointTaken     another driver has started over the same checkpoint
         └── PipelineCancelled   the pipeline was cancelled before it ended
 
 A message says what happened, where (the user's transform label) and what to
@@ -62,6 +63,10 @@ class PipelineFailed(SparkBeamError, RuntimeError):
 
 class CheckpointFailed(PipelineFailed):
     """A file of the checkpoint cannot be read or written; the message names it and the remedy."""
+
+
+class CheckpointTaken(PipelineFailed):
+    """Another driver has started over the checkpoint; this one has ended, the other goes on."""
 
 
 class PipelineCancelled(PipelineFailed):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from sparkbeam.upstream.spark import GAVE_UP, NOT_STARTED
+from sparkbeam.upstream.spark import CONCURRENT, GAVE_UP, NOT_STARTED
 from sparkbeam.wire.failure import Reports
 
 RERUNS = 2
@@ -58,12 +58,19 @@ def recovering(
             time.sleep(_FIRST_PAUSE * _LONGER ** (RERUNS - left))
         left -= 1
         _logger.warning(
-            "Spark could not repair the loss of a process: the pipeline %s (attempts left: %d).",
+            "%s: the pipeline %s (attempts left: %d).",
+            "An older driver has still written to the checkpoint"
+            if CONCURRENT.search(text)
+            else "Spark could not repair the loss of a process",
             "starts again from the beginning" if steps is None else "goes on from its checkpoint",
             left,
         )
 
 
 def gave_up(text: str) -> bool:
-    """Whether the text of an error of Spark says that it gave up because of what it had lost."""
-    return GAVE_UP.search(text) is not None or NOT_STARTED.search(text) is not None
+    """Whether the text of an error of Spark says that it gave up because of what it had lost.
+
+    That a newer driver has the checkpoint has been looked at before; an older one may still have
+    been in the middle of a write.
+    """
+    return any(pattern.search(text) for pattern in (GAVE_UP, NOT_STARTED, CONCURRENT))

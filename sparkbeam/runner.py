@@ -279,10 +279,8 @@ def _companions(
         yield eventlog.EventLog(session, plan, run, redaction, name)
     if plan.streaming and options.checkpoint_location:
         from sparkbeam.page.beacon import Beacon
-        from sparkbeam.streaming.files import absolute, files_of
 
-        files = partial(files_of, session, absolute(options.checkpoint_location))
-        yield Beacon(plan, run, redaction, files, name)
+        yield Beacon(plan, run, redaction, name)
 
 
 @memo()

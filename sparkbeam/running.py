@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkbeam import options as spark_options
 from sparkbeam import session as sessions
@@ -38,12 +38,19 @@ from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.reports import TaskReport
 
+if TYPE_CHECKING:
+    from sparkbeam.streaming.files import Files
+
 
 class Companion(Protocol):
     """What goes beside a run."""
 
-    def begin(self) -> None:
-        """The run begins, and its checkpoint, if any, is its own; again where it starts again."""
+    def begin(self, files: "Files | None") -> None:
+        """The run begins; again where it starts again.
+
+        Args:
+            files: its own under its checkpoint; None in batch.
+        """
 
     def end(self, state: str) -> None:
         """The run ends in a state; called before anybody is told, whether it has begun or not."""
@@ -217,7 +224,7 @@ class Run:
                 **self._shared,
             ).run()
 
-        self._begun()
+        self._begun(None)
         reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
         self.monitor.tell(reports)
         return reports
@@ -248,9 +255,9 @@ class Run:
             last = recovering(execution.run, self._reports, execution.micro_batches)
         return [TaskReport.parse(report) for report in last]
 
-    def _begun(self) -> None:
+    def _begun(self, files: "Files | None") -> None:
         for companion in self.companions:
-            companion.begin()
+            companion.begin(files)
 
     def _committed(self, number: int, serialized: list[bytes]) -> None:
         """Takes in the reports of a micro-batch."""

@@ -49,6 +49,10 @@ Point = tuple[int, str]
 """A place in a query: the number of a micro-batch, and what of it has just been done."""
 
 
+State = dict[tuple[int, Any], dict[bytes, bytes]]
+"""By operator and key."""
+
+
 class Crash(Exception):
     """What a query ends with where a test wants it to."""
 
@@ -86,14 +90,19 @@ class Checkpoint:
     Attributes:
         offsets: the end of each micro-batch that was planned.
         commits: how many of them have been committed.
-        state: of each operator's keys, as of the last commit.
+        states: of each operator's keys, by how many micro-batches have led to it.
         outputs: of each operator by micro-batch, and the state after it, as of the first time.
     """
 
     offsets: list[str] = field(default_factory=list)
     commits: int = 0
-    state: dict[tuple[int, Any], dict[bytes, bytes]] = field(default_factory=dict)
+    states: dict[int, State] = field(default_factory=lambda: {0: {}})
     outputs: dict[Point, Any] = field(default_factory=dict)
+
+    @property
+    def state(self) -> State:
+        """As of the last commit."""
+        return self.states[self.commits]
 
     @property
     def entries(self) -> int:
@@ -358,6 +367,7 @@ class Query:
         self._operators = operators
         self._sink = sink
         self._checkpoint = spark.checkpoints[location]
+        self._batch = self._checkpoint.commits
         self._error: Exception | None = None
         self._made: tuple[str, str, list[Any]] = ("", "", [])
         self.isActive = True
@@ -385,7 +395,7 @@ class Query:
         return self._error
 
     def _run(self) -> bool:
-        log, batch = self._checkpoint, self._checkpoint.commits
+        log, batch = self._checkpoint, self._batch
         before = log.offsets[batch - 1] if batch else json.dumps(self._reader.initialOffset())
         if len(log.offsets) == batch:
             rows, following = self._reader.read(json.loads(before))
@@ -394,20 +404,31 @@ class Query:
             if end == before:
                 self.status = {"message": "Waiting for data to arrive"}
                 return False
+            self._only(len(log.offsets))
             log.offsets.append(end)
             self._spark.reach((batch, "planned"))
         after = log.offsets[batch]
         for _ in range(self._spark.attempts):
-            state = {key: dict(entries) for key, entries in log.state.items()}
+            state = {key: dict(entries) for key, entries in log.states[batch].items()}
             table = self._processed(batch, before, after, state)
+        log.states[batch + 1] = state
         self._sink(Batch(table), batch)
         self._spark.reach((batch, "sink"))
-        log.state = state
-        log.commits = batch + 1
+        self._only(log.commits)
+        log.commits = self._batch = batch + 1
+        log.states.pop(batch - 1, None)
         self._spark.reach((batch, "committed"))
         self._reader.commit(json.loads(after))
         self.lastProgress = {"sources": [{"endOffset": after}]}
         return True
+
+    def _only(self, number: int) -> None:
+        """Spark lets nobody write twice that a micro-batch is planned, or committed."""
+        if number != self._batch:
+            raise RuntimeError(
+                "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming "
+                f"jobs detected for {self._batch}."
+            )
 
     def _processed(
         self, batch: int, before: str, after: str, state: dict[tuple[int, Any], dict[bytes, bytes]]

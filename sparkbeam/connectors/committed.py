@@ -3,7 +3,8 @@
 The name of a file of a streaming sink tells its writer and its micro-batch,
 ``part-<writer>-<micro-batch>-<number>``, and for each writer there is a small file that tells its
 last committed micro-batch. Its files are all in the folder before that is told. So the list of
-committed files is the folder's own, without what is younger.
+committed files is the folder's own, without what is younger. Each start of the writer has a file of
+its own, ``<writer>.<generation>``, so that nothing goes back where an older start still writes its.
 """
 
 import json
@@ -14,6 +15,8 @@ from sparkbeam.connectors.storage import Storage, absolute, storage
 _COMMITTED = "committed"
 _NAME = re.compile(r"part-([0-9a-f]{12}-[0-9a-f]{8})-([0-9]{9,})-[0-9]{5,}")
 _HIDDEN = re.compile(r"\.|_[^=]*$")  # A partition by a column may begin with _.
+_MARK = re.compile(r"([^._][^.]*)(?:\.([0-9]{1,18}))?")
+_LOOKS = 20
 _SUFFIX = re.compile(r"[-.]c[0-9]{3,}((?:\.[^.]+)+)$")
 
 
@@ -40,7 +43,7 @@ def committed_files(path: str) -> list[str]:
     return [
         f"{folder}/{name}"
         for name in names
-        if (found := _origin(name)) is None
+        if (found := origin(name)) is None
         or (found[0] not in new and found[1] <= before.get(found[0], found[1]))
     ]
 
@@ -74,9 +77,16 @@ def hidden_folder(kept: Storage, folder: str) -> str:
     return next((place for place in places if kept.names(f"{place}/{_COMMITTED}")), places[0])
 
 
-def mark_path(hidden: str, writer: str) -> str:
-    """Where the last committed micro-batch of a writer is told."""
-    return f"{hidden}/{_COMMITTED}/{writer}"
+def mark_path(hidden: str, writer: str, generation: int = 0) -> str:
+    """Where a start of a writer tells its last committed micro-batch."""
+    return f"{hidden}/{_COMMITTED}/{writer}{f'.{generation}' if generation else ''}"
+
+
+def mark_paths(kept: Storage, hidden: str, writer: str) -> dict[int, str]:
+    """Where all starts of a writer have told it, by their generations."""
+    found = map(_MARK.fullmatch, kept.names(f"{hidden}/{_COMMITTED}"))
+    generations = [int(mark[2] or 0) for mark in found if mark and mark[1] == writer]
+    return {number: mark_path(hidden, writer, number) for number in generations}
 
 
 def mark(last: int) -> bytes:
@@ -93,26 +103,33 @@ def read_mark(kept: Storage, path: str) -> int | None:
     content = kept.read(path)
     try:
         return None if content is None else int(json.loads(content)["last"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         raise ValueError(
             f"{path} is damaged. It tells the last micro-batch whose files are all in the folder: "
             'restore it, or write {"last": N} into it, with N from the names of the files, '
-            f"part-{path.rpartition('/')[2]}-N-…."
+            f"part-{path.rpartition('/')[2].partition('.')[0]}-N-…."
         ) from None
 
 
 def _marks(kept: Storage, folder: str) -> dict[str, int]:
     """The last committed micro-batches by their writers."""
-    found = {}
-    for hidden in kept.hidden(folder):
-        for writer in kept.names(f"{hidden}/{_COMMITTED}"):
-            last = None if _HIDDEN.match(writer) else read_mark(kept, mark_path(hidden, writer))
-            if last is not None:
-                found[writer] = last
+    for _ in range(_LOOKS):
+        found: dict[str, int] = {}
+        gone = False
+        for hidden in kept.hidden(folder):
+            for name in kept.names(f"{hidden}/{_COMMITTED}"):
+                told = _MARK.fullmatch(name)
+                if told is None:
+                    continue
+                last = read_mark(kept, f"{hidden}/{_COMMITTED}/{name}")
+                gone |= last is None
+                found[told[1]] = max(found.get(told[1], -1), -1 if last is None else last)
+        if not gone:
+            break  # Else a newer start has told it before it took the file of an older one away.
     return found
 
 
-def _origin(name: str) -> tuple[str, int] | None:
+def origin(name: str) -> tuple[str, int] | None:
     """The writer and the micro-batch of a file; None for one that no streaming sink has written."""
     matched = _NAME.match(name.rpartition("/")[2])
     return (matched.group(1), int(matched.group(2))) if matched else None

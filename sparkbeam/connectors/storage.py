@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from sparkbeam import localfiles
 from sparkbeam import session as sessions
 
 
@@ -29,8 +30,14 @@ class Storage(Protocol):
     def move(self, moves: Mapping[str, str]) -> None:
         """Moves files, from the path to the other; those that are not there have been moved."""
 
-    def remove(self, folder: str) -> None:
-        """Removes a folder with all that is in it, if it is there."""
+    def remove(self, path: str) -> None:
+        """Removes a file, or a folder with all that is in it, if it is there."""
+
+    def mistrusted(self, folder: str) -> str | None:
+        """Why other users may have put something into a folder, in words; None if they may not."""
+
+    def escaping(self, folder: str, names: Iterable[str]) -> str | None:
+        """The first of some paths below a folder that leads out of it by a symbolic link."""
 
     def hidden(self, folder: str) -> list[str]:
         """Hidden folders on the same storage for what belongs to a folder and is no data.
@@ -87,14 +94,7 @@ class LocalStorage:
             return None
 
     def write(self, path: str, content: bytes) -> None:
-        target = _local(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.tmp")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
+        localfiles.write(_local(path), content)
 
     def names(self, folder: str) -> list[str]:
         root = _local(folder)
@@ -110,8 +110,28 @@ class LocalStorage:
             with suppress(FileNotFoundError):
                 _local(source).replace(_local(target))
 
-    def remove(self, folder: str) -> None:
-        shutil.rmtree(_local(folder), ignore_errors=True)
+    def remove(self, path: str) -> None:
+        found = _local(path)
+        if found.is_dir() and not found.is_symlink():
+            shutil.rmtree(found, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                found.unlink()
+
+    def mistrusted(self, folder: str) -> str | None:
+        return localfiles.mistrusted(_local(folder))
+
+    def escaping(self, folder: str, names: Iterable[str]) -> str | None:
+        root = _local(folder)
+        real = root.resolve()
+        parents: dict[Path, bool] = {}
+        for name in names:
+            path = root / name
+            if path.parent not in parents:
+                parents[path.parent] = path.parent.resolve().is_relative_to(real)
+            if path.is_symlink() or not parents[path.parent]:
+                return name
+        return None
 
     def hidden(self, folder: str) -> list[str]:
         path = _local(folder)
@@ -167,16 +187,22 @@ class BeamStorage:
             self._make_folders(there.values())
             self._systems.rename(list(there), list(there.values()))
 
-    def remove(self, folder: str) -> None:
+    def remove(self, path: str) -> None:
         from apache_beam.io.filesystem import BeamIOError
 
-        root = _beam(folder)
+        root = _beam(path)
         # What cannot be removed is hidden, and in nobody's way.
         with suppress(BeamIOError, OSError):
-            if self._systems.get_filesystem(root).has_dirs():
+            if self._systems.exists(root):
                 self._systems.delete([root])
             else:
-                self._systems.delete([f"{root}/{name}" for name in self.names(folder)])
+                self._systems.delete([f"{root}/{name}" for name in self.names(path)])
+
+    def mistrusted(self, folder: str) -> str | None:
+        return None  # Who may write there such storage decides itself.
+
+    def escaping(self, folder: str, names: Iterable[str]) -> str | None:
+        return None  # It has no links.
 
     def hidden(self, folder: str) -> list[str]:
         is_bucket = folder.rpartition("/")[0].endswith("/")

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkbeam.documents import loaded
+from sparkbeam.errors import CheckpointTaken
 from sparkbeam.explain.sketch import Sketch, sketch
 from sparkbeam.metrics.summary import cells, run_summary
 from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
@@ -39,7 +40,6 @@ class Beacon:
         plan: what runs.
         run: the run of it.
         redaction: takes secrets out of all that is written.
-        files: gives those under the checkpoint; called in the thread.
         title: what the pipeline is called.
         period: from one sign to the next, in seconds.
         clock: the time in seconds since the epoch.
@@ -50,7 +50,6 @@ class Beacon:
         plan: Plan,
         run: Run,
         redaction: Redaction,
-        files: Callable[[], Files],
         title: str,
         period: float = PERIOD_SECONDS,
         clock: Callable[[], float] = time.time,
@@ -58,7 +57,7 @@ class Beacon:
         self._plan = plan
         self._run = run
         self._redaction = redaction
-        self._files = files
+        self._files: Files | None = None
         self._title = line(shortened(title, LONGEST_TITLE, redaction))
         self._period = period
         self._clock = clock
@@ -66,8 +65,9 @@ class Beacon:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
 
-    def begin(self) -> None:
-        """The checkpoint is the run's: from now on there are signs."""
+    def begin(self, files: Files | None) -> None:
+        """The checkpoint with these files is the run's: from now on there are signs."""
+        self._files = files
         with suppress(RuntimeError):  # A run that starts again has it already.
             self._thread.start()
 
@@ -79,16 +79,17 @@ class Beacon:
             self._thread.join(_LAST_SECONDS)
 
     def _work(self) -> None:
-        told = False
-        files: Files | None = None
+        told = drawn = False
         while True:
-            over = self._ended.is_set()
+            over, files = self._ended.is_set(), self._files
             try:
-                if files is None:
-                    found = self._files()
-                    found.write(_GRAPH, _dumped(self._graph().content()))
-                    files = found
-                files.write(SIGN, _dumped(self._sign(over=over).content()))
+                if files is not None:
+                    if not drawn:
+                        files.write(_GRAPH, _dumped(self._graph().content()))
+                        drawn = True
+                    files.write(SIGN, _dumped(self._sign(over=over).content()))
+            except CheckpointTaken:
+                pass  # The signs are those of the newer driver.
             except Exception as error:
                 if not told:
                     told = True

@@ -16,7 +16,7 @@ from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import absolute, files
 from sparkbeam.streaming.signs import Sign
-from sparkbeam.streaming.status import Health, Status, status
+from sparkbeam.streaming.status import Status, status
 from sparkbeam.texts import line
 
 _KEPT = 20
@@ -41,7 +41,7 @@ class CheckpointView:
         self._known = 0
         self._files = files(self._location)
         self._feedback = FeedbackFiles(self._files)
-        self._health: Health | None = None
+        self._over: bool | None = None
         self._redaction = Redaction([("address", location)])
         self.title = line(shown_url(self._location))
         self.content()
@@ -54,24 +54,24 @@ class CheckpointView:
 
     @property
     def over(self) -> bool:
-        return self._health is Health.FINISHED
+        return bool(self._over)
 
     def content(self) -> dict[str, Any]:
         try:
             found = status(self._location, now=self._clock())
         except SparkBeamError as error:
-            if self._health is None:
+            if self._over is None:
                 raise
             lost = PageContent("gone", False, (), (), error=str(error))
             return lost.content(self._redaction)
-        self._health = found.health
+        self._over = found.is_over
         self._remember(found.micro_batch)
         now = self._clock()
         sign = found.sign
         silent = None if sign is None else sign.gone(now)
         page = PageContent(
             state=_state(found, sign),
-            over=self.over,
+            over=found.is_over,
             facts=tuple(_facts(found, sign, now)),
             stages=tuple(_stages(found, sign)),
             notes=() if sign is None else sign.notes,
@@ -100,7 +100,7 @@ _GONE = (
 
 def _state(found: Status, sign: Sign | None) -> str:
     """How the pipeline does; how its last run has ended, where it has and left something to do."""
-    if sign is not None and sign.over and found.health is not Health.FINISHED:
+    if sign is not None and sign.over and not found.is_over:
         return sign.state
     return f"{found.health}{', draining' * found.draining}"
 

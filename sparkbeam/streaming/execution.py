@@ -14,7 +14,7 @@ from sparkbeam.arguments import shown
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled
 from sparkbeam.failures import explained
 from sparkbeam.options import AVAILABLE_NOW
-from sparkbeam.plan.addresses import addresses
+from sparkbeam.plan.addresses import Addresses, addresses
 from sparkbeam.plan.fingerprint import (
     differences,
     fingerprint,
@@ -38,6 +38,7 @@ from sparkbeam.streaming.files import (
     files,
     files_of,
 )
+from sparkbeam.streaming.generation import Generation, OwnFiles
 from sparkbeam.streaming.limits import rows_are_small
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
@@ -83,7 +84,8 @@ class StreamingExecution:
         committed: called with the number of a micro-batch's tick and all reports so far, when it
             has been committed.
         observed: called with the figures of each micro-batch that has been committed.
-        begun: called when the checkpoint turns out to be one of the plan.
+        begun: called with the run's own files, once the checkpoint is one of the plan and the
+            run's; again where the run starts again.
 
     Raises:
         ConfigurationError: there is no checkpoint location where one is needed.
@@ -107,7 +109,7 @@ class StreamingExecution:
         name: str | None = None,
         committed: Callable[[int, list[bytes]], None] = lambda *_: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
-        begun: Callable[[], None] = lambda: None,
+        begun: Callable[[Files], None] = lambda _: None,
     ) -> None:
         _check(session, checkpoint)
         count = shards or sessions.cores(session)
@@ -119,6 +121,7 @@ class StreamingExecution:
         self._poll_seconds = _REMOTE_POLL_SECONDS if self._is_remote else _POLL_SECONDS
         self._files = files_of(session, self._checkpoint)
         self._feedback = FeedbackFiles(self._files)
+        self._generation: Generation | None = None
         self._shards = _shards(self._session, count)
         self._trigger = trigger
         self._max_batch_elements = max_batch_elements
@@ -142,15 +145,20 @@ class StreamingExecution:
 
         Returns:
             The metrics reports of all tasks.
+
+        Raises:
+            CheckpointTaken: another driver has started over the checkpoint.
         """
-        self._check_checkpoint()
-        self._begin()
+        generation = self._start()
+        own = OwnFiles(self._files, generation)
+        self._feedback = FeedbackFiles(own)
+        self._begin(own)
         self._stopping = False
-        sources = self._sources()
+        sources = self._sources(own)
         in_pieces = self._in_pieces(sources)
-        sink = self._sink(in_pieces=in_pieces)
+        sink = self._sink(generation, in_pieces=in_pieces)
         writer = (
-            self._rows(sources, in_pieces=in_pieces)
+            self._rows(sources, own, generation, in_pieces=in_pieces)
             .writeStream.foreachBatch(sink)
             .option("checkpointLocation", self._checkpoint)
             .trigger(**self._trigger_arguments())
@@ -162,17 +170,20 @@ class StreamingExecution:
             sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
         ):
             query = writer.start()
-        asked = False
+        asked = done = False
         try:
-            while query.isActive and not self._is_done(query):
+            while query.isActive and not (done := self._is_done(query)):
                 self._proceed()
                 if self._drain.is_set() and not asked:
                     self._feedback.ask_to_drain()
                     asked = True
                 query.awaitTermination(self._poll_seconds)
-            self._hear(query)
+            done |= self._hear(query)
+        except SparkBeamError:
+            raise
         except Exception:
             _raise_own(sink)
+            own.check()
             raise
         finally:
             self._stopping = True
@@ -182,6 +193,9 @@ class StreamingExecution:
         error = query.exception()
         if error is not None:
             _raise_own(sink)
+        if error is not None or not done:
+            own.check()
+        if error is not None:
             raise error
         return self._reports
 
@@ -213,10 +227,9 @@ class StreamingExecution:
         ServerFiles(self._session, its).make_private()
         return its
 
-    def _sink(self, *, in_pieces: bool) -> Callable[[Any, int], None]:
-        sink = QuerySink(
-            self._topology, files(self._checkpoint), self._failures, in_pieces=in_pieces
-        )
+    def _sink(self, generation: Generation, *, in_pieces: bool) -> Callable[[Any, int], None]:
+        own = OwnFiles(files(self._checkpoint), generation)
+        sink = QuerySink(self._topology, own, self._failures, in_pieces=in_pieces)
         # Over Connect it works elsewhere, and does not know.
         if self._is_remote:
             return sink
@@ -239,15 +252,67 @@ class StreamingExecution:
             return {"availableNow": True}
         return {"processingTime": self._trigger}
 
-    def _check_checkpoint(self) -> None:
+    def _start(self) -> Generation:
+        """Takes the checkpoint over from whoever may still run over it.
+
+        Raises:
+            ConfigurationError: it is not one of this pipeline, is drained, or cannot be trusted.
+        """
+        now = fingerprint(self._topology, len(self._shards))
+        stored = stored_pipeline(self._files, self._checkpoint)
+        mistrusted = self._files.mistrusted()
+        if mistrusted is not None:
+            raise ConfigurationError(
+                f"--checkpoint_location={self._checkpoint} cannot be trusted: {mistrusted}. Who "
+                "writes there decides what the pipeline does. Look what is in it; then make it "
+                "yours alone with chown and chmod go-w, set its sticky bit with chmod +t where "
+                "several users have to write, or give another --checkpoint_location."
+            )
+        if self._generation is None:
+            self._check_drained()
+        # A program that may not go on leaves the one that runs in peace.
+        self._check_stored(stored, now)
+        self._generation = Generation.take(self._files, self._checkpoint)
+        # Only from here on nobody else writes it.
+        stored = stored_pipeline(self._files, self._checkpoint)
+        versions, found = self._check_stored(stored, now)
+        if versions:
+            _LOG.warning(
+                "The checkpoint %s was written by other versions, and goes on: %s.",
+                self._checkpoint,
+                ", ".join(versions),
+            )
+        self._topology = topology(found.applied(self._topology.plan))
+        new = json.dumps(to_store(self._topology, len(self._shards), found)).encode()
+        if stored != new:
+            OwnFiles(self._files, self._generation).write(_PIPELINE, new)
+        return self._generation
+
+    def _check_drained(self) -> None:
+        """Raises a ConfigurationError where nothing can come any more."""
+        if self._feedback.is_drained():
+            raise ConfigurationError(
+                f"--checkpoint_location={self._checkpoint} is drained: the sources of its pipeline "
+                "have ended for good, and all that they gave is processed, so nothing is left to "
+                "run. Start with another --checkpoint_location, or remove this one to begin anew."
+            )
+
+    def _check_stored(
+        self, content: bytes | None, now: dict[str, Any]
+    ) -> tuple[list[str], Addresses]:
         """Sees to it that the checkpoint, if there is one, is of this pipeline.
+
+        Args:
+            content: what it holds of its pipeline.
+            now: the fingerprint of the pipeline that is to run.
+
+        Returns:
+            Which versions have changed, in words, and where the state of the plan is.
 
         Raises:
             ConfigurationError: the pipeline has changed so that its state does not fit, or
                 another version has written it in a form that this one does not read.
         """
-        now = fingerprint(self._topology, len(self._shards))
-        content = stored_pipeline(self._files, self._checkpoint)
         metadata = self._files.read_log("metadata")
         if content is None and metadata is not None:
             raise damaged(self._files.path(_PIPELINE), how="missing")
@@ -277,16 +342,7 @@ class StreamingExecution:
                 f"{_TYPES if any('coder' in text for text in found) else ''}"
                 "Undo the change, or start with another --checkpoint_location."
             )
-        if versions:
-            _LOG.warning(
-                "The checkpoint %s was written by other versions, and goes on: %s.",
-                self._checkpoint,
-                ", ".join(versions),
-            )
-        self._topology = topology(found_at.applied(self._topology.plan))
-        new = json.dumps(to_store(self._topology, len(self._shards), found_at)).encode()
-        if content != new:
-            self._files.write(_PIPELINE, new)
+        return versions, found_at
 
     def _is_done(self, query: Any) -> bool:
         """Whether the last micro-batch has been committed."""
@@ -316,15 +372,14 @@ class StreamingExecution:
         self._observe(MicroBatch.of(feedback.summary))
         return feedback.finished
 
-    def _sources(self) -> list[SourceFrame]:
+    def _sources(self, own: Files) -> list[SourceFrame]:
         """Spark's sources."""
         found = spark_sources(self._topology.plan)
         count = len(self._shards)
         if found:
             sessions.fix_partitions(self._session, count)
         return [
-            source_frame(self._session, source, count, self._checkpoint, self._files)
-            for source in found
+            source_frame(self._session, source, count, self._checkpoint, own) for source in found
         ]
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
@@ -337,7 +392,9 @@ class StreamingExecution:
             and rows_are_small(source.frame.schema for source in sources)
         )
 
-    def _rows(self, sources: list[SourceFrame], *, in_pieces: bool) -> Any:
+    def _rows(
+        self, sources: list[SourceFrame], own: Files, generation: Generation, *, in_pieces: bool
+    ) -> Any:
         first, *later = layer_tasks(
             uuid.uuid4().hex,
             self._topology,
@@ -345,23 +402,23 @@ class StreamingExecution:
             self._max_batch_elements,
             self._output,
             self._environment,
-            checkpoint_id(self._files),
+            checkpoint_id(own),
             self._failures,
             self._reporter,
             in_pieces=in_pieces,
         )
-        rows = self._ticks(first)
+        rows = self._ticks(first, generation)
         for source in sources:
             rows = rows.unionAll(source.through(first))
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
 
-    def _ticks(self, first: LayerTask) -> Any:
+    def _ticks(self, first: LayerTask, generation: Generation) -> Any:
         """The ticks, behind the first layer."""
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.of(self._topology.plan, self._checkpoint, ways)
+        spec = SourceSpec.of(self._topology.plan, generation, ways)
         self._session.dataSource.register(TickSource)
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
@@ -392,11 +449,14 @@ def _raise_own(sink: Any) -> None:
         raise failure from None
 
 
-def ask_to_drain(checkpoint: str) -> None:
+def ask_to_drain(checkpoint: str) -> bool:
     """Makes the pipeline with a checkpoint end its sources, whichever process runs it.
 
     Args:
         checkpoint: its checkpoint location, which this process has to see.
+
+    Returns:
+        Whether there was something to end: a pipeline that has ended stays as it is.
 
     Raises:
         ConfigurationError: there is no checkpoint.
@@ -405,7 +465,11 @@ def ask_to_drain(checkpoint: str) -> None:
     known = files(checkpoint)
     if stored_pipeline(known, checkpoint) is None:
         raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
-    FeedbackFiles(known).ask_to_drain()
+    feedback = FeedbackFiles(known)
+    if feedback.last_number() is not None:
+        return False
+    feedback.ask_to_drain()
+    return True
 
 
 def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:

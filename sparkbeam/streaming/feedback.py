@@ -127,6 +127,18 @@ class FeedbackFiles:
         offsets = [line for line in offsets if line]
         return offsets if version == _OFFSETS_VERSION else []
 
+    def tick_of(self, batch: int) -> int:
+        """The number of the tick up to which there is after a micro-batch of Spark's.
+
+        Each has a tick, but for those in which Spark's sources still give something to a pipeline
+        that drains.
+        """
+        try:
+            ticks, *_ = self.offsets(batch + 1) or [""]
+            return int(json.loads(ticks)["number"])
+        except (ValueError, TypeError, KeyError):
+            return batch + 1
+
     def last_number(self) -> int | None:
         """The tick whose micro-batch left nothing to do; None as long as there is none."""
         number = self._files.read(_FINISHED)
@@ -144,6 +156,10 @@ class FeedbackFiles:
     def ask_to_drain(self) -> None:
         """Tells the source to end; it is told for the life of the checkpoint."""
         self._files.write(_DRAIN, b"")
+
+    def is_drained(self) -> bool:
+        """Whether the source has been told to end, and nothing is left to do."""
+        return self.last_number() is not None and self.is_to_drain()
 
     def is_to_drain(self) -> bool:
         """Whether the source has been told to end."""

@@ -4,11 +4,17 @@ A micro-batch is written aside, by Spark. What it has made is then noted, with t
 files are to have: from here on the micro-batch is decided, and one that runs again does not
 write, but moves what is left to move. When all files are in the folder, the micro-batch is marked
 as committed; see :mod:`sparkbeam.connectors.committed`.
+
+Each generation of the driver (:mod:`.generation`) writes aside, notes and marks under its own
+number. It notes before it looks whether there is a newer one, and only then moves; a newer one
+begins before it looks for notes. So of two drivers at least one sees the other: either the older
+one ends before it moves anything, or the newer one ends the same moves.
 """
 
 import json
+import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from sparkbeam.connectors.committed import (
     data_files,
@@ -16,15 +22,26 @@ from sparkbeam.connectors.committed import (
     hidden_folder,
     mark,
     mark_path,
+    mark_paths,
+    origin,
     read_mark,
 )
 from sparkbeam.connectors.storage import Storage, absolute, storage
+from sparkbeam.localfiles import nothing
 
 _MOVES = "moves"
+_NOTE = re.compile(rf"(?:([0-9]{{1,18}})/)?{_MOVES}")
+
+Moves = Mapping[str, str]
+"""Where files go, by their paths aside; both are relative."""
 
 
 class NotSeen(Exception):
     """This process does not see what Spark has written."""
+
+
+class NotTrusted(Exception):
+    """Somebody else may have written what the sink would act upon."""
 
 
 class FileSink:
@@ -34,18 +51,30 @@ class FileSink:
         path: of the folder.
         writer: what tells the sink from all others that write into the folder.
         kept: what keeps the folder; None for what its path says.
+        generation: of the driver.
+        check: raises an error if there is a newer generation.
 
     Raises:
         ValueError: neither Python nor Beam's filesystems know such paths.
     """
 
-    def __init__(self, path: str, writer: str, kept: Storage | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        writer: str,
+        kept: Storage | None = None,
+        generation: int = 0,
+        check: Callable[[], None] = nothing,
+    ) -> None:
         self._folder = absolute(path)
         self._kept = kept or storage(path)
         self._writer = writer
-        hidden = hidden_folder(self._kept, self._folder)
-        self._mark = mark_path(hidden, writer)
-        self._work = f"{hidden}/{writer}"
+        self._generation = generation
+        self._check = check
+        self._hidden = hidden_folder(self._kept, self._folder)
+        self._mark = mark_path(self._hidden, writer, generation)
+        self._works = f"{self._hidden}/{writer}"
+        self._work = self._work_of(generation)
         self._last: int | None = None
 
     def resume(self) -> None:
@@ -53,6 +82,7 @@ class FileSink:
 
         Raises:
             NotSeen: Spark's readers would not see the files.
+            NotTrusted: somebody else may have written what is noted.
             ValueError: what an earlier run has noted is damaged.
         """
         if self._kept.names(f"{self._folder}/_spark_metadata"):
@@ -60,15 +90,23 @@ class FileSink:
                 f"{self._folder} has a _spark_metadata of Spark's own streaming sink, so Spark "
                 "reads nothing there that others have written. Write to another folder."
             )
-        last = read_mark(self._kept, self._mark)
-        if last is None:
-            last = -1
-            self._kept.write(self._mark, mark(last))
-        batch_id, moves = self._noted()
+        self._check_owners()
+        self._check()
+        marks = mark_paths(self._kept, self._hidden, self._writer)
+        lasts = (read_mark(self._kept, path) for path in marks.values())
+        last = max((found for found in lasts if found is not None), default=-1)
+        # From here on readers leave out what is younger.
+        self._kept.write(self._mark, mark(last))
+        self._check_owners()
+        batch_id, work, moves = self._noted()
         if batch_id > last:
-            self._commit(batch_id, moves)
+            self._commit(batch_id, work, moves)
             last = batch_id
-        self._kept.remove(self._work)
+        self._check()
+        for number, path in marks.items():
+            if number < self._generation:
+                self._kept.remove(path)
+        self._clear()
         self._last = last
 
     def deliver(self, batch_id: int, write: Callable[[str], None]) -> None:
@@ -87,50 +125,123 @@ class FileSink:
         if self._last is not None and batch_id <= self._last:
             return
         self._last = None  # Until it is known again.
-        attempt = f"{self._work}/{batch_id}-{uuid.uuid4().hex[:8]}"
-        write(attempt)
+        attempt = f"{batch_id}-{uuid.uuid4().hex[:8]}"
+        self._check()
+        write(f"{self._work}/{attempt}")
         moves = self._moves(batch_id, attempt)
+        self._check()
         self._kept.write(f"{self._work}/{_MOVES}", json.dumps([batch_id, moves]).encode())
-        self._commit(batch_id, moves)
+        self._commit(batch_id, self._work, moves)
         self._kept.remove(self._work)
         self._last = batch_id
 
-    def _noted(self) -> tuple[int, dict[str, str]]:
-        """The micro-batch that an earlier run has begun to move, with the moves; -1 for none."""
-        path = f"{self._work}/{_MOVES}"
+    def _check_owners(self) -> None:
+        """Refuses folders in which somebody else may have noted moves, or put files to move."""
+        for folder in (self._hidden, self._mark.rpartition("/")[0], self._works):
+            reason = self._kept.mistrusted(folder)
+            if reason is not None:
+                raise NotTrusted(
+                    f"The folder {folder}, which says what becomes of files of {self._folder}, "
+                    f"cannot be trusted: {reason}. Look what is in it; then remove it, or make it "
+                    "yours alone with chown and chmod go-w, or write to another folder."
+                )
+
+    def _noted(self) -> tuple[int, str, Moves]:
+        """The last micro-batch that was begun to be moved, from where, and how; -1 for none.
+
+        Of two notes of it the newer counts: a note that an older generation has written after the
+        newer one had looked was of no effect.
+        """
+        found = [(*self._note(number), number) for number in self._notes()]
+        batch_id, moves, number = max(
+            found, key=lambda note: (note[0], note[2]), default=(-1, {}, 0)
+        )
+        return batch_id, self._work_of(number), moves
+
+    def _notes(self) -> Iterator[int]:
+        """The generations that have left a note."""
+        for name in self._kept.names(self._works):
+            note = _NOTE.fullmatch(name)
+            if note is not None:
+                yield int(note[1] or 0)
+
+    def _note(self, generation: int) -> tuple[int, Moves]:
+        path = f"{self._work_of(generation)}/{_MOVES}"
         noted = self._kept.read(path)
         if noted is None:
             return -1, {}
         try:
             batch_id, moves = json.loads(noted)
-            return int(batch_id), dict(moves)
-        except (ValueError, TypeError):
+            batch_id, moves = int(batch_id), dict(moves)
+        except (ValueError, TypeError, OverflowError):
             raise ValueError(
                 f"{path} is damaged. It tells which files of the last micro-batch are still to be "
                 f"moved to {self._folder}: restore it, or remove it, and there the files with the "
                 "largest number of a micro-batch, which is then written anew."
             ) from None
+        for source, target in moves.items():
+            if not self._is_own(batch_id, source, target):
+                raise NotTrusted(
+                    f"{path} asks for a move of {source!r} to {target!r}, which no sink does: "
+                    f"somebody else has written it. Find out who can write there, remove {path}, "
+                    "and start again."
+                )
+        return batch_id, moves
 
-    def _moves(self, batch_id: int, attempt: str) -> dict[str, str]:
-        """Where the files of a micro-batch are to go, by their paths aside, both relative."""
-        if "_SUCCESS" not in self._kept.names(attempt):
+    def _is_own(self, batch_id: int, source: object, target: object) -> bool:
+        """Whether a move is one of a file of this sink, from aside to below the folder."""
+        if not (_is_below(source) and _is_below(target)):
+            return False
+        return re.match(rf"{batch_id}-[0-9a-f]{{8}}/", str(source)) is not None and origin(
+            str(target)
+        ) == (self._writer, batch_id)
+
+    def _moves(self, batch_id: int, attempt: str) -> Moves:
+        """Where the files of a micro-batch are to go."""
+        folder = f"{self._work}/{attempt}"
+        if "_SUCCESS" not in self._kept.names(folder):
+            self._check()  # A newer generation may have removed it.
             raise NotSeen(
-                f"Spark has written to {attempt}, but the driver's Python does not see that. "
+                f"Spark has written to {folder}, but the driver's Python does not see that. "
                 "Give path as a URL that Spark and Beam's filesystems both know, such as "
                 "gs://, s3:// or hdfs://, or as file:// on a file system that all machines share."
             )
         moves = {}
-        for number, name in enumerate(data_files(self._kept, attempt)):
+        for number, name in enumerate(data_files(self._kept, folder)):
             partition, slash, written = name.rpartition("/")
             target = file_name(self._writer, batch_id, number, written)
-            moves[f"{attempt.rpartition('/')[2]}/{name}"] = f"{partition}{slash}{target}"
+            moves[f"{attempt}/{name}"] = f"{partition}{slash}{target}"
         return moves
 
-    def _commit(self, batch_id: int, moves: dict[str, str]) -> None:
+    def _commit(self, batch_id: int, work: str, moves: Moves) -> None:
+        for folder, names in ((work, moves.keys()), (self._folder, moves.values())):
+            link = self._kept.escaping(folder, names)
+            if link is not None:
+                raise NotTrusted(
+                    f"A symbolic link leads {folder}/{link} out of {folder}. Put a folder in the "
+                    "place of the link, or write to another folder."
+                )
+        self._check()
         self._kept.move(
-            {
-                f"{self._work}/{source}": f"{self._folder}/{target}"
-                for source, target in moves.items()
-            }
+            {f"{work}/{source}": f"{self._folder}/{target}" for source, target in moves.items()}
         )
+        self._check()
         self._kept.write(self._mark, mark(batch_id))
+
+    def _work_of(self, generation: int) -> str:
+        """The folder in which a generation writes aside."""
+        return f"{self._works}/{generation}" if generation else self._works
+
+    def _clear(self) -> None:
+        """Removes what this and older generations have left aside."""
+        if not self._generation:
+            self._kept.remove(self._works)
+            return
+        for name in {name.partition("/")[0] for name in self._kept.names(self._works)}:
+            if not (name.isdecimal() and int(name) > self._generation):
+                self._kept.remove(f"{self._works}/{name}")
+
+
+def _is_below(path: object) -> bool:
+    """Whether a path is relative and never goes up."""
+    return isinstance(path, str) and not {"", ".", ".."} & set(path.split("/")) and "\0" not in path

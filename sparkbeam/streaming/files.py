@@ -1,17 +1,19 @@
 """Small files beside Spark's own under the checkpoint of a query."""
 
+import json
 import os
 import re
 import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sparkbeam import localfiles
 from sparkbeam.documents import MOST_BYTES
 from sparkbeam.errors import CheckpointFailed
 
@@ -38,11 +40,37 @@ class Files(Protocol):
     def read_log(self, name: str) -> bytes | None:
         """The content of a file that Spark keeps under the checkpoint, None if there is none."""
 
-    def write(self, name: str, content: bytes) -> None:
-        """Writes a file, in the place of one of the same name."""
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder; none if there is no such folder."""
+
+    def write(
+        self, name: str, content: bytes, ready: Callable[[], None] = localfiles.nothing
+    ) -> None:
+        """Writes a file, in the place of one of the same name.
+
+        Args:
+            name: of the file.
+            content: all of it.
+            ready: called just before the file is seen; what it raises prevents that.
+        """
+
+    def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
+        """Writes a file unless there is one; whether it was written.
+
+        On a file system that is atomic, whoever else tries it at the same time; storage that
+        Beam writes to cannot promise it.
+
+        Args:
+            name: of the file.
+            content: all of it.
+            outlives: the content has to survive a crash of the machine.
+        """
 
     def remove(self, name: str) -> None:
         """Removes a file, if there is one."""
+
+    def mistrusted(self) -> str | None:
+        """Why other users may have put something there, in words; None if they may not have."""
 
     def remove_all(self) -> None:
         """Removes the whole checkpoint, with what Spark has written."""
@@ -66,11 +94,7 @@ def files_of(session: Any, checkpoint: str) -> Files:
 
 def checkpoint_id(files: Files) -> str:
     """What tells a checkpoint from all others, for its life."""
-    found = files.read(_ID)
-    if found is None:
-        found = uuid.uuid4().hex[:12].encode()
-        files.write(_ID, found)
-    text = found.decode(errors="replace")
+    text = _kept(files, _ID, uuid.uuid4().hex[:12].encode()).decode(errors="replace")
     if not re.fullmatch("[0-9a-f]{12}", text):
         # It becomes a part of the names of files.
         raise damaged(files.path(_ID))
@@ -98,13 +122,18 @@ def kept_places(files: Files, places: int) -> int:
     In which order a source hands out its partitions may depend on it: a micro-batch that runs again
     has the same tasks as before, however large the cluster is by now.
     """
-    found = files.read(_PLACES)
-    if found is None:
-        files.write(_PLACES, b"%d" % places)
-        return places
+    found = _kept(files, _PLACES, b"%d" % places)
     if not re.fullmatch(rb"[1-9][0-9]{0,8}", found):
         raise damaged(files.path(_PLACES))
     return int(found)
+
+
+def _kept(files: Files, name: str, content: bytes) -> bytes:
+    """The content that the first of all starts has given a file."""
+    found = files.read(name)
+    if found is None and not files.create(name, content):
+        found = files.read(name)
+    return content if found is None else found
 
 
 def not_written(path: str, error: OSError) -> CheckpointFailed:
@@ -151,16 +180,26 @@ class LocalFiles:
     def read_log(self, name: str) -> bytes | None:
         return _content(self._checkpoint / name)
 
-    def write(self, name: str, content: bytes) -> None:
-        path = self._folder / name
-        temporary = path.with_name(path.name + ".tmp")
+    def names(self, folder: str) -> list[str]:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+            found = os.listdir(self._folder / folder)
+        except FileNotFoundError:
+            return []
+        return [name for name in found if not name.startswith(".")]
+
+    def write(
+        self, name: str, content: bytes, ready: Callable[[], None] = localfiles.nothing
+    ) -> None:
+        path = self._folder / name
+        try:
+            localfiles.write(path, content, ready)
+        except OSError as error:
+            raise not_written(str(path), error) from error
+
+    def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
+        path = self._folder / name
+        try:
+            return localfiles.create(path, content, outlives=outlives)
         except OSError as error:
             raise not_written(str(path), error) from error
 
@@ -169,6 +208,13 @@ class LocalFiles:
             (self._folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise not_written(str(self._folder / name), error) from error
+
+    def mistrusted(self) -> str | None:
+        for folder in (self._checkpoint, self._folder):
+            reason = localfiles.mistrusted(folder)
+            if reason is not None:
+                return f"of the folder {folder}: {reason}"
+        return None
 
     def remove_all(self) -> None:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -219,6 +265,10 @@ class RemoteFiles:
     def read_log(self, name: str) -> bytes | None:
         return self._content(f"{self._checkpoint}/{name}")
 
+    def names(self, folder: str) -> list[str]:
+        (found,) = self._systems.match([f"{self.path(folder)}/*"])
+        return [file.path.rpartition("/")[2] for file in found.metadata_list]
+
     def _content(self, path: str) -> bytes | None:
         from apache_beam.io.filesystem import BeamIOError
 
@@ -233,13 +283,25 @@ class RemoteFiles:
             raise not_read(path, "it is too large")
         return content
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(
+        self, name: str, content: bytes, ready: Callable[[], None] = localfiles.nothing
+    ) -> None:
         path = f"{self._folder}/{name}"
         try:
+            ready()
             with self._systems.create(path) as file:
                 file.write(content)
         except OSError as error:
             raise not_written(path, error) from error
+
+    def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
+        if self._systems.exists(self.path(name)):
+            return False
+        self.write(name, content)
+        return True
+
+    def mistrusted(self) -> str | None:
+        return None  # Who may write there such storage decides itself.
 
     def remove(self, name: str) -> None:
         if self._systems.exists(f"{self._folder}/{name}"):
@@ -270,8 +332,20 @@ class ServerFiles:
     def read_log(self, name: str) -> bytes | None:
         return self._on_server("read_log", name)
 
-    def write(self, name: str, content: bytes) -> None:
-        self._on_server("write", name, content)
+    def write(
+        self, name: str, content: bytes, ready: Callable[[], None] = localfiles.nothing
+    ) -> None:
+        self._on_server("write", name, content, ready)
+
+    def names(self, folder: str) -> list[str]:
+        return list(json.loads(self._on_server("names", folder) or b"[]"))
+
+    def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
+        return bool(json.loads(self._on_server("create", name, content) or b"false"))
+
+    def mistrusted(self) -> str | None:
+        reason: str | None = json.loads(self._on_server("mistrusted") or b"null")
+        return reason
 
     def remove(self, name: str) -> None:
         self._on_server("remove", name)
@@ -299,5 +373,6 @@ class _Access:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            content = getattr(files(self._checkpoint), self._action)(*self._arguments)
+            found = getattr(files(self._checkpoint), self._action)(*self._arguments)
+            content = found if isinstance(found, bytes | None) else json.dumps(found).encode()
             yield pa.record_batch([pa.array([content], pa.binary())], names=["content"])

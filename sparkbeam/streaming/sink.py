@@ -10,7 +10,7 @@ from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, busiest, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import Files
+from sparkbeam.streaming.generation import OwnFiles
 from sparkbeam.streaming.limits import limit_rows
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.wire.failure import Reports
@@ -75,7 +75,7 @@ class QuerySink:
 
     Args:
         topology: what runs.
-        files: those under the checkpoint of the query, where Spark calls it.
+        files: the driver's own under the checkpoint of the query, where Spark calls it.
         reports: those of the run, of its failures.
         in_pieces: rows between layers are small, and Spark need not measure them.
 
@@ -84,9 +84,10 @@ class QuerySink:
     """
 
     def __init__(
-        self, topology: Topology, files: Files, reports: Reports, *, in_pieces: bool = False
+        self, topology: Topology, files: OwnFiles, reports: Reports, *, in_pieces: bool = False
     ) -> None:
         self._topology = topology
+        self._files = files
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
         self._feedback = FeedbackFiles(files)
@@ -101,7 +102,17 @@ class QuerySink:
 
         Raises:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
+            CheckpointTaken: there is a newer driver over the checkpoint.
         """
+        self._files.check()  # Nothing has run yet.
+        try:
+            self._deliver(batch, batch_id)
+        except Exception:
+            self._files.check()  # It may have taken away what this one was at.
+            raise
+        self._files.check()  # Spark commits next.
+
+    def _deliver(self, batch: Any, batch_id: int) -> None:
         if self._in_pieces and not self.number:
             # No layer has run yet: they do as rows are asked for.
             limit_rows(batch.sparkSession)

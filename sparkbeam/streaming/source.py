@@ -24,6 +24,7 @@ from sparkbeam.streaming.clocks import Look, Marks, SourceClock, at_restart, spa
 from sparkbeam.streaming.ends import Ends
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import files
+from sparkbeam.streaming.generation import Generation
 from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
@@ -50,6 +51,7 @@ class SourceSpec:
         outputs: the tag of each output of the TestStream.
         clocks: the watermarks of Spark's sources.
         ways: the shard and the layer of each that gets the tick from here.
+        generation: that of the driver; None where nobody may take its place.
     """
 
     checkpoint: str
@@ -57,17 +59,21 @@ class SourceSpec:
     outputs: tuple[tuple[str, int], ...] = ()
     clocks: tuple[SourceClock, ...] = ()
     ways: tuple[tuple[int, int], ...] = TO_FIRST_LAYER
+    generation: Generation | None = None
 
     @classmethod
-    def of(cls, plan: Plan, checkpoint: str, ways: tuple[tuple[int, int], ...]) -> "SourceSpec":
+    def of(
+        cls, plan: Plan, generation: Generation, ways: tuple[tuple[int, int], ...]
+    ) -> "SourceSpec":
         """The source of a plan."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.of, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
+        spec = cls(generation.checkpoint, clocks=clocks, ways=ways, generation=generation)
         if not others:
-            return cls(checkpoint, clocks=clocks, ways=ways)
+            return spec
         (source,) = others
-        return cls(checkpoint, source.payload, source.outputs, clocks, ways)
+        return replace(spec, events=source.payload, outputs=source.outputs)
 
     def option(self) -> str:
         """The description as a string."""
@@ -139,6 +145,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._end(start)
         if end == start:
             return iter(()), end
+        self._check()  # Spark notes next where the micro-batch ends.
         feedback = self._feedback(start["number"])
         committed = tuple(feedback.finalizers) if feedback is not None else ()
         # Spark copies the iterator, which no generator can be.
@@ -175,10 +182,16 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_to_drain(self) -> bool:
         """Whether somebody has asked for the end; looks now and then."""
-        if not self._draining and time.monotonic() >= self._next_look:
+        if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _LOOK_SECONDS
-            self._draining = self._files.is_to_drain()
+            self._check()
+            self._draining = self._draining or self._files.is_to_drain()
         return self._draining
+
+    def _check(self) -> None:
+        """Raises an error if there is a newer driver over the checkpoint."""
+        if self._spec.generation is not None:
+            self._spec.generation.check()
 
     def _drained(self, position: Position) -> Position:
         """The position after another one where all sources are at their ends."""

@@ -3,6 +3,7 @@
 A micro-batch that failed, or whose end Spark did not get to note, runs again with its number.
 So files are moved into their folder as :class:`.file_sink.FileSink` has it, a Delta table skips a
 transaction that it has, and for all others a note under the checkpoint says what has been written.
+Before each of these a driver looks whether there is a newer one over its checkpoint.
 """
 
 import hashlib
@@ -14,9 +15,12 @@ from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.streaming.file_sink import FileSink
-from sparkbeam.streaming.files import Files, checkpoint_id, damaged
+from sparkbeam.streaming.files import checkpoint_id, damaged
+from sparkbeam.streaming.generation import OwnFiles
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import unpack
+
+_NOTES = "written"
 
 
 class SparkSinks:
@@ -24,14 +28,15 @@ class SparkSinks:
 
     Args:
         sinks: those of the plan.
-        files: the files under the query's checkpoint.
+        files: the driver's own under the query's checkpoint.
         reports: those of the run, of its failures.
     """
 
-    def __init__(self, sinks: tuple[Sink, ...], files: Files, reports: Reports) -> None:
+    def __init__(self, sinks: tuple[Sink, ...], files: OwnFiles, reports: Reports) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
         self._file_sinks: dict[str, FileSink] = {}
+        self._written: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._deliveries)
@@ -51,6 +56,7 @@ class SparkSinks:
 
         Raises:
             WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
+            CheckpointTaken: there is a newer driver.
         """
         for delivery in self._deliveries:
             place = Place(delivery.spec)
@@ -60,6 +66,7 @@ class SparkSinks:
             if not tags:
                 continue
             values = batch.where(f"tag IN ({', '.join(map(str, tags))})").select("value")
+            self._files.check()
             if delivery.spec.format is None:
                 delivery(values, batch_id, run=self._id)
             else:
@@ -84,7 +91,9 @@ class SparkSinks:
             return
         writer = f"{self._id}-{_short_hash(delivery.name, 8)}"
         with delivery.reporting():
-            sink = FileSink(place.path, writer)
+            sink = FileSink(
+                place.path, writer, generation=self._files.number, check=self._files.check
+            )
             sink.resume()
         self._file_sinks[delivery.name] = sink
 
@@ -100,17 +109,36 @@ class SparkSinks:
             self._file_sinks[delivery.name].deliver(batch_id, write)
 
     def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
-        note = f"written/{_short_hash(delivery.name, 16)}"
-        last = self._files.read(note)
-        if last is not None and not last.isdigit():
-            raise damaged(
-                self._files.path(note),
-                f"It has the number of the last micro-batch that '{delivery.name}' has written. "
-                f"If that is {batch_id}, write this number into the file, or else remove it.",
-            )
-        if last is None or int(last) < batch_id:
+        name = _short_hash(delivery.name, 16)
+        if name not in self._written:
+            self._written[name] = self._noted(name, delivery.name, batch_id)
+        if self._written[name] < batch_id:
             delivery(values, batch_id)
-            self._files.write(note, str(batch_id).encode())
+            self._files.write(f"{_NOTES}/{name}.{self._files.number}", str(batch_id).encode())
+            self._written[name] = batch_id
+
+    def _noted(self, name: str, label: str, batch_id: int) -> int:
+        """The last micro-batch that a sink has written, as any generation has noted; -1 for none.
+
+        Each has a file of its own, so that none goes back where an older one still writes its.
+        """
+        found: dict[str, int] = {}
+        for file in self._files.names(_NOTES):
+            of_sink = file.partition(".")[0] == name
+            content = self._files.read(f"{_NOTES}/{file}") if of_sink else None
+            if content is None:
+                continue
+            if not content.isdigit():
+                raise damaged(
+                    self._files.path(f"{_NOTES}/{file}"),
+                    f"It has the number of the last micro-batch that '{label}' has written. "
+                    f"If that is {batch_id}, write this number into the file, or else remove it.",
+                )
+            found[file] = int(content)
+        last = max(found.values(), default=-1)
+        for file in (file for file, noted in found.items() if noted < last):
+            self._files.remove(f"{_NOTES}/{file}")
+        return last
 
 
 def _is_folder(place: Place, spec: WriteSpec) -> bool:

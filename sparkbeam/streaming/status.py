@@ -20,6 +20,7 @@ from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.execution import check_pipeline, stored_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import LocalFiles, absolute, files, not_read
+from sparkbeam.streaming.generation import newest
 from sparkbeam.streaming.signs import Sign, last_sign
 from sparkbeam.texts import line
 
@@ -39,6 +40,9 @@ class Health(StrEnum):
 
     FINISHED = "finished"
     """Nothing is left to do, for ever."""
+
+    DRAINED = "drained"
+    """Nothing is left to do, as its sources were told to end; the checkpoint is used up."""
 
     STUCK = "stuck"
     """A micro-batch is not committed, or none has started, for long."""
@@ -73,6 +77,7 @@ class Status:
         stages: the ids of these in the plan.
         sign: the last sign of life of the program; None where it is not known, or older than the
             last micro-batch.
+        generation: how often a driver has been started over the checkpoint; 0 for unknown.
     """
 
     health: Health
@@ -86,11 +91,17 @@ class Status:
     steps: tuple[StreamingStageProgress, ...] = ()
     stages: tuple[str, ...] = ()
     sign: Sign | None = None
+    generation: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do, for ever."""
+        return self.health in (Health.FINISHED, Health.DRAINED)
 
     @property
     def is_well(self) -> bool:
-        """Whether it comes forward."""
-        return self.health in (Health.RUNNING, Health.IDLE, Health.FINISHED)
+        """Whether it comes forward, or is over."""
+        return self.is_over or self.health in (Health.RUNNING, Health.IDLE)
 
     def content(self) -> dict[str, Any]:
         """All of it as what JSON can say."""
@@ -98,6 +109,7 @@ class Status:
             "health": str(self.health),
             "error": "" if self.sign is None else self.sign.error,
             "draining": self.draining,
+            "generation": self.generation,
             "micro_batch": self.micro_batch,
             "since_seconds": _rounded(self.since),
             "batch_seconds": _rounded(self.batch_seconds),
@@ -171,16 +183,20 @@ def status(
     check_pipeline(known, pipeline)
     feedback = FeedbackFiles(known)
     planned, committed = _last(checkpoint, "offsets"), _last(checkpoint, "commits")
-    found = None if committed is None else feedback.read(committed[0] + 1)
     is_pending = planned is not None and (committed is None or planned[0] > committed[0])
-    finished = feedback.last_number() is not None and not is_pending
+    last = feedback.last_number()  # Its sinks have all; whether Spark commits it matters no more.
+    number = 0 if committed is None else feedback.tick_of(committed[0])
+    number = number if last is None else last
+    found = feedback.read(number) if number else None
+    to_drain = feedback.is_to_drain()
     return _judged(
         found,
         _before(feedback, found),
-        pending=max(0.0, now - planned[1]) if is_pending and planned else None,
-        finished=finished,
-        draining=feedback.is_to_drain() and not finished,
-        number=0 if committed is None else committed[0] + 1,
+        pending=max(0.0, now - planned[1]) if is_pending and planned and last is None else None,
+        over=None if last is None else Health.DRAINED if to_drain else Health.FINISHED,
+        draining=to_drain and last is None,
+        number=number,
+        generation=newest(known),
         sign=last_sign(known),
         now=now,
         max_lag=max_lag,
@@ -193,9 +209,10 @@ def _judged(
     before: list[MicroBatch],
     *,
     pending: float | None,
-    finished: bool,
+    over: Health | None,
     draining: bool,
     number: int,
+    generation: int,
     sign: Sign | None,
     now: float,
     max_lag: float | None,
@@ -206,16 +223,16 @@ def _judged(
     if patience is None:
         patience = max(_LONG, _LONGER * took)
     lag = overdue = None
-    if batch is not None and batch.source_watermark is not None and not finished:
+    if batch is not None and batch.source_watermark is not None and over is None:
         lag = max(0.0, now - batch.source_watermark / _SECOND)
-    if feedback is not None and feedback.due is not None and pending is None and not finished:
+    if feedback is not None and feedback.due is not None and pending is None and over is None:
         waits = now - feedback.due / _SECOND
         overdue = waits if waits > 0 else None
     if sign is not None and batch is not None and not sign.is_of(batch.ended / _SECOND):
         sign = None
     told = None if sign is None else _told(sign, now)
-    if finished:
-        health = Health.FINISHED
+    if over is not None:
+        health = over
     elif told is not None:
         health = told
     elif max(pending or 0.0, overdue or 0.0) > patience:
@@ -236,6 +253,7 @@ def _judged(
         steps=() if batch is None else stages_progress([*before, batch], _names(batch)),
         stages=() if batch is None else tuple(batch.stages),
         sign=sign,
+        generation=generation,
     )
 
 

@@ -533,6 +533,9 @@ GAVE_UP = re.compile(
 )
 """Spark has lost what it cannot, or may not, compute again within the job."""
 
+CONCURRENT = re.compile(r"Concurrent update to the log\. Multiple streaming jobs")
+"""Another query has planned, or committed, the micro-batch over the same checkpoint."""
+
 NOT_STARTED = re.compile(
     r"Python worker failed to connect back|Timed out while waiting for the Python worker to connect"
 )

@@ -1,5 +1,6 @@
 """How a pipeline without an end is brought to one; in process, and once on Spark."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +21,15 @@ from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec,
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from click.testing import CliRunner
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crash, Crashes, Point, Spark, StreamingRunner
 from waiting import until
 
 from sparkbeam import SparkRunner
 from sparkbeam.cli import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.result import SparkPipelineResult
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.files import LocalFiles
 
 # Some ask for the session as they run.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -225,10 +228,98 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
     result: Any = p.run()
     result.wait_until_finish()
     assert counter(result, "written") == counter(result, "read") > 0
-    # All windows have ended, so a third run has nothing to do.
-    again: Any = p.run()
-    again.wait_until_finish()
-    assert counter(again, "written") == counter(result, "written")
+    # All windows have ended, so a third run has nothing to do, and must not look as if it had.
+    with pytest.raises(ConfigurationError, match=f"{tmp_path} is drained: .*Start with another"):
+        p.run().wait_until_finish()
+    assert health(tmp_path) == ("drained", 0)
+    drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
+    assert (drained.exit_code, drained.output) == (
+        0,
+        "The pipeline has ended already, and nothing is left to drain.\n",
+    )
+
+
+def health(checkpoint: Path) -> tuple[str, int]:
+    """What ``sparkbeam status`` says, and its exit code."""
+    said = CliRunner().invoke(main, ["status", "--json", str(checkpoint)])
+    return json.loads(said.output)["health"], said.exit_code
+
+
+def test_a_pipeline_that_was_to_drain_before_it_ran_again_does_so_at_once(tmp_path: Path) -> None:
+    def crash(point: Point) -> None:
+        if point == (0, "committed"):
+            raise Crash
+
+    spark = Spark(crash, repeatable=False)
+    p = pipeline(StreamingRunner(spark), tmp_path)
+    counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
+    with pytest.raises(PipelineFailed):
+        p.run().wait_until_finish()
+    CliRunner().invoke(main, ["drain", str(tmp_path)])
+    assert health(tmp_path) == ("failed", 1)
+    spark.crash = lambda point: None
+    p.run().wait_until_finish()
+    assert health(tmp_path) == ("drained", 0)
+
+
+def test_a_drain_that_crashed_before_its_end_goes_on_and_ends(tmp_path: Path) -> None:
+    crashes = Crashes()
+    spark = Spark(crashes, repeatable=False)
+    p = pipeline(StreamingRunner(spark), tmp_path)
+    counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
+    CliRunner().invoke(main, ["drain", str(tmp_path)])
+    FeedbackFiles(LocalFiles(str(tmp_path))).ask_to_drain()
+
+    def is_drained() -> bool:
+        try:
+            p.run().wait_until_finish()
+        except ConfigurationError:
+            return True
+        return False
+
+    # The crash before Spark's last commit left nothing to do.
+    while not crashes.until_it_ends(is_drained):
+        pass
+    assert health(tmp_path) == ("drained", 0)
+
+
+def test_a_stream_that_ended_by_itself_ends_at_once_when_it_is_started_again(
+    tmp_path: Path,
+) -> None:
+    p = pipeline(StreamingRunner(Spark()), tmp_path)
+    counted(p | beam.Create([3]), FixedWindows(10))
+    for _ in range(2):
+        assert p.run().wait_until_finish() == PipelineState.DONE
+        assert health(tmp_path) == ("finished", 0)
+        # There is nothing left to drain, so nothing is noted that would stop the next start.
+        CliRunner().invoke(main, ["drain", str(tmp_path)])
+
+
+def test_a_cancelled_pipeline_goes_on_whatever_was_drained_beside_it(tmp_path: Path) -> None:
+    p = pipeline(StreamingRunner(Spark(repeatable=False)), tmp_path)
+    counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
+    for _ in range(2):
+        result: Any = p.run()
+        until(lambda result=result: counter(result, "read") > 20)
+        result.cancel()
+        assert health(tmp_path)[0] == "stopped"
+
+
+@pytest.mark.parametrize("last", [7, 141, 142, 160])
+def test_a_drained_checkpoint_is_known_whatever_spark_noted_after_the_end(
+    last: int, tmp_path: Path
+) -> None:
+    p = pipeline(StreamingRunner(Spark()), tmp_path)
+    counted(p | beam.Create([3]), FixedWindows(10))
+    p.run().wait_until_finish()
+    FeedbackFiles(LocalFiles(str(tmp_path))).ask_to_drain()
+    # Spark's sources go on until the query is stopped, without ticks.
+    for log, end in (("offsets", last + 1), ("commits", last)):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / str(end)).touch()
+    assert health(tmp_path) == ("drained", 0)
+    with pytest.raises(ConfigurationError, match="is drained"):
+        p.run().wait_until_finish()
 
 
 def test_a_checkpoint_is_in_the_folder_that_its_relative_path_names(

@@ -1,0 +1,154 @@
+"""Whole files on a local file system, where other users of the machine may have been.
+
+A file is written under a name that nobody can have guessed, and then renamed: no link that
+somebody has planted is followed, and no reader sees a part of it.
+"""
+
+import grp
+import os
+import pwd
+import secrets
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_FILE_MODE = 0o644
+_FOLDER_MODE = 0o755
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+_ROOT = 0
+
+
+def nothing() -> None:
+    """Allow a write."""
+
+
+def write(path: Path, content: bytes, ready: Callable[[], None] = nothing) -> None:
+    """Write a file in the place of one of the same name; folders that are missing are made.
+
+    Args:
+        path: of the file.
+        content: all of it.
+        ready: called just before the file appears; what it raises leaves the old one in place.
+    """
+    with _aside(path, content) as temporary:
+        ready()
+        temporary.replace(path)
+
+
+def create(path: Path, content: bytes, *, outlives: bool = True) -> bool:
+    """Write a file unless there is one; atomic, whichever processes try it at once.
+
+    Args:
+        path: of the file.
+        content: all of it.
+        outlives: the content has to survive a crash of the machine.
+
+    Returns:
+        Whether it was written.
+    """
+    with _aside(path, content, outlives=outlives) as temporary:
+        try:
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        except OSError:  # There are file systems without hard links.
+            return _created(path, content, outlives=outlives)
+    return True
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, to which no other user may write."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+
+
+def mistrusted(folder: Path) -> str | None:
+    """Return why other users may have put something into a folder, in words.
+
+    Root may write anywhere, so its folders are as good as one's own. In a sticky folder each user
+    may only touch files of their own.
+
+    Returns:
+        None if nobody may have, there is no such folder, or the file system keeps no owners.
+    """
+    try:
+        reason = _reason(folder)
+    except OSError:
+        return None
+    return None if reason is None or not _keeps_owners(folder) else reason
+
+
+@contextmanager
+def _aside(path: Path, content: bytes, *, outlives: bool = True) -> Iterator[Path]:
+    """Write a hidden file beside another one, which goes if it is still there afterwards."""
+    make_folder(path.parent)
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        _put(temporary, content, outlives=outlives)
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _put(path: Path, content: bytes, *, outlives: bool) -> None:
+    with os.fdopen(os.open(path, _NEW, _FILE_MODE), "wb") as file:
+        file.write(content)
+        if outlives:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _created(path: Path, content: bytes, *, outlives: bool) -> bool:
+    try:
+        _put(path, content, outlives=outlives)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _reason(folder: Path) -> str | None:
+    user = os.geteuid()
+    link, found = folder.lstat(), folder.stat()
+    for owner in (link.st_uid, found.st_uid):
+        if owner not in (user, _ROOT):
+            return f"it belongs to another user, {_name_of(owner)}"
+    if found.st_mode & stat.S_ISVTX:
+        return None
+    if found.st_mode & stat.S_IWOTH:
+        return "all users may write to it"
+    if found.st_mode & stat.S_IWGRP and _has_others(found.st_gid):
+        return f"the other users of the group {grp.getgrgid(found.st_gid).gr_name} may write to it"
+    return None
+
+
+def _has_others(group: int) -> bool:
+    """Return whether other users may be in a group: not in one's own, or one without a name."""
+    try:
+        found, user = grp.getgrgid(group), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # In containers.
+        return False
+    is_own = group == _ROOT or found.gr_name == user
+    return not (is_own and set(found.gr_mem) <= {user, "root"})
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _keeps_owners(folder: Path) -> bool:
+    """Return whether a folder that is made there is one's own, as it is not on all file systems."""
+    try:
+        made = Path(tempfile.mkdtemp(prefix=".sparkbeam-", dir=folder))
+    except OSError:
+        return True
+    found = made.lstat()
+    made.rmdir()
+    return found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == stat.S_IRWXU

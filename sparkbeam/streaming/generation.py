@@ -1,0 +1,171 @@
+"""One driver at a time over a checkpoint: each start has a number, and only the newest may write.
+
+A driver that stood still, or one whose replacement was started too early, finds at its next
+commit that there is a newer one, and ends. Each start makes a file with its number under the
+checkpoint, which must not be there yet. Storage that cannot promise this may let two starts have
+the same number: then the one whose file is there is the newer one.
+"""
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from sparkbeam.errors import CheckpointTaken
+from sparkbeam.streaming.files import Files, files
+
+_FOLDER = "generations"
+_KEPT = 10
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A start of a driver over a checkpoint; it travels to whoever writes for the driver.
+
+    Attributes:
+        checkpoint: the checkpoint location.
+        number: one more than that of the start before.
+        token: tells the start from all others.
+    """
+
+    checkpoint: str
+    number: int
+    token: str
+
+    @classmethod
+    def take(cls, kept: Files, checkpoint: str) -> Self:
+        """Begin the next generation: from now on all older ones are refused.
+
+        Args:
+            kept: the files under the checkpoint.
+            checkpoint: its location.
+        """
+        token = uuid.uuid4().hex
+        number = newest(kept)
+        while True:
+            number += 1
+            # A crash of the machine is the end of all drivers on it.
+            if kept.create(_name(number), _content(token), outlives=False):
+                break
+        for old in _numbers(kept):
+            if old <= number - _KEPT:
+                kept.remove(_name(old))
+        return cls(checkpoint, number, token)
+
+    def check(self, kept: Files | None = None) -> None:
+        """Refuse to go on if there is a newer generation.
+
+        Args:
+            kept: the files under the checkpoint; None for those that this process sees.
+
+        Raises:
+            CheckpointTaken: there is one.
+        """
+        kept = kept or files(self.checkpoint)
+        last = newest(kept)
+        if last < self.number:
+            raise CheckpointTaken(
+                f"The checkpoint {self.checkpoint} was removed or replaced while this program "
+                "ran over it, and so it ends. Stop a pipeline before its checkpoint is touched."
+            )
+        found = _read(kept, last)
+        # A file that is just being written on storage without links may have no token yet.
+        if last > self.number or found.get("token", self.token) != self.token:
+            raise CheckpointTaken(self._taken(last, found))
+
+    def _taken(self, last: int, found: dict[str, Any]) -> str:
+        newer = f"generation {last}{', of another start,' * (last == self.number)}"
+        where = f" on {found['host']}, process {found['process']}" if "host" in found else ""
+        return (
+            f"Another driver has taken over the checkpoint {self.checkpoint}: this one is "
+            f"generation {self.number}, and {newer} began {found.get('began', 'since')}{where}. "
+            "This one ends without writing anything more; the newer one goes on. Let only one "
+            "program run over a checkpoint: end the old one before its replacement is started, "
+            "or give another --checkpoint_location."
+        )
+
+
+class OwnFiles:
+    """The files under a checkpoint as a driver writes them: as long as none is newer.
+
+    Args:
+        kept: the files.
+        generation: of the driver.
+    """
+
+    def __init__(self, kept: Files, generation: Generation) -> None:
+        self._kept = kept
+        self._generation = generation
+
+    @property
+    def number(self) -> int:
+        """Of the generation."""
+        return self._generation.number
+
+    def check(self) -> None:
+        """Raise :class:`.CheckpointTaken` if there is a newer driver."""
+        self._generation.check(self._kept)
+
+    def path(self, name: str) -> str:
+        return self._kept.path(name)
+
+    def read(self, name: str) -> bytes | None:
+        return self._kept.read(name)
+
+    def read_log(self, name: str) -> bytes | None:
+        return self._kept.read_log(name)
+
+    def names(self, folder: str) -> list[str]:
+        return self._kept.names(folder)
+
+    def write(self, name: str, content: bytes, ready: Callable[[], None] | None = None) -> None:
+        self.check()
+        self._kept.write(name, content, ready or self._generation.check)
+
+    def create(self, name: str, content: bytes, *, outlives: bool = True) -> bool:
+        self.check()
+        return self._kept.create(name, content, outlives=outlives)
+
+    def remove(self, name: str) -> None:
+        self.check()
+        self._kept.remove(name)
+
+    def mistrusted(self) -> str | None:
+        return self._kept.mistrusted()
+
+    def remove_all(self) -> None:
+        self.check()
+        self._kept.remove_all()
+
+
+def newest(kept: Files) -> int:
+    """Return the number of the last start over a checkpoint; 0 where there is none known."""
+    return max(_numbers(kept), default=0)
+
+
+def _numbers(kept: Files) -> list[int]:
+    return [int(name) for name in kept.names(_FOLDER) if name.isdecimal()]
+
+
+def _name(number: int) -> str:
+    return f"{_FOLDER}/{number}"
+
+
+def _content(token: str) -> bytes:
+    began = datetime.fromtimestamp(time.time(), UTC).isoformat(" ", "seconds")
+    told = {"token": token, "began": began, "host": socket.gethostname(), "process": os.getpid()}
+    return json.dumps(told).encode()
+
+
+def _read(kept: Files, number: int) -> dict[str, Any]:
+    """Return what a start has told of itself; empty where that cannot be read."""
+    with suppress(ValueError):
+        found = json.loads(kept.read(_name(number)) or b"")
+        return found if isinstance(found, dict) else {}
+    return {}
