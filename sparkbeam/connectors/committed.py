@@ -9,6 +9,7 @@ its own, ``<writer>.<generation>``, so that nothing goes back where an older sta
 
 import json
 import re
+from typing import NamedTuple
 
 from sparkbeam.connectors.storage import Storage, absolute, storage
 
@@ -89,21 +90,36 @@ def mark_paths(kept: Storage, hidden: str, writer: str) -> dict[int, str]:
     return {number: mark_path(hidden, writer, number) for number in generations}
 
 
-def mark(last: int) -> bytes:
-    """What is told of the last committed micro-batch; -1 before there is one."""
-    return json.dumps({"last": last}).encode()
+class Mark(NamedTuple):
+    """What a start of a writer tells.
+
+    Attributes:
+        last: the last committed micro-batch; -1 before there is one.
+        settled: all that older starts have noted counts, or is of no effect for ever.
+    """
+
+    last: int
+    settled: bool = False
+
+    def content(self) -> bytes:
+        """It as a file has it."""
+        told = {"last": self.last, "settled": True} if self.settled else {"last": self.last}
+        return json.dumps(told).encode()
 
 
-def read_mark(kept: Storage, path: str) -> int | None:
-    """What :func:`mark` has told at a path; None for nothing.
+def read_mark(kept: Storage, path: str) -> Mark | None:
+    """What has been told at a path; None for nothing.
 
     Raises:
         ValueError: the file is damaged.
     """
     content = kept.read(path)
     try:
-        return None if content is None else int(json.loads(content)["last"])
-    except (ValueError, TypeError, KeyError, OverflowError):
+        if content is None:
+            return None
+        told = json.loads(content)
+        return Mark(int(told["last"]), bool(told.get("settled")))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise ValueError(
             f"{path} is damaged. It tells the last micro-batch whose files are all in the folder: "
             'restore it, or write {"last": N} into it, with N from the names of the files, '
@@ -121,9 +137,9 @@ def _marks(kept: Storage, folder: str) -> dict[str, int]:
                 told = _MARK.fullmatch(name)
                 if told is None:
                     continue
-                last = read_mark(kept, f"{hidden}/{_COMMITTED}/{name}")
-                gone |= last is None
-                found[told[1]] = max(found.get(told[1], -1), -1 if last is None else last)
+                mark = read_mark(kept, f"{hidden}/{_COMMITTED}/{name}")
+                gone |= mark is None
+                found[told[1]] = max(found.get(told[1], -1), -1 if mark is None else mark.last)
         if not gone:
             break  # Else a newer start has told it before it took the file of an older one away.
     return found

@@ -17,10 +17,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 
 from sparkbeam.connectors.committed import (
+    Mark,
     data_files,
     file_name,
     hidden_folder,
-    mark,
     mark_path,
     mark_paths,
     origin,
@@ -92,18 +92,21 @@ class FileSink:
             )
         self._check_owners()
         self._check()
-        marks = mark_paths(self._kept, self._hidden, self._writer)
-        lasts = (read_mark(self._kept, path) for path in marks.values())
-        last = max((found for found in lasts if found is not None), default=-1)
-        # From here on readers leave out what is younger.
-        self._kept.write(self._mark, mark(last))
+        paths = mark_paths(self._kept, self._hidden, self._writer)
+        marks = {number: read_mark(self._kept, path) for number, path in paths.items()}
+        last = max((mark.last for mark in marks.values() if mark is not None), default=-1)
+        settled = max((n for n, mark in marks.items() if mark and mark.settled), default=0)
+        if settled < self._generation or not marks:
+            # From here on readers leave out what is younger.
+            self._kept.write(self._mark, Mark(last).content())
         self._check_owners()
-        batch_id, work, moves = self._noted()
+        batch_id, work, moves = self._noted(settled)
         if batch_id > last:
             self._commit(batch_id, work, moves)
             last = batch_id
-        self._check()
-        for number, path in marks.items():
+        else:
+            self._told(last)
+        for number, path in paths.items():
             if number < self._generation:
                 self._kept.remove(path)
         self._clear()
@@ -127,8 +130,12 @@ class FileSink:
         self._last = None  # Until it is known again.
         attempt = f"{batch_id}-{uuid.uuid4().hex[:8]}"
         self._check()
-        write(f"{self._work}/{attempt}")
-        moves = self._moves(batch_id, attempt)
+        try:
+            write(f"{self._work}/{attempt}")
+            moves = self._moves(batch_id, attempt)
+        except Exception:
+            self._check()  # A newer generation removes what older ones write.
+            raise
         self._check()
         self._kept.write(f"{self._work}/{_MOVES}", json.dumps([batch_id, moves]).encode())
         self._commit(batch_id, self._work, moves)
@@ -146,13 +153,15 @@ class FileSink:
                     "yours alone with chown and chmod go-w, or write to another folder."
                 )
 
-    def _noted(self) -> tuple[int, str, Moves]:
+    def _noted(self, settled: int) -> tuple[int, str, Moves]:
         """The last micro-batch that was begun to be moved, from where, and how; -1 for none.
 
-        Of two notes of it the newer counts: a note that an older generation has written after the
-        newer one had looked was of no effect.
+        What an older generation has noted after a newer one had looked was of no effect.
+
+        Args:
+            settled: the last generation that has looked, and said so.
         """
-        found = [(*self._note(number), number) for number in self._notes()]
+        found = [(*self._note(number), number) for number in self._notes() if number >= settled]
         batch_id, moves, number = max(
             found, key=lambda note: (note[0], note[2]), default=(-1, {}, 0)
         )
@@ -200,7 +209,6 @@ class FileSink:
         """Where the files of a micro-batch are to go."""
         folder = f"{self._work}/{attempt}"
         if "_SUCCESS" not in self._kept.names(folder):
-            self._check()  # A newer generation may have removed it.
             raise NotSeen(
                 f"Spark has written to {folder}, but the driver's Python does not see that. "
                 "Give path as a URL that Spark and Beam's filesystems both know, such as "
@@ -225,8 +233,12 @@ class FileSink:
         self._kept.move(
             {f"{work}/{source}": f"{self._folder}/{target}" for source, target in moves.items()}
         )
+        self._told(batch_id)
+
+    def _told(self, last: int) -> None:
+        """Tells that all of a micro-batch is in the folder."""
         self._check()
-        self._kept.write(self._mark, mark(batch_id))
+        self._kept.write(self._mark, Mark(last, settled=self._generation > 0).content())
 
     def _work_of(self, generation: int) -> str:
         """The folder in which a generation writes aside."""

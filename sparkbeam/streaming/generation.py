@@ -47,11 +47,12 @@ class Generation:
             checkpoint: its location.
         """
         token = uuid.uuid4().hex
-        number = newest(kept)
         while True:
-            number += 1
+            number = newest(kept) + 1
             # A crash of the machine is the end of all drivers on it.
-            if kept.create(_name(number), _content(token), outlives=False):
+            made = kept.create(_name(number), _content(token), outlives=False)
+            # Many that start at once may have had the number, and removed it again as an old one.
+            if made and number > newest(kept) - _KEPT:
                 break
         for old in _numbers(kept):
             if old <= number - _KEPT:
