@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparkbeam import localfiles
 from sparkbeam.arguments import path as checked_path
 from sparkbeam.arguments import shown
 from sparkbeam.errors import ConfigurationError
@@ -28,7 +29,8 @@ def write(path: Path, content: str) -> None:
         ConfigurationError: it cannot be written.
     """
     try:
-        path.write_text(content, encoding="utf-8")
+        path.parent.resolve(strict=True)
+        localfiles.write(path, content.encode())
     except OSError as error:
         raise ConfigurationError(
             f"Cannot write {shown(str(path))}: {error.strerror}. Give another path."

@@ -406,6 +406,7 @@ class StreamingExecution:
             self._failures,
             self._reporter,
             in_pieces=in_pieces,
+            check=generation.check_if_seen,
         )
         rows = self._ticks(first, generation)
         for source in sources:

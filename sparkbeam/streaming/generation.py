@@ -80,6 +80,19 @@ class Generation:
         if last > self.number or found.get("token", self.token) != self.token:
             raise CheckpointTaken(self._taken(last, found))
 
+    def check_if_seen(self) -> None:
+        """Check as well as a task can: not all executors see a checkpoint as the driver does.
+
+        Raises:
+            CheckpointTaken: there is a newer generation.
+        """
+        try:
+            last = newest(files(self.checkpoint))
+        except Exception:
+            return
+        if last > self.number:
+            self.check()
+
     def _taken(self, last: int, found: dict[str, Any]) -> str:
         newer = f"generation {last}{', of another start,' * (last == self.number)}"
         where = f" on {found['host']}, process {found['process']}" if "host" in found else ""

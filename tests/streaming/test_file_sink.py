@@ -14,7 +14,7 @@ import pytest
 from sparkbeam.connectors.committed import file_name
 from sparkbeam.connectors.storage import BeamStorage, LocalStorage, Storage, storage
 from sparkbeam.io import committed_files
-from sparkbeam.streaming.file_sink import FileSink, NotSeen
+from sparkbeam.streaming.file_sink import FileSink, NotSeen, NotTrusted
 
 WRITER = "0123456789ab-01234567"
 BATCHES = 2
@@ -209,6 +209,94 @@ def test_what_is_damaged_is_named_with_the_remedy(
     with pytest.raises(ValueError, match=r"is damaged\. It tells .*: restore it, or") as caught:
         FileSink(str(folder), WRITER).resume()
     assert str(damaged) in str(caught.value)
+
+
+HOSTILE = [
+    "../../victim",
+    "odd=0/../../../victim",
+    "{victim}",
+    "",
+    "./x",
+    "a//x",
+    "odd=0/",
+    "x\0",
+    "evil.txt",
+    "odd=0/part-0123456789ab-99999999-000000002-00000.txt",
+    "odd=0/part-0123456789ab-01234567-000000001-00000.txt",
+]
+"""Where no sink moves a file of micro-batch 2 to."""
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_moves_that_no_sink_notes_are_refused(side: str, hostile: str, tmp_path: Path) -> None:
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    run(folder, LocalStorage(), random.Random(1), lambda: None)
+    victim.write_text("mine")
+    hostile = hostile.replace("{victim}", str(victim))
+    own = {"source": "2-01234567/odd=0/x.txt", "target": file_name(WRITER, 2, 0, "x.txt")}
+    work = tmp_path / ".out.sparkbeam" / WRITER
+    LocalStorage().write(str(work / own["source"]), b"0\n")
+    own[side] = hostile
+    LocalStorage().write(
+        str(work / "moves"), json.dumps([2, {own["source"]: own["target"]}]).encode()
+    )
+    before = sorted(path for path in tmp_path.rglob("*"))
+    with pytest.raises(NotTrusted, match="somebody else has written it") as refused:
+        FileSink(str(folder), WRITER).resume()
+    assert str(work / "moves") in str(refused.value)
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("moves", [[], [["a", "b"]], {"2-01234567/x": 5}, {"2-01234567/x": None}])
+def test_moves_of_another_form_are_refused(moves: object, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    work = tmp_path / ".out.sparkbeam" / WRITER
+    LocalStorage().write(str(work / "moves"), json.dumps([2, moves]).encode())
+    if moves:
+        with pytest.raises((NotTrusted, ValueError), match=r"is damaged|asks for a move"):
+            FileSink(str(folder), WRITER).resume()
+    else:
+        FileSink(str(folder), WRITER).resume()
+
+
+@pytest.mark.parametrize("linked", ["out", "work", "file"])
+def test_a_link_out_of_the_folder_is_not_followed(linked: str, tmp_path: Path) -> None:
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    victim.mkdir()
+    (victim / "x.txt").write_text("mine")
+    folder.mkdir()
+    attempt = tmp_path / ".out.sparkbeam" / WRITER / "2-01234567"
+    (attempt / "odd=1").mkdir(parents=True)
+    if linked == "out":
+        (folder / "odd=0").symlink_to(victim)
+        LocalStorage().write(str(attempt / "odd=0/x.txt"), b"0\n")
+    elif linked == "work":
+        (attempt / "odd=0").symlink_to(victim)
+    else:
+        (attempt / "odd=0").mkdir()
+        (attempt / "odd=0/x.txt").symlink_to(victim / "x.txt")
+    moves = {"2-01234567/odd=0/x.txt": f"odd=0/{file_name(WRITER, 2, 0, 'x.txt')}"}
+    LocalStorage().write(str(attempt.parent / "moves"), json.dumps([2, moves]).encode())
+    with pytest.raises(NotTrusted, match=r"symbolic link leads .*odd=0"):
+        FileSink(str(folder), WRITER).resume()
+    assert [path.name for path in victim.iterdir()] == ["x.txt"]
+    assert not list(folder.rglob("part-*"))
+
+
+@pytest.mark.parametrize("place", [".", "committed", WRITER])
+def test_a_folder_beside_the_output_that_others_may_write_to_is_refused(
+    place: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    run(folder, LocalStorage(), random.Random(1), lambda: None)
+    hidden = tmp_path / ".out.sparkbeam" / place
+    hidden.mkdir(exist_ok=True)
+    hidden.chmod(0o777)
+    with pytest.raises(NotTrusted, match=r"all users may write to it.*chmod go-w") as refused:
+        FileSink(str(folder), WRITER).resume()
+    assert str(hidden) in str(refused.value)
 
 
 def test_what_only_spark_sees_is_an_error_and_not_lost(tmp_path: Path) -> None:

@@ -103,9 +103,12 @@ class ShardLayer(StatefulProcessor):
 
         (shard,) = key
         state = ShardState(spark_map(self._state))
-        for message in ShardTurn(pickle.loads(self._task), shard, state).run(messages(rows)):
+        task = pickle.loads(self._task)
+        for message in ShardTurn(task, shard, state).run(messages(rows)):
             yield _OUTPUT(*message)
         state.close()
+        if task.check is not None:
+            task.check()
 
     def close(self) -> None:
         """The shard's state belongs to Spark."""

@@ -1,7 +1,7 @@
 """What each layer of a streaming query runs."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sparkbeam.plan.layers import Hop, Topology
@@ -34,6 +34,7 @@ class LayerTask:
         reports: those of the run, of its failures.
         reporter: where live metrics go; None where there is nobody.
         in_pieces: what goes to a later layer is cut into pieces.
+        check: called before state is committed; raises an error where there is a newer driver.
     """
 
     run_id: str
@@ -52,6 +53,7 @@ class LayerTask:
     reports: Reports = field(default_factory=Reports)
     reporter: Reporter | None = None
     in_pieces: bool = False
+    check: Callable[[], None] | None = None
 
     @property
     def ways_of_ticks(self) -> tuple[tuple[int, int], ...]:
@@ -72,6 +74,7 @@ def layer_tasks(
     reporter: Reporter | None = None,
     *,
     in_pieces: bool = False,
+    check: Callable[[], None] | None = None,
 ) -> list[LayerTask]:
     """The tasks of all layers."""
     max_elements = READ_ELEMENTS
@@ -109,6 +112,7 @@ def layer_tasks(
                 reports=reports or Reports(),
                 reporter=reporter,
                 in_pieces=in_pieces,
+                check=check,
             )
         )
     return tasks
