@@ -11,7 +11,7 @@ from typing import Any
 from sparkbeam import documents
 from sparkbeam import session as sessions
 from sparkbeam.arguments import shown
-from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled
+from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.failures import explained
 from sparkbeam.options import AVAILABLE_NOW
 from sparkbeam.plan.addresses import Addresses, addresses
