@@ -152,7 +152,9 @@ def save(name: str, folder: Path) -> None:
     files = sorted(
         path
         for path in (folder / "sparkbeam").rglob("*")
-        if path.is_file() and (path.parent.name != "feedback" or path.name == latest)
+        if path.is_file()
+        and path.parent.name != "generations"
+        and (path.parent.name != "feedback" or path.name == latest)
     )
     content = {
         "offsets": checkpoint.offsets,
@@ -176,15 +178,12 @@ def resume(path: Path, folder: Path) -> tuple[list[str], list[str]]:
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    spark = Spark()
-    spark.checkpoints[str(folder)] = Checkpoint(
-        offsets=content["offsets"],
-        commits=content["commits"],
-        state={
-            (operator, key): {b64decode(k): b64decode(v) for k, v in entries}
-            for operator, key, entries in content["state"]
-        },
-    )
+    spark, commits = Spark(), content["commits"]
+    state = {
+        (operator, key): {b64decode(k): b64decode(v) for k, v in entries}
+        for operator, key, entries in content["state"]
+    }
+    spark.checkpoints[str(folder)] = Checkpoint(content["offsets"], commits, {commits: state})
     found = run(spark, folder)
     missing = list(content["whole"])
     for line in content["before"]:

@@ -36,7 +36,7 @@ def stand(point: str) -> None:
     """Makes this process stop itself at a point; once."""
     owner, name, is_after = POINTS[point]
     method: Callable[..., Any] = getattr(owner, name)
-    stood = []
+    stood: list[bool] = []
 
     def standing(*arguments: Any) -> Any:
         result = method(*arguments) if is_after else None

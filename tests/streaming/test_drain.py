@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -300,9 +301,14 @@ def test_a_cancelled_pipeline_goes_on_whatever_was_drained_beside_it(tmp_path: P
     counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
     for _ in range(2):
         result: Any = p.run()
-        until(lambda result=result: counter(result, "read") > 20)
+        until(partial(has_read, result))
         result.cancel()
+        assert result.wait_until_finish() == PipelineState.CANCELLED
         assert health(tmp_path)[0] == "stopped"
+
+
+def has_read(result: SparkPipelineResult) -> bool:
+    return counter(result, "read") > 20
 
 
 @pytest.mark.parametrize("last", [7, 141, 142, 160])

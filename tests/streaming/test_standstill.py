@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_driver_that_stood_still_ends_and_what_its_replacement_did_stays(
         place.mkdir()
         (place / "in").symlink_to(folder / "in")
         with driver(place, point) as old:
-            until(lambda old=old: stands(old), seconds=120)
+            until(partial(stands, old), seconds=120)
             with driver(place) as new:
                 assert not is_taken(new)
             assert ids(place) == list(range(BATCHES * ROWS)), point

@@ -6,16 +6,20 @@ up: at each point of a micro-batch, and at each access to a file.
 
 import json
 import multiprocessing
+import pickle
 import random
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.internal.cloudpickle import cloudpickle
@@ -34,7 +38,7 @@ from sparkbeam.io import committed_files
 from sparkbeam.streaming import source
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.file_sink import FileSink
-from sparkbeam.streaming.files import LocalFiles, RemoteFiles, checkpoint_id, files
+from sparkbeam.streaming.files import LocalFiles, RemoteFiles, ServerFiles, checkpoint_id, files
 from sparkbeam.streaming.generation import Generation, OwnFiles, newest
 
 NUMBERS = list(range(12))
@@ -133,7 +137,7 @@ def test_a_driver_that_wakes_up_ends_with_an_error_wherever_it_stood(tmp_path: P
         folder = fresh(tmp_path, str(number))
         spark = Spark()
         other = beside(spark)
-        spark.crash = Standstill(point, lambda other=other, folder=folder: run(other, folder))
+        spark.crash = Standstill(point, partial(run, other, folder))
         if point == found[-1]:
             run(spark, folder)  # All was done.
         else:
@@ -156,10 +160,7 @@ def test_what_the_older_driver_left_and_a_crash_of_the_newer_lose_and_double_not
             folder = fresh(tmp_path, f"{found.index(stood)}-{found.index(crashed)}")
             spark = Spark()
             other = beside(spark)
-            spark.crash = Standstill(
-                stood,
-                lambda other=other, folder=folder, at=crashed: runs_and_crashes(other, folder, at),
-            )
+            spark.crash = Standstill(stood, partial(runs_and_crashes, other, folder, crashed))
             try:
                 run(spark, folder)
             except CheckpointTaken:
@@ -256,6 +257,37 @@ def test_files_on_beams_file_systems_are_fenced_too(tmp_path: Path) -> None:
     assert (old.number, new.number) == (1, 2)
 
 
+class Server:
+    """A Spark Connect session, as far as files go: tasks arrive there pickled."""
+
+    def range(self, *_: int) -> Any:
+        return SimpleNamespace(mapInArrow=self._run)
+
+    def _run(self, task: Any, schema: str) -> Any:
+        batches = pickle.loads(pickle.dumps(task))(iter([pa.record_batch([[0]], names=["id"])]))
+        (batch,) = batches
+        return SimpleNamespace(collect=lambda: [(row,) for row in batch.column(0).to_pylist()])
+
+
+def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
+    kept = ServerFiles(Server(), str(tmp_path))
+    assert (kept.names("generations"), kept.mistrusted()) == ([], None)
+    old = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    old.write("note", b"old")
+    new = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
+    assert not new.create("note", b"other")
+    assert new.create("other", b"")
+    new.write("note", b"new")
+    for write in (old.write, old.create):
+        with pytest.raises(CheckpointTaken):
+            write("note", b"older")
+    with pytest.raises(CheckpointTaken):
+        old.remove("note")
+    assert kept.read("note") == b"new"
+    tmp_path.chmod(0o777)
+    assert "all users may write to it" in (kept.mistrusted() or "")
+
+
 def test_a_program_that_may_not_go_on_leaves_the_one_that_runs_in_peace(tmp_path: Path) -> None:
     def other() -> None:
         options = PipelineOptions(
@@ -346,21 +378,21 @@ def nothing() -> None:
 
 
 class Access:
-    """Does something at one of many accesses, and lets readers look at each.
+    """Does something at one of many accesses, and lets a reader look at each.
 
     Args:
-        folder: what they look at.
+        look: what the reader does.
         at: the number of the access.
         there: what is done.
     """
 
-    def __init__(self, folder: Folder, at: int, there: Callable[[], None]) -> None:
-        self._folder, self._at, self._there = folder, at, there
+    def __init__(self, look: Callable[[], None], at: int, there: Callable[[], None]) -> None:
+        self._look, self._at, self._there = look, at, there
         self.number = -1
 
     def __call__(self) -> None:
         self.number += 1
-        self._folder.reader.look()
+        self._look()
         if self.number == self._at:
             self._there()
 
@@ -372,17 +404,18 @@ def crash() -> None:
 def interleaved(path: Path, stood: int, crashed: int | None) -> bool:
     """Lets a driver stand still at an access, and another one run until it crashes or ends."""
     folder = Folder(path)
+    look = folder.reader.look if crashed is None else nothing
 
     def meanwhile() -> None:
-        reach = nothing if crashed is None else Access(folder, crashed, crash)
+        reach = nothing if crashed is None else Access(look, crashed, crash)
         with suppress(Crash):
             folder.driver(reach, random.Random(stood + 1))
 
-    older = Access(folder, stood, meanwhile)
+    older = Access(look, stood, meanwhile)
     with suppress(CheckpointTaken):
         folder.driver(older, random.Random(stood))
     folder.reader.look()
-    folder.driver(Access(folder, -1, nothing), random.Random(stood + 2))
+    folder.driver(Access(look, -1, nothing), random.Random(stood + 2))
     folder.reader.look()
     assert len(rows_in(committed_files(str(folder.out)))) == BATCHES * ROWS, (stood, crashed)
     hidden = [file for file in (path / ".out.sparkbeam").rglob("*") if file.is_file()]
@@ -402,7 +435,7 @@ def test_two_drivers_of_a_folder_lose_and_double_nothing_wherever_one_stands(
 def test_two_drivers_and_a_crash_lose_and_double_nothing(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    every = 5 if pytestconfig.getoption("whole") else 17
+    every = 5 if pytestconfig.getoption("whole") else 41
     for stood in range(0, 60):
         for crashed in range(stood % every, 60, every):
             interleaved(tmp_path / f"{stood}-{crashed}", stood, crashed)
