@@ -482,7 +482,7 @@ def test_a_file_that_a_firing_names_is_read_line_by_line(
 class Total(beam.DoFn):
     """Adds up what a side input shows to the elements of a key."""
 
-    SEEN = CombiningValueStateSpec("seen", sum)
+    SEEN = CombiningValueStateSpec("seen", combine_fn=sum)
 
     def process(
         self, element: tuple[str, str], shown: int, seen: Any = beam.DoFn.StateParam(SEEN)
