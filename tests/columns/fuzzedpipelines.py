@@ -36,7 +36,7 @@ from oddvalues import OTHERS, Mixed, elements_of, others, values_for
 from physical import FORMS
 from writing import SPACE, Writer, a_function, made
 
-from sparkbeam import Join
+from sparkbeam import Join, SparkRunner
 from sparkbeam.columns import Form, shape_of
 from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
@@ -401,10 +401,8 @@ class Pipeline:
 
     def differing(self, *, is_sampled: bool, figures: Figures) -> tuple[Any, Any] | None:
         """What comes out with columns and what without, or on Beam's runner, if that differs."""
-        make: Any = BatchRunner
-        options = ["--allow_unsafe_triggers"]
-        if self.streaming:
-            make, options = StreamingRunner, ["--streaming"]
+        make: type[SparkRunner] = StreamingRunner if self.streaming else BatchRunner
+        options = ["--streaming"] if self.streaming else []
         with _counted(figures):
             over = self.results(make(), *options)
         off = self.results(make(), *options, "--columns=off")

@@ -3,10 +3,10 @@
 from random import Random
 
 import fuzzing
-import in_python
 import pytest
 from fuzzedpipelines import try_pipeline
 from fuzzing import Figures, try_function
+from in_python import called
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -33,7 +33,6 @@ def test_a_difference_is_shown_with_few_elements(monkeypatch: pytest.MonkeyPatch
             return results
         return [(at, "another result") for at, _ in results]
 
-    called = in_python.called
     monkeypatch.setattr(fuzzing, "called", wrong)
     found = [try_function(Random(f"functions-{number}"), Figures()) for number in range(60)]
     shown = [one for one in found if one is not None]

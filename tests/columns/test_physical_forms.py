@@ -243,12 +243,11 @@ _NO_KERNELS = {
 def test_each_kernel_of_the_package_is_in_an_example() -> None:
     kernels: list[Any] = [kernel for source in all_sources() for kernel in kernels_in(source)]
     kernels += [kernel for function in (got, looked_up) for kernel in kernels_in_two(function)]
-    within = [
-        cell.cell_contents for one in kernels for cell in getattr(one, "__closure__", None) or ()
-    ]
+    functions = [one for one in kernels if isinstance(one, types.FunctionType)]
+    within = [cell.cell_contents for one in functions for cell in one.__closure__ or ()]
     reached = set(map(id, kernels)) | {
         (kernel.__module__, kernel.__qualname__.partition(".<locals>")[0])
-        for kernel in (*kernels, *within)
+        for kernel in (*functions, *within)
         if isinstance(kernel, types.FunctionType)
     }
     missing = [
