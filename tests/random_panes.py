@@ -157,7 +157,7 @@ class Panes:
     @property
     def loses(self) -> bool:
         """Whether the trigger may let elements go that no pane has had."""
-        if self.how == "state":
+        if self.how == "state" and not self.again:
             return False
         windowing = Windowing(
             self.window.fn(),
@@ -216,7 +216,7 @@ class Panes:
 
     def _wrong_again(self, panes: list[Pane], arrived: Any, late: int, dropped: int | None) -> str:
         """Of what panes have, the second grouping has all but what is late for that."""
-        if self.loses or (self.accumulates and self.how != "state"):
+        if self.loses or self.accumulates:
             return ""
         out = sum(len(pane[-1]) for pane in panes)
         expected = sum(map(len, arrived.values())) + late - (dropped or 0)
