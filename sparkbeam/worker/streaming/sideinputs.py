@@ -117,17 +117,17 @@ class Gate:
             blocks: the elements.
             watermarks: see :meth:`StreamSideInputs.ready`.
         """
-        known: dict[BoundedWindow, bool] = {}
+        known: dict[BoundedWindow, bool | None] = {}
         for block in unstamped(blocks):
             template = block.windowing
             for window in template.windows:
-                if self._side_inputs.are_forgotten(window):
-                    self.dropped += len(block)
-                    continue
                 if window not in known:
-                    known[window] = self._side_inputs.ready(window, watermarks)
+                    is_over = self._side_inputs.are_forgotten(window)
+                    known[window] = None if is_over else self._side_inputs.ready(window, watermarks)
                 single = WindowedValue(None, template.timestamp, (window,), template.pane_info)
-                if known[window]:
+                if known[window] is None:
+                    self.dropped += len(block)
+                elif known[window]:
                     yield block.with_windowing(single)
                 else:
                     run = self._runs.encode([single.with_value(value) for value in block.values])

@@ -121,7 +121,10 @@ class View:
 
     def _is_forgotten(self, window: bytes) -> bool:
         over, end = self._all.get(_OVER), self._end(window)
-        return over is not None and end is not None and end + self._lateness <= over
+        if over is None or end is None or end + self._lateness > over:
+            return False
+        # Others that expired at the same time may be there.
+        return not self._record(window).get(_SEEN)
 
     def _end(self, window: bytes) -> int | None:
         """When a window ends; None if it never does."""
