@@ -68,6 +68,15 @@ def test_what_fits_is_let_through() -> None:
         Heap(100 * MIB).check([400 * MIB])
 
 
+def test_rows_that_do_not_go_through_the_jvm_need_no_heap() -> None:
+    batches: list[Any] = []
+    for rows in (RowBuffer(batches.append), RowBuffer(batches.append, Heap(20 * MIB))):
+        rows.append(1, b"key", 0, bytes(9 * MIB))
+    with pytest.raises(RowTooLarge):
+        RowBuffer(batches.append, Heap(10 * MIB)).append(1, b"key", 0, bytes(9 * MIB))
+    assert len(batches) == 2
+
+
 def test_many_large_rows_are_many_batches() -> None:
     batches: list[Any] = []
     rows = RowBuffer(batches.append)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkbeam.wire.heap import HERE
+from sparkbeam.wire.heap import Heap
 
 SCHEMA = pa.schema(
     [
@@ -131,10 +131,12 @@ class RowBuffer:
 
     Args:
         emit: takes each full batch; it may block until there is room.
+        heap: the memory of the JVM that gets them; None where none does.
     """
 
-    def __init__(self, emit: Callable[[pa.RecordBatch], None]) -> None:
+    def __init__(self, emit: Callable[[pa.RecordBatch], None], heap: Heap | None = None) -> None:
         self._emit = emit
+        self._heap = heap or Heap()
         self._reset()
 
     def _reset(self) -> None:
@@ -192,12 +194,12 @@ class RowBuffer:
         """Emits what is left.
 
         Raises:
-            RowTooLarge: Spark cannot take a row.
+            RowTooLarge: nobody can take a row.
         """
         if not self._tags:
             return
-        if self._bytes > HERE.heap.most:
-            HERE.heap.check(
+        if self._bytes > self._heap.most:
+            self._heap.check(
                 max(len(key or b""), len(value))
                 for key, value in zip(self._keys, self._values, strict=True)
             )

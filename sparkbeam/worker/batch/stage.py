@@ -24,6 +24,7 @@ from apache_beam.transforms.core import Windowing
 from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.heap import HERE
 from sparkbeam.wire.keypacks import read
 from sparkbeam.wire.output import OutputSpec
 from sparkbeam.wire.packs import rows_of, unpacked
@@ -115,7 +116,7 @@ class _Run:
         self._connection = Connection()
         self._bundles: Bundles | None = None
         self._partition = partition_id()
-        self._rows = RowBuffer(self._put)
+        self._rows = RowBuffer(self._put, HERE.heap)
         self._kept = KeptRows(self._partition, repeatable=task.repeatable)
         self._finalizers: list[finalizers.Callback] = []
         self._tally = tally.Tally(
