@@ -13,6 +13,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
+from IPython.extensions.autoreload import superreload
 
 from sparkbeam import SparkRunner
 from sparkbeam.shipping import archives
@@ -205,6 +206,11 @@ def test_workers_of_spark_follow_the_driver(
     (one / "handy.py").write_text("def handy(_): return 'anew'")
     module = importlib.reload(module)
     runs(spark, module.handy, "anew")
+    (one / "handy.py").write_text("def handy(_): return 'by %autoreload'")
+    before = module.handy
+    superreload(module)
+    for function in (module.handy, before):
+        runs(spark, function, "by %autoreload")
     monkeypatch.syspath_prepend(str(other))
     del sys.modules["handy"]
     runs(spark, loaded("handy").handy, "other")
