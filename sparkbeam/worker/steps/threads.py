@@ -151,6 +151,8 @@ class StageThread:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until it has ended; returns whether it has."""
+        if threading.current_thread() is self._thread:
+            return True  # It frees a task that nobody has finished, and ends after that.
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
