@@ -13,11 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-try:
-    import resource
-except ImportError:  # There is none on Windows.
-    resource = None  # type: ignore[assignment]
-
 PAUSE_SECONDS = 0.25
 """For so long nobody is let in where the process has no descriptors left."""
 
@@ -133,7 +128,9 @@ class Guests(Generic[Guest]):
 
 
 def _allowed() -> int:
-    if resource is None:
+    try:
+        import resource
+    except ImportError:  # There is none on Windows.
         return _STRANGERS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _STRANGERS if soft < 0 else max(4, min(_STRANGERS, soft // _SHARE))

@@ -90,6 +90,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         self._idle = None if idle_timeout is None else _micros("idle_timeout", idle_timeout)
         self._follows_clock = follow_clock_when_idle
         self._spec: ReadSpec | None = None
+        self._has_foreign_types = False
 
     def default_label(self) -> str:
         return f"ReadFromSpark({self._format})"
@@ -107,10 +108,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             self._timestamp_column,
             self._delay,
         )
-        foreign: list[str] = []
-        whole = given if given is not None else self._ask(spec, pipeline, streaming, foreign)
+        self._has_foreign_types = False
+        whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
         selected = self._select(whole)
-        if foreign or (self._format.lower() == "parquet" and not streaming):
+        if self._has_foreign_types or (self._format.lower() == "parquet" and not streaming):
             # Or else Spark has it looked up again, in a job of its own, when the pipeline runs.
             spec = replace(spec, schema=whole.json())
         self._spec = self._told(
@@ -137,10 +138,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     def _element_type(self, schema: StructType) -> Any:
         return _rows(schema)
 
-    def _ask(
-        self, spec: ReadSpec, pipeline: beam.Pipeline, streaming: bool, foreign: list[str]
-    ) -> StructType:
-        """The schema that the source itself has; lists the user-defined types in it."""
+    def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
+        """The schema that the source itself has."""
         session = resolve.session_of(pipeline)
         written = None if streaming else written_schema(session, spec)
         if written is not None:
@@ -155,7 +154,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 f"{problem(error, self._format, self._options)}"
             ) from None
         if self._format.lower() in _FILES:
-            foreign += met
+            self._has_foreign_types = bool(met)
         else:
             self._check_known(met)
         return found

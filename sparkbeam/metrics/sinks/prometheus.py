@@ -89,6 +89,7 @@ class PrometheusSink(MetricsSink):
 
 
 class _Quiet(WSGIRequestHandler):
+    server: "_Server"
     timeout = _REQUEST_SECONDS
 
     def parse_request(self) -> bool:
