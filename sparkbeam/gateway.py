@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import IO
 
+from sparkbeam.texts import printable
 from sparkbeam.upstream.spark import NOISE, has_jvm, start_jvm
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -109,7 +110,7 @@ class _Relay:
             if self._ending or sys.stderr is None:
                 os.write(2, line)
             else:
-                sys.stderr.write(line.decode(errors="replace"))
+                sys.stderr.write(printable(line.decode(errors="replace")))
                 sys.stderr.flush()
         except (OSError, ValueError):
             return  # It is closed; the JVM is not to wait because of that.

@@ -33,11 +33,12 @@ from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
-from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
 from sparkbeam.result import SparkPipelineResult
 from sparkbeam.running import Companion, Run, program
 from sparkbeam.shipping import archives
+from sparkbeam.texts import printable
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, ship, version
 from sparkbeam.wire.usercode import unfindable
@@ -119,11 +120,11 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             from sparkbeam.page import opening as page
 
             page.check()
-        run = Run(plan, session, options, redaction, partial(_explained, outline, plan))
+        run = Run(plan, session, options, redaction, partial(_explained, outline, plan, redaction))
         if port is not None:
             page.show(port, plan, run, redaction, spark_options.name_of(options))
         run.companions += _companions(plan, run, redaction, session, options)
-        reports.note(partial(_report, plan, run))
+        reports.note(partial(_report, redacted(plan, redaction), run))
         return run.start()
 
     def session(self, options: PipelineOptions) -> Any:
@@ -160,12 +161,13 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         plan = self._plan(pipeline, checked)
         files: set[str] = set()
         spark = self._spark_plan(plan, checked, files.add)
+        hide = self._redaction(plan, checked)
         return Explanation(
-            _plan=plan,
-            pipeline=describe.outline(self._proto(pipeline), plan),
-            stages=describe.stages(plan, files),
-            spark=self._redaction(plan, checked)(spark),
-            aggregations=aggregations(plan),
+            _plan=redacted(plan, hide),
+            pipeline=hide(describe.outline(self._proto(pipeline), plan)),
+            stages=hide(describe.stages(plan, files)),
+            spark=printable(hide(spark)),
+            aggregations=hide(aggregations(plan)),
         )
 
     @staticmethod
@@ -284,18 +286,18 @@ def _companions(
 
 
 @memo()
-def _explained(outline: Callable[[], str], plan: Plan, run: Run) -> Explanation:
+def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run) -> Explanation:
     """How a pipeline has run by now."""
     plans = run.executed() or ["Spark does not tell what it has run."]
     summary, graphs = run.result.summary(), run.graphs()
     shuffled = {} if plan.streaming else shuffles(plan, graphs)
     return Explanation(
-        _plan=plan,
-        pipeline=outline(),
-        stages=describe.stages(plan, run.files, summary.stages, shuffled),
-        spark="\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]),
-        aggregations=aggregations(plan, summary, shuffled),
-        joins=joins(plan, graphs),
+        _plan=redacted(plan, hide),
+        pipeline=hide(outline()),
+        stages=hide(describe.stages(plan, run.files, summary.stages, shuffled)),
+        spark=printable(hide("\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]))),
+        aggregations=hide(aggregations(plan, summary, shuffled)),
+        joins=hide(joins(plan, graphs)),
     )
 
 

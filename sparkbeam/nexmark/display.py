@@ -93,12 +93,12 @@ def show_runs(runs: Iterable[Run]) -> None:
         if not run.is_right
     )
     for query, name, problem in problems:
-        console.print(f"[red]q{query} {name}[/]: {escape(problem)}", soft_wrap=True)
+        console.print(f"[red]q{query} {escape(name)}[/]: {escape(problem)}", soft_wrap=True)
     limits = dict.fromkeys(
         (run.query, run.name, run.lacks) for group in groups.values() for run in group if run.lacks
     )
     for query, name, lacks in limits:
-        console.print(f"q{query} {name} cannot run here: {escape(lacks)}", soft_wrap=True)
+        console.print(f"q{query} {escape(name)} cannot run here: {escape(lacks)}", soft_wrap=True)
 
 
 def show_comparisons(comparisons: Iterable[Comparison]) -> None:
@@ -108,7 +108,7 @@ def show_comparisons(comparisons: Iterable[Comparison]) -> None:
         explanation = escape(one.explanation)
         table.add_row(
             str(one.query.query),
-            one.query.name,
+            escape(one.query.name),
             f"{one.query.events:,}",
             f"{len(one.old)}, {len(one.new)}",
             _seconds(one.old),

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from sparkbeam.documents import loaded
@@ -20,7 +19,7 @@ from sparkbeam.explain.sketch import Sketch, sketch
 from sparkbeam.metrics.summary import cells, run_summary
 from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.running import Run
 from sparkbeam.streaming.files import Files
 from sparkbeam.streaming.signs import SIGN, Sign
@@ -127,16 +126,6 @@ class Beacon:
             ),
             error=shortened(self._run.problem, LONGEST_ERROR, redaction),
         )
-
-
-def redacted(plan: Plan, redaction: Callable[[str], str]) -> Plan:
-    """A plan with labels that may be shown."""
-    return replace(
-        plan,
-        stages=tuple(
-            replace(stage, labels=tuple(map(redaction, stage.labels))) for stage in plan.stages
-        ),
-    )
 
 
 def graph_of(files: Files) -> Sketch | None:

@@ -9,7 +9,6 @@ from apache_beam.runners.runner import PipelineState
 
 from sparkbeam.explain import picture
 from sparkbeam.metrics.summary import RunSummary
-from sparkbeam.page.beacon import redacted
 from sparkbeam.page.view import (
     BOX_LINES,
     LONGEST_ERROR,
@@ -22,7 +21,7 @@ from sparkbeam.page.view import (
     streaming_stages,
 )
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.progress import words
 from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import PipelineProgress, Progress, StreamingProgress

@@ -6,7 +6,8 @@ text may hold it as it is, or as a URL, JSON, Python or HTML writes it, in whate
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
@@ -78,6 +79,16 @@ def shown_url(url: str) -> str:
     """A URL as it may be shown: without its account and its parameters, and not too long."""
     address = re.split(r"[;?#]|%3[bB]", url, maxsplit=1)[0]
     return shortened(address, _MOST_OF_URL, Redaction([("address", url)]))
+
+
+def redacted(plan: Plan, redaction: Callable[[str], str]) -> Plan:
+    """A plan with labels that may be shown."""
+    return replace(
+        plan,
+        stages=tuple(
+            replace(stage, labels=tuple(map(redaction, stage.labels))) for stage in plan.stages
+        ),
+    )
 
 
 _ADDRESS_NAME = re.compile(

@@ -45,6 +45,7 @@ from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, Ti
 from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.temporary import RunFolder
+from sparkbeam.texts import line
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
@@ -280,7 +281,7 @@ class StreamingExecution:
             _LOG.warning(
                 "The checkpoint %s was written by other versions, and goes on: %s.",
                 self._checkpoint,
-                ", ".join(versions),
+                line(", ".join(versions)),
             )
         self._topology = topology(found.applied(self._topology.plan))
         new = json.dumps(to_store(self._topology, len(self._shards), found)).encode()

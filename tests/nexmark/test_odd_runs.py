@@ -28,7 +28,20 @@ CONTENTS: dict[str, bytes] = {
     "many digits": b"9" * 5_000,
     "an object with many digits": b'{"schema": ' + b"9" * 5_000 + b"}",
 }
-ODD: list[Any] = [None, [], {}, "", "x\0\x1b[2J", -1, 1 << 70, 1.5, True, 1e300, {"a": [[]]}]
+ODD: list[Any] = [
+    None,
+    [],
+    {},
+    "",
+    "x\0\x1b[2J",
+    -1,
+    1 << 70,
+    1.5,
+    True,
+    1e300,
+    {"a": [[]]},
+    "[/red]",
+]
 
 
 def told(*arguments: str) -> None:
