@@ -271,6 +271,8 @@ class StreamingExecution:
             )
         if self._generation is None:
             self._check_drained()
+        else:
+            self._generation.check(self._files)  # A run that starts again takes nothing over.
         # A program that may not go on leaves the one that runs in peace.
         self._check_stored(stored, now)
         self._generation = Generation.take(self._files, self._checkpoint)

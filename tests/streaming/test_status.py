@@ -89,6 +89,39 @@ def test_a_pipeline_that_has_ended_is_well(checkpoint: Path) -> None:
     assert step.input_watermark is not None
 
 
+def test_one_that_was_drained_is_told_from_one_that_ended_by_itself(checkpoint: Path) -> None:
+    (checkpoint / "sparkbeam/drain").touch()
+    found = status(str(checkpoint), now=NOW)
+    assert (found.health, found.is_well, found.draining) == (Health.DRAINED, True, False)
+    # Spark's sources have gone on for some micro-batches, and the last one was not committed.
+    spark(checkpoint, "offsets/141", "commits/140", ago=1e6)
+    found = status(str(checkpoint), now=NOW)
+    assert (found.health, found.micro_batch, found.pending) == (Health.DRAINED, 1, None)
+    assert next(iter(found.lines())).startswith("drained: micro-batch 1 was committed ")
+
+
+def test_a_drain_that_has_not_ended_is_told(checkpoint: Path) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
+    (checkpoint / "sparkbeam/drain").touch()
+    found = status(str(checkpoint), now=NOW)
+    assert (found.health, found.draining) == (Health.IDLE, True)
+
+
+def test_micro_batches_without_a_tick_do_not_hide_the_last_one_that_had_one(
+    checkpoint: Path,
+) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, "offsets/0", "commits/0", "commits/6", ago=1e6)
+    (checkpoint / "offsets/6").write_text('v1\n{}\n{"number": 1}\n17')
+    found = status(str(checkpoint), now=NOW)
+    assert (found.health, found.micro_batch, found.since is None) == (Health.IDLE, 1, False)
+
+
+def test_how_often_a_driver_was_started_is_told(checkpoint: Path) -> None:
+    assert status(str(checkpoint), now=NOW).content()["generation"] == 1
+
+
 def test_one_with_nothing_to_do_is_idle(checkpoint: Path) -> None:
     feedback(checkpoint)
     spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
