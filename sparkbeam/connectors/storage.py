@@ -178,14 +178,17 @@ class BeamStorage:
         return sorted(file.path.removeprefix(root) for file in found.metadata_list)
 
     def move(self, moves: Mapping[str, str]) -> None:
-        there = {
-            _beam(source): _beam(target)
-            for source, target in moves.items()
-            if self._systems.exists(_beam(source))
-        }
-        if there:
-            self._make_folders(there.values())
-            self._systems.rename(list(there), list(there.values()))
+        from apache_beam.io.filesystem import BeamIOError
+
+        left = {_beam(source): _beam(target) for source, target in moves.items()}
+        while left := {source: left[source] for source in left if self._systems.exists(source)}:
+            self._make_folders(left.values())
+            try:
+                self._systems.rename(list(left), list(left.values()))
+            except BeamIOError:
+                # Another driver may be in the middle of the same moves.
+                if all(map(self._systems.exists, left)):
+                    raise
 
     def remove(self, path: str) -> None:
         from apache_beam.io.filesystem import BeamIOError

@@ -10,6 +10,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
 
 from sparkbeam.connectors.committed import file_name
 from sparkbeam.connectors.storage import BeamStorage, LocalStorage, Storage, storage
@@ -324,6 +326,32 @@ def test_beams_file_systems_do_the_same(tmp_path: Path) -> None:
     assert len(rows_in(committed_files(str(folder)))) == BATCHES * ROWS
     (mark,) = kept.names(f"{tmp_path}/.out.sparkbeam")
     assert json.loads(kept.read(f"{tmp_path}/.out.sparkbeam/{mark}") or "") == {"last": BATCHES - 1}
+
+
+def test_moves_that_another_driver_makes_meanwhile_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, rename = BeamStorage(), FileSystems.rename
+    moves = {f"{tmp_path}/{name}": f"{tmp_path}/to/{name}" for name in "abc"}
+    for source in moves:
+        kept.write(source, b"")
+
+    def meanwhile(sources: list[str], targets: list[str]) -> None:
+        monkeypatch.setattr(FileSystems, "rename", rename)
+        rename(sources[1:2], targets[1:2])
+        rename(sources, targets)
+
+    monkeypatch.setattr(FileSystems, "rename", meanwhile)
+    kept.move(moves)
+    assert kept.names(str(tmp_path)) == ["to/a", "to/b", "to/c"]
+
+
+def test_moves_that_fail_are_an_error(tmp_path: Path) -> None:
+    kept = BeamStorage()
+    kept.write(f"{tmp_path}/a", b"")
+    (tmp_path / "to").touch()
+    with pytest.raises((OSError, BeamIOError)):
+        kept.move({f"{tmp_path}/a": f"{tmp_path}/to/a"})
 
 
 def test_storage_that_nobody_knows_is_an_error() -> None:
