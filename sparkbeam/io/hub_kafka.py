@@ -97,9 +97,7 @@ class ReadOverKafka(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
 class _ReadKafka(ReadFromSpark):
     """Knows the columns, so that Spark need not be asked."""
 
-    def _ask(
-        self, spec: Any, pipeline: beam.Pipeline, streaming: bool, foreign: list[str]
-    ) -> StructType:
+    def _ask(self, spec: Any, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
         return _SOURCE
 
 
