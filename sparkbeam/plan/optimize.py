@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.transforms.trigger import DataLossReason, TriggerFn
 
 from sparkbeam.plan.firings import always_combined, group_for_views
 from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
@@ -133,8 +134,9 @@ def lift_all_combiners(
     """Makes accumulators before each grouping of a combine, so that state is accumulators.
 
     Elements are combined with each other before the shuffle where nobody can tell the
-    difference: not with a trigger that counts them, nor where their timestamps count
-    one by one against a watermark that only the grouping knows.
+    difference: not with a trigger that counts them or that may leave some out, which are
+    counted then, nor where their timestamps count one by one against a watermark that only
+    the grouping knows.
     """
     lifted: list[translations.Stage] = []
     for stage in stages:
@@ -143,7 +145,7 @@ def lift_all_combiners(
         if before is None or stage.transforms[0].spec.urn != COMBINE_PER_KEY:
             lifted += parts
             continue
-        merged = len(parts) > 2 and before.output_time == _END_OF_WINDOW
+        merged = len(parts) > 2 and before.output_time == _END_OF_WINDOW and not _loses(before)
         if len(parts) == 2:
             trigger = copy.deepcopy(before.trigger)
             before.trigger.Clear()
@@ -154,6 +156,12 @@ def lift_all_combiners(
             parts[0].transforms[0].spec.urn = CONVERT_TO_ACCUMULATORS
         lifted += parts
     return lifted
+
+
+def _loses(windowing: beam_runner_api_pb2.WindowingStrategy) -> bool:
+    """Whether the trigger may finish before all elements of a window have come."""
+    reason = TriggerFn.from_runner_api(windowing.trigger, None).may_lose_data(windowing)
+    return bool(reason & DataLossReason.MAY_FINISH)
 
 
 def _windowing(

@@ -27,6 +27,9 @@ NAMESPACE = "sparkbeam"
 DROPPED_DUE_TO_LATENESS = "dropped_due_to_lateness"
 """The counter of elements whose window was past the watermark and the allowed lateness."""
 
+DROPPED_DUE_TO_CLOSED_WINDOW = "dropped_due_to_closed_window"
+"""The counter of elements in time that the trigger of their window has left out for good."""
+
 REFUSED_BLOCKS = "refused_blocks: "
 """How the counters of a step begin whose function was called for each element all the same."""
 

@@ -15,6 +15,7 @@ from apache_beam.transforms.trigger import (
     AfterEach,
     AfterProcessingTime,
     AfterWatermark,
+    OrFinally,
     Repeatedly,
 )
 from apache_beam.transforms.window import (
@@ -26,7 +27,7 @@ from apache_beam.transforms.window import (
     WindowFn,
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
 
 from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.grouping.panes import Panes
@@ -107,3 +108,38 @@ def test_panes_are_those_of_beams_driver_and_a_last_one_of_windows_without(
             assert {number for pane in found for number in pane.value} == set(range(count))
         else:
             assert rest == []
+
+
+CLOCKED = {
+    "early and late": AfterWatermark(early=AfterProcessingTime(1), late=AfterProcessingTime(1)),
+    "any, again": Repeatedly(AfterAny(AfterWatermark(), AfterProcessingTime(1))),
+    "any": AfterAny(AfterWatermark(), AfterProcessingTime(1)),
+    "all": AfterAll(AfterWatermark(), AfterProcessingTime(1)),
+    "all, again": Repeatedly(AfterAll(AfterWatermark(), AfterProcessingTime(1))),
+    "again": Repeatedly(AfterProcessingTime(1)),
+    "each": AfterEach(AfterProcessingTime(1), AfterWatermark()),
+    "or finally": OrFinally(Repeatedly(AfterProcessingTime(1)), AfterWatermark()),
+}
+
+
+@pytest.mark.parametrize("start", [0, 10**11], ids=["before the clock", "behind it"])
+@pytest.mark.parametrize("trigger_fn", CLOCKED.values(), ids=CLOCKED)
+@pytest.mark.parametrize(
+    "mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING], ids=["disc", "acc"]
+)
+def test_the_clock_neither_loses_elements_nor_repeats_them(
+    mode: Any, trigger_fn: Any, start: int
+) -> None:
+    windowing = Windowing(FixedWindows(10), trigger_fn, mode, allowed_lateness=100)
+    assign = windowing.windowfn.assign
+    elements = [
+        WindowedValue(n, start + n, tuple(assign(WindowFn.AssignContext(start + n))))
+        for n in range(25)
+    ]
+    found = list(Panes(windowing).of(elements))
+    numbers = sorted(number for pane in found if pane.pane_info.is_first for number in pane.value)
+    assert numbers == list(range(25))
+    again = [pane for pane in found if not pane.pane_info.is_first]
+    assert all(pane.pane_info.timing == PaneInfoTiming.ON_TIME for pane in again)
+    if mode == AccumulationMode.DISCARDING:
+        assert not any(pane.value for pane in again)

@@ -14,6 +14,7 @@ from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -72,21 +73,35 @@ class Panes:
         for pane in self._asked_for(state, elements):
             put_out.update(pane.windows)
             yield pane
-        if not self._picks_up:
-            return
-        for window in trigger.MergeableStateAdapter(state).known_windows():
+        for window, (id, *_) in list(trigger.MergeableStateAdapter(state).window_ids.items()):
             # All elements of a window are there before its first pane.
-            if window not in put_out:
+            if window in put_out:
+                continue
+            # The clock may not have come to the window before, for which the driver asks it.
+            panes = list(
+                self._driver.process_timer(id, "", TimeDomain.REAL_TIME, MAX_TIMESTAMP, state)
+            )
+            yield from panes
+            if not panes and self._picks_up:
                 yield last_pane(self._driver, state, window, MAX_TIMESTAMP)
 
     def _asked_for(self, state: "_State", elements: list[WindowedValue]) -> Iterator[WindowedValue]:
-        """The panes that the trigger asks for."""
+        """The panes that the trigger asks for.
+
+        No element is late, so that there is nothing for a timer of the clock behind the pane on
+        time, as the driver would have it of one that an early trigger has set.
+        """
         driver = self._driver
         yield from driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP)
+        ended: set[BoundedWindow] = set()
         while state.timers:
             due, _ = state.get_timers(clear=True, watermark=MAX_TIMESTAMP, processing_time=math.inf)
-            for window, (name, domain, fire_time, _) in due:
-                yield from driver.process_timer(window, name, domain, fire_time, state)
+            for window_id, (name, domain, fire_time, _) in due:
+                for pane in driver.process_timer(window_id, name, domain, fire_time, state):
+                    if domain == TimeDomain.WATERMARK:
+                        ended.update(pane.windows)
+                    if domain == TimeDomain.WATERMARK or not ended.issuperset(pane.windows):
+                        yield pane
 
 
 def picks_up_the_rest(windowing: Windowing) -> bool:

@@ -1,40 +1,118 @@
-"""Beam's trigger driver, with the timing of panes as Beam's model has it.
+"""Beam's trigger driver, with times and the timing of panes as Beam's model has them.
 
-The panes of a window are early ones, then at most one on time, then late ones. The driver of the
-Python SDK asks the output watermark alone, and that may be held back by another window. It then
-calls a pane early that comes after the one on time, and lets it hold the watermark. The rule here
-is that of the Java SDK, ``PaneInfoTracker`` in its runners' core: after the pane on time all are
-late; and the first pane for which the input watermark is past the window is the one on time, as
-long as the output watermark is not past it.
+The watermark of a trigger is the input watermark, whichever timer wakes it: the driver of the
+Python SDK takes the clock for it when a processing-time timer fires, and then ends windows whose
+watermark has not come yet.
+
+The panes of a window are early ones, then at most one on time, then late ones. The SDK's driver
+asks the output watermark alone, and that may be held back by another window. The rule here is that
+of the Java SDK, ``PaneInfoTracker`` in its runners' core: before the input watermark is past the
+window panes are early; the first one after that is on time, unless the output watermark is past
+the window as well; all others are late. Only the pane on time may be without anything new.
 """
 
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from apache_beam.transforms.trigger import GeneralTriggerDriver
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.trigger import GeneralTriggerDriver, MergeableStateAdapter
 from apache_beam.transforms.window import BoundedWindow
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.triggers import by_the_model
+from sparkbeam.worker.grouping.triggerstate import TriggerState
 
 
 class TimedTriggerDriver(GeneralTriggerDriver):
-    """The trigger driver of a windowing; its clock is a :class:`Moment`."""
+    """The trigger driver of a windowing.
+
+    Args:
+        windowing: has the trigger.
+        moment: what time it is, kept up by the caller.
+    """
 
     clock: Moment
+
+    def __init__(self, windowing: Windowing, moment: Moment) -> None:
+        super().__init__(windowing, moment)
+        self.trigger_fn = by_the_model(windowing.triggerfn, moment)
+
+    def process_elements(
+        self,
+        state: TriggerState,
+        windowed_values: Iterable[WindowedValue],
+        output_watermark: Timestamp,
+        input_watermark: Timestamp = MIN_TIMESTAMP,
+    ) -> Iterator[WindowedValue]:
+        yield from super().process_elements(
+            state, windowed_values, output_watermark, input_watermark
+        )
+        for window in MergeableStateAdapter(state).known_windows():
+            if output_watermark <= window.max_timestamp():
+                state.hold_end(window)
+
+    def process_timer(
+        self,
+        window_id: int,
+        unused_name: str,
+        time_domain: str,
+        timestamp: Timestamp,
+        state: TriggerState,
+        input_watermark: Timestamp | None = None,
+    ) -> Iterator[WindowedValue]:
+        merged = MergeableStateAdapter(state)
+        window = merged.get_window(window_id)
+        if not state.is_closed(window):
+            yield from self._asked(window, state, merged)
+
+    def _asked(
+        self, window: BoundedWindow, state: TriggerState, merged: MergeableStateAdapter
+    ) -> Iterator[WindowedValue]:
+        """The pane of a window without new elements, if its trigger is ready."""
+        watermark = Timestamp(micros=self.clock.input_watermark)
+        context = merged.at(window, self.clock)
+        finished = False
+        if self.trigger_fn.should_fire(TimeDomain.WATERMARK, watermark, window, context):
+            finished = self.trigger_fn.on_fire(watermark, window, context)
+            if state.is_waiting(window) or self._is_on_time(window, merged):
+                yield self._output(window, finished, merged, watermark, False)
+                return
+        if finished:
+            merged.clear_state(window, self.ELEMENTS)
+            merged.add_state(window, self.TOMBSTONE, 1)
+        if finished or (self._is_past(window) and not state.is_waiting(window)):
+            merged.clear_state(window, self.WATERMARK_HOLD)
 
     def _output(
         self,
         window: BoundedWindow,
         finished: bool,
-        state: Any,
+        state: MergeableStateAdapter,
         output_watermark: Timestamp,
         maybe_ontime: bool,
     ) -> WindowedValue:
-        latest = window.max_timestamp()
-        if output_watermark <= latest and (
-            self.clock.input_watermark > latest.micros
-            or state.get_state(window, self.NONSPECULATIVE_INDEX)
-        ):
-            output_watermark, maybe_ontime = window.end, True
-        return super()._output(window, finished, state, output_watermark, maybe_ontime)
+        if self._is_past(window):
+            on_time = self.clock.output_watermark <= window.max_timestamp().micros
+            pane = super()._output(window, finished, state, window.end, on_time)
+        else:
+            # Earlier versions took the clock for the watermark, and counted a pane on time.
+            state.clear_state(window, self.NONSPECULATIVE_INDEX)
+            watermark = Timestamp(micros=self.clock.input_watermark)
+            pane = super()._output(window, finished, state, watermark, False)
+        if finished or self._is_past(window) or not self.trigger_fn.has_ontime_pane():
+            state.clear_state(window, self.WATERMARK_HOLD)
+        return pane
+
+    def _is_past(self, window: BoundedWindow) -> bool:
+        return bool(self.clock.input_watermark > window.max_timestamp().micros)
+
+    def _is_on_time(self, window: BoundedWindow, state: MergeableStateAdapter) -> bool:
+        """Whether the next pane is one on time that comes even if nothing is new."""
+        return (
+            self.trigger_fn.has_ontime_pane()
+            and self._is_past(window)
+            and self.clock.output_watermark <= window.max_timestamp().micros
+            and not state.get_state(window, self.NONSPECULATIVE_INDEX)
+        )

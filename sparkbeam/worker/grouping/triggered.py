@@ -45,6 +45,10 @@ class StreamGrouping(ABC):
         state: the records of the shard's keys.
         moment: what time it is, kept up by the caller.
         by_time: a trigger sees the elements of one timestamp after the other.
+
+    Attributes:
+        dropped_closed: how many elements were in time, but the trigger of their window has finished
+            without them.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class StreamGrouping(ABC):
         self._keyed = state
         self._moment = moment
         self._by_time = by_time
+        self.dropped_closed = 0
         self._prepare(coder, windowing)
         if combine_fn is not None:
             combine_fn.setup()
@@ -151,6 +156,7 @@ class TriggerGrouping(StreamGrouping):
             coder.wrapped_value_coder.value_coder().get_impl(),
             coder.window_coder.get_impl(),
             self._combine_fn,
+            counts=not self._picks_up,
         )
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
@@ -175,7 +181,8 @@ class TriggerGrouping(StreamGrouping):
         encoded_key: bytes,
         work: Callable[[TriggerState], Iterator[WindowedValue]],
     ) -> Iterator[WindowedValue]:
-        state = TriggerState(self._keyed.record(encoded_key), self._parts)
+        watermark = self._moment.input_watermark
+        state = TriggerState(self._keyed.record(encoded_key), self._parts, watermark)
         key: Any = None
         decoded = False
         for pane in work(state):
@@ -191,6 +198,7 @@ class TriggerGrouping(StreamGrouping):
 
     def _added(self, state: TriggerState, elements: list[WindowedValue]) -> Iterator[WindowedValue]:
         moment = self._moment
+        elements = self._of_open_windows(state, elements)
         windows = {window for element in elements for window in element.windows}
         with state.seeing(self._reached(state, windows)):
             panes = self._driver.process_elements(
@@ -209,6 +217,22 @@ class TriggerGrouping(StreamGrouping):
         for _, some in groupby(elements, _MICROS):
             yield from self._added(state, list(some))
             yield from self._fired(state, PROCESSING_TIME, self._moment.clock)
+
+    def _of_open_windows(
+        self, state: TriggerState, elements: list[WindowedValue]
+    ) -> list[WindowedValue]:
+        """The elements without the windows whose trigger has finished."""
+        windows = {window for element in elements for window in element.windows}
+        closed = {window for window in windows if state.is_closed(window)}
+        if not closed:
+            return elements
+        left = []
+        for element in elements:
+            open_ones = tuple(window for window in element.windows if window not in closed)
+            self.dropped_closed += len(element.windows) - len(open_ones)
+            if open_ones:
+                left.append(WindowedValue(element.value, element.timestamp, open_ones))
+        return left
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         """The windows of a key that those of new elements may concern."""
@@ -247,10 +271,13 @@ class TriggerGrouping(StreamGrouping):
         If the trigger may lose data, only what the clock would still have let out.
         """
         for window in state.expired(self._expires, watermark):
-            comes_out = self._picks_up or state.waits_for_the_clock(window)
-            if comes_out and state.is_waiting(window):
+            if not state.is_waiting(window):
+                continue
+            if self._picks_up or state.waits_for_the_clock(window):
                 with state.seeing([window]):
                     yield last_pane(self._driver, state, window, Timestamp(micros=watermark))
+            else:
+                self.dropped_closed += state.waiting(window)
 
 
 class SessionGrouping(TriggerGrouping):

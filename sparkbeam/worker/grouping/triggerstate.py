@@ -18,7 +18,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.upstream.beam import CombiningTag, HoldTag, ListTag
 from sparkbeam.wire.rounding import coded_hold
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker.grouping.triggers import DelayTag
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 
 EXPIRY = b"expiry"
@@ -30,6 +31,10 @@ STATE = b"state"
 _HELD = "watermark"
 _PUT_OUT = "sparkbeam/put out"
 """Marks values that are kept for the next pane and have been in the one before."""
+_WAITING = "sparkbeam/waiting"
+"""How many elements have come since the last pane, where some may never be in one."""
+_DELAYED = trigger.AfterProcessingTime.STATE_TAG.tag
+_CLOSED = trigger.GeneralTriggerDriver.TOMBSTONE.tag
 
 _DOMAINS = {TimeDomain.WATERMARK: EVENT_TIME, TimeDomain.REAL_TIME: PROCESSING_TIME}
 
@@ -38,14 +43,23 @@ DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
 
 
 class Parts:
-    """How the content of a record is encoded."""
+    """How the content of a record is encoded.
 
-    def __init__(self, values: Any, windows: Any, combine_fn: CombineFn | None) -> None:
+    Args:
+        values, windows: the coders' implementations.
+        combine_fn: merges values, which are its accumulators; None keeps them all.
+        counts: how many elements wait for a pane is to be known.
+    """
+
+    def __init__(
+        self, values: Any, windows: Any, combine_fn: CombineFn | None, *, counts: bool = False
+    ) -> None:
         self.encode = values.encode
         self.decode = values.decode
         self.encode_window = windows.encode_nested
         self.decode_window = windows.decode_nested
         self.combine_fn = combine_fn
+        self.counts = counts
 
 
 class KeptWindow(NamedTuple):
@@ -86,10 +100,13 @@ class TriggerState(trigger.UnmergedState):
     Args:
         record: the key's.
         parts: how its content is encoded.
+        watermark: that of the input. Event-time timers up to it are not set, as a trigger that sets
+            one is asked anyway.
     """
 
-    def __init__(self, record: Record, parts: Parts) -> None:
+    def __init__(self, record: Record, parts: Parts, watermark: int = MIN_MICROS) -> None:
         self.record = record
+        self._watermark = watermark
         self._parts = parts
         windows, values = record.get(STATE) or ((), ())
         self._window_ids: dict[BoundedWindow, list[int]] = {}
@@ -135,8 +152,8 @@ class TriggerState(trigger.UnmergedState):
             self.record.set_timer(EXPIRY, EVENT_TIME, fire, None, None)
 
     def windows(self) -> list[BoundedWindow]:
-        """All windows that there are."""
-        return list(self._window_ids)
+        """All windows that there are, but those whose trigger has finished."""
+        return [window for window in self._window_ids if not self.is_closed(window)]
 
     def kept_of(self, window: BoundedWindow) -> "KeptWindow":
         """What is there of a window."""
@@ -155,9 +172,9 @@ class TriggerState(trigger.UnmergedState):
         return self._by_id.get(window_id)
 
     def overlapping(self, windows: Iterable[BoundedWindow]) -> set[BoundedWindow]:
-        """The sessions that have time in common with some windows; no two of them overlap."""
+        """The sessions of :meth:`windows` that have time in common with some; no two overlap."""
         sessions = sorted(
-            ((window.start.micros, window.end.micros, window) for window in self._window_ids),
+            ((window.start.micros, window.end.micros, window) for window in self.windows()),
             key=itemgetter(0),
         )
         starts = [start for start, _, _ in sessions]
@@ -184,8 +201,14 @@ class TriggerState(trigger.UnmergedState):
             if window not in self._seen:
                 self._drop(window)
         for window, ids in self._seen.items():
+            if window in self._window_ids and window not in seen:
+                self._forget(window)
             self._window_ids[window] = ids
             self._by_id.update(dict.fromkeys(ids, window))
+
+    def _forget(self, window: BoundedWindow) -> None:
+        for window_id in self._drop(window):
+            self.clear_state(window_id, None)
 
     def _drop(self, window: BoundedWindow) -> list[int]:
         ids = self._window_ids.pop(window)
@@ -209,8 +232,7 @@ class TriggerState(trigger.UnmergedState):
             window = self._by_id.get(self._expiries.pop()[1])
             if window is not None:
                 yield window
-                for window_id in self._drop(window):
-                    self.clear_state(window_id, None)
+                self._forget(window)
         if self._expiries:
             self._set_expiry(self._expiries[-1][0])
         self._changed = True
@@ -218,9 +240,18 @@ class TriggerState(trigger.UnmergedState):
     def is_waiting(self, window: BoundedWindow) -> bool:
         """Whether there are values of a window that have been in no pane."""
         return any(
-            len(self.record.bag(_cell(id))) and _PUT_OUT not in self._values.get(id, ())
+            len(self.record.bag(_cell(id))) and not self._is_put_out(id)
             for id in self._window_ids[window]
         )
+
+    def waiting(self, window: BoundedWindow) -> int:
+        """How many elements of a window have been in no pane, where that is counted."""
+        return sum(self._values.get(id, {}).get(_WAITING, 0) for id in self._window_ids[window])
+
+    def is_closed(self, window: BoundedWindow) -> bool:
+        """Whether the trigger of a window has finished, so that it takes no more elements."""
+        ids = self._window_ids.get(window, ())
+        return any(_CLOSED in self._values.get(id, ()) for id in ids)
 
     def waits_for_the_clock(self, window: BoundedWindow) -> bool:
         """Whether a trigger has set a timer in processing time for a window."""
@@ -234,7 +265,21 @@ class TriggerState(trigger.UnmergedState):
         """Notes that all values there are of a window have been in a pane."""
         for id in self._seen[window]:
             if len(self.record.bag(_cell(id))):
-                self._values.setdefault(id, {})[_PUT_OUT] = True
+                values = self._values.setdefault(id, {})
+                values[_PUT_OUT] = True
+                values.pop(_WAITING, None)
+
+    def hold_end(self, window: BoundedWindow) -> None:
+        """Holds the watermark at the end of a window that waits for a pane, unless it is held."""
+        ids = self._seen[window]
+        cells = [_cell(id) for id in ids]
+        if any(self.record.hold(cell) is not None for cell in cells):
+            return
+        if any(len(self.record.bag(_cell(id))) and not self._is_put_out(id) for id in ids):
+            self.record.set_hold(cells[0], coded_hold(window.max_timestamp().micros))
+
+    def _is_put_out(self, id: int) -> bool:
+        return _PUT_OUT in self._values.get(id, ())
 
     # What the trigger driver asks for.
 
@@ -251,6 +296,11 @@ class TriggerState(trigger.UnmergedState):
         self, window: int, name: str, time_domain: str, timestamp: Any, dynamic_timer_tag: str = ""
     ) -> None:
         fire = min(Timestamp.of(timestamp).micros, MAX_MICROS)
+        if time_domain == TimeDomain.WATERMARK:
+            if fire <= self._watermark:
+                return
+            # All triggers set one for the end of the window, which only wakes the driver.
+            name = ""
         self.record.set_timer(
             _timer_id(window, name, time_domain, dynamic_timer_tag),
             _DOMAINS[time_domain],
@@ -263,13 +313,18 @@ class TriggerState(trigger.UnmergedState):
     def clear_timer(
         self, window: int, name: str, time_domain: str, dynamic_timer_tag: str = ""
     ) -> None:
-        self.record.clear_timer(_timer_id(window, name, time_domain, dynamic_timer_tag))
+        # The end of a window may concern other triggers than the one that no longer waits for it.
+        if time_domain != TimeDomain.WATERMARK:
+            self.record.clear_timer(_timer_id(window, name, time_domain, dynamic_timer_tag))
 
     def add_state(self, window: int, tag: Any, value: Any) -> None:
         self._changed = True
         if isinstance(tag, ListTag):
             self._values.get(window, {}).pop(_PUT_OUT, None)
             self._add_value(window, value)
+            if self._parts.counts:
+                values = self._values.setdefault(window, {})
+                values[_WAITING] = values.get(_WAITING, 0) + 1
             return
         values = self._values.setdefault(window, {})
         name = tag.tag
@@ -290,6 +345,8 @@ class TriggerState(trigger.UnmergedState):
     def get_state(self, window: int, tag: Any) -> Any:
         values = self._values.get(window, {})
         match tag:
+            case DelayTag():
+                return self._delays(window, tag.tag) if values.get(tag.tag) else []
             case ListTag():
                 # One item: what the driver joins for a pane are the bags of its windows.
                 return [list(self.record.bag(_cell(window)))]
@@ -303,11 +360,18 @@ class TriggerState(trigger.UnmergedState):
             case _:
                 return values.get(tag.tag, [])
 
+    def _delays(self, window: int, name: str) -> list[int]:
+        """When the delay ends of the trigger whose state has a name; see :class:`DelayTag`."""
+        id = _timer_id(window, name.removesuffix(_DELAYED), TimeDomain.REAL_TIME, "")
+        timer = self.record.timer(id)
+        return [0 if timer is None else timer[0]]
+
     def clear_state(self, window: int, tag: Any) -> None:
         """Clears a tag of a window; None stands for all."""
         self._changed = True
         if tag is None or isinstance(tag, ListTag):
             self.record.bag(_cell(window)).clear()
+            self._values.get(window, {}).pop(_WAITING, None)
         if tag is None or isinstance(tag, HoldTag):
             self.record.set_hold(_cell(window), None)
         if tag is None:

@@ -11,6 +11,7 @@ from sparkbeam.plan.model import Layout
 from sparkbeam.upstream.handing import copied
 from sparkbeam.wire.firings import firing_of
 from sparkbeam.wire.messages import Holder
+from sparkbeam.wire.reports import DROPPED_DUE_TO_CLOSED_WINDOW, DROPPED_DUE_TO_LATENESS
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, joined
@@ -102,8 +103,11 @@ class GroupingRun(KeyedRun):
         self._grouping.close()
         return super().close()
 
-    def _dropped(self) -> int:
-        return self._grouping.dropped
+    def _dropped(self) -> dict[str, int]:
+        return {
+            DROPPED_DUE_TO_LATENESS: self._grouping.dropped,
+            DROPPED_DUE_TO_CLOSED_WINDOW: self._grouping.dropped_closed,
+        }
 
     def _step_of(self, hold: Hold) -> str:
         # A GroupByKey is between stages; of a combine the second half is the first step behind it.
@@ -170,8 +174,8 @@ class StatefulRun(KeyedRun):
             some = rows[start : start + _ROWS_PER_BUNDLE]
             self._bundle(joined(self._input.elements(some, watermark)))
 
-    def _dropped(self) -> int:
-        return self._input.dropped
+    def _dropped(self) -> dict[str, int]:
+        return {DROPPED_DUE_TO_LATENESS: self._input.dropped}
 
     def _release(self) -> None:
         if self._gate is not None and self._gate.waiting:

@@ -6,6 +6,7 @@ from one micro-batch to the next is in the shard's state.
 
 import itertools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -100,9 +101,11 @@ class StageRun(ABC):
 
     def close(self) -> bytes | None:
         """Ends the stage's part in the micro-batch; gives its report, if it has one."""
-        dropped = self._dropped() + self._dropped_for_sides()
+        counts = Counter(self._dropped())
+        counts[DROPPED_DUE_TO_LATENESS] += self._dropped_for_sides()
+        dropped = [(name, count) for name, count in counts.items() if count]
         if dropped:
-            self._tally.add([_dropped_info(self.stage, dropped)])
+            self._tally.add([_dropped_info(self.stage, *of_reason) for of_reason in dropped])
         return self._bundles.report() if self._bundles.count or dropped else None
 
     def report_to(self, reporter: Reporter | None, task: int, number: int) -> None:
@@ -196,9 +199,9 @@ class StageRun(ABC):
         """When the clock lets the stage go on."""
         return None
 
-    def _dropped(self) -> int:
-        """How many elements came too late in this micro-batch."""
-        return 0
+    def _dropped(self) -> dict[str, int]:
+        """How many elements were dropped in this micro-batch, by the counter for the reason."""
+        return {}
 
     def _dropped_for_sides(self) -> int:
         """How many elements came too late for side inputs, or into these, in this micro-batch."""
@@ -234,8 +237,6 @@ class StageRun(ABC):
         assert not residuals
 
 
-def _dropped_info(stage: Stage, count: int) -> Any:
-    """The counter of what a stage has dropped, with the label of its first step."""
-    return monitoring_infos.int64_user_counter(
-        NAMESPACE, DROPPED_DUE_TO_LATENESS, count, ptransform=stage.labels[0]
-    )
+def _dropped_info(stage: Stage, name: str, count: int) -> Any:
+    """A counter of what a stage has dropped, with the label of its first step."""
+    return monitoring_infos.int64_user_counter(NAMESPACE, name, count, ptransform=stage.labels[0])

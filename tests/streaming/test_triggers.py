@@ -1,0 +1,398 @@
+"""Every trigger does what Beam's model says, with the clock before, at and after the windows.
+
+Trigger expressions, windows and events are generated; :mod:`trigger_model` says what comes of them.
+``SPARKBEAM_TRIGGER_EXAMPLES`` asks for more cases than run by default.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import apache_beam as beam
+import pytest
+import trigger_model as model
+from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms import trigger
+from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    DataLossReason,
+    DefaultTrigger,
+    OrFinally,
+    Repeatedly,
+    TriggerFn,
+)
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindow,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+)
+from apache_beam.utils.windowed_value import PaneInfoTiming
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from in_process import Crashes, Spark, StreamingRunner
+from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
+
+from sparkbeam.streaming import source
+
+EXAMPLES = int(os.environ.get("SPARKBEAM_TRIGGER_EXAMPLES", "12"))
+BRANCHES = 4
+"""How many triggers see the same events."""
+
+DISCARDING, ACCUMULATING = AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING
+TIMINGS = {
+    PaneInfoTiming.EARLY: EARLY,
+    PaneInfoTiming.ON_TIME: ON_TIME,
+    PaneInfoTiming.LATE: LATE,
+}
+
+found: dict[str, list[Pane]] = {}
+"""What has come out of the pipelines that run in this process, by the name of their step."""
+
+
+def note(
+    pair: Any,
+    name: str,
+    window: Any = beam.DoFn.WindowParam,
+    info: Any = beam.DoFn.PaneInfoParam,
+) -> None:
+    """Notes a pane."""
+    span = (int(window.start), int(window.end))
+    if isinstance(window, GlobalWindow):
+        span = (-model.FOREVER, model.GLOBAL_END)
+    found.setdefault(name, []).append(
+        Pane(
+            span,
+            tuple(sorted(pair[1])),
+            TIMINGS[info.timing],
+            info.index,
+            info.nonspeculative_index,
+            info.is_first,
+            info.is_last,
+        )
+    )
+
+
+def stream(events: list[Event]) -> TestStream:
+    test_stream = TestStream(coder=VarIntCoder())
+    for each in events:
+        match each:
+            case Elements(pairs):
+                stamped = [TimestampedValue(value, stamp) for value, stamp in pairs]
+                test_stream = test_stream.add_elements(stamped)
+            case Watermark(to):
+                test_stream = test_stream.advance_watermark_to(to)
+            case Clock(by):
+                test_stream = test_stream.advance_processing_time(by)
+    return test_stream.advance_watermark_to_infinity()
+
+
+class Ran:
+    """A run of events, grouped and combined by several windowings.
+
+    Args:
+        windowings: of the elements.
+        events: what happens.
+        crashes: where it does so; None for nowhere.
+        rounds: how many events make a micro-batch.
+
+    Attributes:
+        dropped: how many elements were dropped, by the step and the counter.
+    """
+
+    def __init__(
+        self,
+        windowings: Sequence[Windowing],
+        events: list[Event],
+        crashes: Crashes | None = None,
+        rounds: int = 200,
+    ) -> None:
+        self._windowings, self._events = windowings, events
+        found.clear()
+        crashes = crashes or Crashes((-1, ""))
+        runner = StreamingRunner(Spark(crashes))
+        with TemporaryDirectory() as folder, patch.object(source, "_MOST_ROUNDS", rounds):
+            result = crashes.until_it_ends(lambda: self._run(runner, Path(folder)))
+        # What ran in a micro-batch that was not committed has run again.
+        runs_again = any(when == "sink" for _, when in crashes.points)
+        self._found = {
+            name: sorted(set(panes) if runs_again else panes) for name, panes in found.items()
+        }
+        self.dropped: Counter[tuple[str, str]] = Counter()
+        counters = result.metrics().query(MetricsFilter().with_namespace("sparkbeam"))["counters"]
+        for counter in counters:
+            (step,) = re.findall(r"(?:groups|lists) \d+", counter.key.step)
+            self.dropped[step, counter.key.metric.name] += counter.committed
+
+    def panes(self, name: str) -> list[Pane]:
+        """Those of a step, sorted."""
+        return self._found.get(name, [])
+
+    def _run(self, runner: StreamingRunner, folder: Path) -> Any:
+        flags = ["--streaming", "--allow_unsafe_triggers", f"--checkpoint_location={folder}"]
+        p = beam.Pipeline(runner=runner, options=PipelineOptions(flags))
+        pairs = p | stream(self._events) | beam.WithKeys("key")
+        for number, windowing in enumerate(self._windowings):
+            windows = pairs | f"windows {number}" >> beam.WindowInto(
+                windowing.windowfn,
+                trigger=windowing.triggerfn,
+                accumulation_mode=windowing.accumulation_mode,
+                allowed_lateness=windowing.allowed_lateness,
+            )
+            for name, grouping in (
+                (f"groups {number}", beam.GroupByKey()),
+                (f"lists {number}", beam.CombinePerKey(ToListCombineFn())),
+            ):
+                windows | name >> grouping | f"note {name}" >> beam.Map(note, name)
+        result = p.run()
+        result.wait_until_finish()
+        return result
+
+
+def check(windowings: Sequence[Windowing], events: list[Event], *where: Any) -> None:
+    """Compares a run with the model, and looks that nothing is lost or doubled."""
+    ran = Ran(windowings, events, *where)
+    for number, windowing in enumerate(windowings):
+        outcome = expected(windowing, events)
+        for step in (f"groups {number}", f"lists {number}"):
+            assert ran.panes(step) == sorted(outcome.panes), (step, windowing.triggerfn)
+            assert ran.dropped[step, "dropped_due_to_lateness"] == outcome.late
+            assert ran.dropped[step, "dropped_due_to_closed_window"] == outcome.closed
+        if windowing.accumulation_mode == DISCARDING:
+            values = sum(len(pane.values) for pane in outcome.panes)
+            assert values == arrivals(windowing, events) - outcome.late - outcome.closed
+        if windowing.triggerfn.may_lose_data(windowing) == DataLossReason.NO_POTENTIAL_LOSS:
+            assert not outcome.closed
+
+
+def arrivals(windowing: Windowing, events: list[Event]) -> int:
+    """How many elements there are, in how many windows each."""
+    numbers = sum(len(each.pairs) for each in events if isinstance(each, Elements))
+    fn = windowing.windowfn
+    windows = fn.size.micros // fn.period.micros if isinstance(fn, SlidingWindows) else 1
+    return int(numbers * windows)
+
+
+LEAVES = st.one_of(
+    st.builds(AfterCount, st.integers(1, 4)),
+    st.builds(AfterProcessingTime, st.sampled_from([1, 3, 8, 20])),
+    st.sampled_from([AfterWatermark(), DefaultTrigger(), trigger.Always(), trigger._Never()]),
+)
+
+
+def _composites(part: st.SearchStrategy[TriggerFn]) -> st.SearchStrategy[TriggerFn]:
+    parts = st.lists(part, min_size=2, max_size=3)
+    none_or = st.one_of(st.none(), part)
+    return st.one_of(
+        st.builds(AfterWatermark, early=none_or, late=none_or),
+        st.builds(AfterWatermark, early=part),
+        st.builds(Repeatedly, part),
+        *(
+            parts.map(lambda parts, kind=kind: kind(*parts))  # type: ignore[misc]
+            for kind in (AfterAny, AfterAll, AfterEach)
+        ),
+        st.builds(OrFinally, part, part),
+    )
+
+
+TRIGGERS = st.recursive(LEAVES, _composites, max_leaves=5)
+WINDOWS = st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), Sessions(6), GlobalWindows()])
+MODES = st.sampled_from([DISCARDING, ACCUMULATING])
+
+
+@st.composite
+def windowings(draw: Any) -> Windowing:
+    fn, of = draw(WINDOWS), draw(TRIGGERS)
+    if isinstance(fn, GlobalWindows) and of == DefaultTrigger():
+        fn = FixedWindows(10)  # Beam refuses it.
+    lateness = draw(st.sampled_from([0, 7, 100]))
+    return Windowing(fn, of, draw(MODES), allowed_lateness=lateness)
+
+
+@st.composite
+def histories(draw: Any) -> list[Event]:
+    """Events whose clock begins before the windows, among them or far behind."""
+    events: list[Event] = []
+    clock = draw(st.sampled_from([0, 0, 12, 1000]))
+    if clock:
+        events.append(Clock(clock))
+    watermark, number = 0, 0
+    for kind in draw(st.lists(st.sampled_from("eeewwc"), min_size=3, max_size=14)):
+        if kind == "e":
+            stamps = draw(st.lists(st.integers(-9, 12), min_size=1, max_size=4))
+            pairs = [(number + n, max(0, watermark + by)) for n, by in enumerate(stamps)]
+            number += len(pairs)
+            events.append(Elements(tuple(pairs)))
+        elif kind == "w":
+            watermark += draw(st.sampled_from([1, 2, 5, 10, 12]))
+            events.append(Watermark(watermark))
+        else:
+            events.append(Clock(draw(st.sampled_from([1, 3, 5, 9, 30]))))
+    return events
+
+
+BOUNDED = settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],  # To shrink a case takes minutes.
+)
+
+
+@BOUNDED
+@given(st.lists(windowings(), min_size=BRANCHES, max_size=BRANCHES), histories())
+def test_panes_are_those_of_the_model(some: list[Windowing], events: list[Event]) -> None:
+    check(some, events)
+
+
+@settings(BOUNDED, max_examples=max(1, EXAMPLES // 3))
+@given(
+    st.lists(windowings(), min_size=BRANCHES, max_size=BRANCHES),
+    histories(),
+    st.integers(1, 3),
+    st.integers(0, 5),
+    st.sampled_from(["planned", "sink", "committed"]),
+)
+def test_panes_are_those_of_the_model_after_a_crash(
+    some: list[Windowing], events: list[Event], rounds: int, batch: int, when: str
+) -> None:
+    check(some, events, Crashes((batch, when)), rounds)
+
+
+BY_THE_CLOCK = {
+    "early": AfterWatermark(early=AfterProcessingTime(2)),
+    "early and late": AfterWatermark(early=AfterProcessingTime(2), late=AfterProcessingTime(2)),
+    "again": Repeatedly(AfterProcessingTime(2)),
+    "any": Repeatedly(AfterAny(AfterCount(3), AfterProcessingTime(2))),
+    "all": Repeatedly(AfterAll(AfterCount(3), AfterProcessingTime(2))),
+    "each": AfterEach(AfterProcessingTime(2), AfterWatermark(late=AfterCount(1))),
+    "or finally": OrFinally(Repeatedly(AfterProcessingTime(2)), AfterWatermark()),
+    "any or the end": AfterAny(Repeatedly(AfterProcessingTime(2)), DefaultTrigger()),
+}
+
+
+def replay(clock: int) -> list[Event]:
+    """Old events, one a second by the clock, and a watermark that comes to each window later."""
+    events: list[Event] = [Clock(clock)] if clock else []
+    for number in range(12):
+        events += [Elements(((number, 10 + number % 5),)), Clock(1)]
+    return [*events, Watermark(20), Clock(5), Elements(((12, 18),)), Clock(5), Watermark(24)]
+
+
+@pytest.mark.parametrize("clock", [0, 13, 10**9], ids=["before", "within", "behind"])
+def test_early_firings_do_not_depend_on_where_the_clock_is(clock: int) -> None:
+    windowings = [
+        Windowing(windows, of, mode, allowed_lateness=5)
+        for of in BY_THE_CLOCK.values()
+        for windows, mode in ((FixedWindows(10), DISCARDING), (Sessions(10), ACCUMULATING))
+    ]
+    check(windowings, replay(clock))
+
+
+def test_an_early_firing_behind_the_end_of_the_window_by_the_clock_is_not_the_last_one() -> None:
+    events: list[Event] = [Clock(10**9)]
+    for number in range(12):
+        events += [Elements(((number, number % 10),)), Clock(1)]
+    windowing = Windowing(FixedWindows(10), BY_THE_CLOCK["early"], DISCARDING)
+    panes = sorted(Ran([windowing], events).panes("groups 0"), key=lambda pane: pane.index)
+    assert sorted(value for pane in panes for value in pane.values) == list(range(12))
+    assert [pane.timing for pane in panes] == [EARLY] * (len(panes) - 1) + [ON_TIME]
+    assert [pane.is_last for pane in panes] == [False] * (len(panes) - 1) + [True]
+    assert len(panes) > 3
+
+
+def test_what_a_finished_trigger_leaves_out_is_counted_and_nothing_else_is() -> None:
+    events: list[Event] = [
+        Elements(((1, 1), (2, 11))),
+        Elements(((3, 1), (4, 1), (5, 2))),
+        Watermark(40),
+        Elements(((6, 3),)),
+    ]
+    windowing = Windowing(FixedWindows(10), AfterCount(1), DISCARDING, allowed_lateness=5)
+    ran = Ran([windowing], events)
+    for step in ("groups 0", "lists 0"):
+        assert [pane.values for pane in ran.panes(step)] == [(1,), (2,)]
+        assert ran.dropped[step, "dropped_due_to_closed_window"] == 3
+        assert ran.dropped[step, "dropped_due_to_lateness"] == 1
+
+
+@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
+def test_what_waits_for_a_trigger_that_never_fires_is_counted_when_the_window_expires(
+    mode: Any,
+) -> None:
+    events: list[Event] = [Elements(((1, 1), (2, 1), (3, 1))), Elements(((4, 11),)), Watermark(30)]
+    windowing = Windowing(FixedWindows(10), AfterCount(4), mode)
+    ran = Ran([windowing], events)
+    assert ran.panes("groups 0") == ran.panes("lists 0") == []
+    assert ran.dropped["groups 0", "dropped_due_to_closed_window"] == 4
+    assert ran.dropped["lists 0", "dropped_due_to_closed_window"] == 4
+
+
+def test_a_session_beside_one_whose_trigger_has_finished_is_another_one() -> None:
+    events: list[Event] = [Elements(((1, 0),)), Watermark(10), Elements(((2, 8),)), Watermark(30)]
+    windowing = Windowing(Sessions(10), AfterWatermark(early=AfterCount(5)), DISCARDING)
+    panes = Ran([windowing], events).panes("groups 0")
+    assert [(pane.window, pane.values, pane.timing) for pane in panes] == [
+        ((0, 10), (1,), ON_TIME),
+        ((8, 18), (2,), ON_TIME),
+    ]
+
+
+def test_a_session_that_grows_past_the_watermark_is_on_time_again() -> None:
+    events: list[Event] = [Elements(((1, 0),)), Watermark(10), Elements(((2, 8),)), Watermark(30)]
+    windowing = Windowing(Sessions(10), AfterWatermark(late=AfterCount(1)), ACCUMULATING)
+    panes = Ran([windowing], events).panes("groups 0")
+    assert [(pane.window, pane.values, pane.timing) for pane in panes] == [
+        ((0, 10), (1,), ON_TIME),
+        ((0, 18), (1, 2), ON_TIME),
+    ]
+
+
+def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream() -> None:
+    events: list[Event] = [Watermark(5), Elements(((1, 2),)), Watermark(30), Clock(10)]
+    found.clear()
+    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+        first = (
+            p
+            | stream(events)
+            | beam.WithKeys("key")
+            | "clock"
+            >> beam.WindowInto(
+                FixedWindows(10),
+                trigger=Repeatedly(AfterProcessingTime(5)),
+                accumulation_mode=DISCARDING,
+                allowed_lateness=100,
+                timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST,
+            )
+            | "first" >> beam.GroupByKey()
+        )
+        second = (
+            first
+            | beam.FlatMapTuple(lambda key, values: [(key, value) for value in values])
+            | "end" >> beam.WindowInto(FixedWindows(10), allowed_lateness=0)
+            | "second" >> beam.GroupByKey()
+        )
+        second | beam.Map(note, "second")
+    assert [(pane.values, pane.timing) for pane in found["second"]] == [((1,), ON_TIME)]
