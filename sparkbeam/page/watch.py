@@ -87,8 +87,9 @@ class CheckpointView:
         """Reads what the checkpoint still has of micro-batches that nobody has looked at."""
         for number in range(max(self._known, last - _KEPT) + 1, last + 1):
             feedback = self._feedback.readable(number)
-            if feedback is not None and feedback.summary:
-                self._history.note(MicroBatch.of(feedback.summary))
+            batch = None if feedback is None else MicroBatch.readable(feedback.summary)
+            if batch is not None:
+                self._history.note(batch)
         self._known = last
 
 

@@ -75,6 +75,14 @@ class MicroBatch:
         return asdict(self)
 
     @classmethod
+    def readable(cls, content: Mapping[str, Any]) -> "MicroBatch | None":
+        """As :meth:`of`; None for what is no micro-batch."""
+        try:
+            return cls.of(content)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    @classmethod
     def of(cls, content: Mapping[str, Any]) -> "MicroBatch":
         """The inverse of :meth:`content`, of whatever somebody has written.
 

@@ -372,7 +372,9 @@ class StreamingExecution:
         self._number = number
         self._reports = stored_reports(feedback.reports)
         self._tell(feedback.number, self._reports)
-        self._observe(MicroBatch.of(feedback.summary))
+        batch = MicroBatch.readable(feedback.summary)
+        if batch is not None:
+            self._observe(batch)
         return feedback.finished
 
     def _sources(self, own: Files) -> list[SourceFrame]:

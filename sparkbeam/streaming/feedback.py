@@ -12,7 +12,6 @@ from typing import Any
 
 from sparkbeam.documents import loaded, text, whole
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.files import Files, damaged
 
 _KEPT = 20
@@ -64,8 +63,6 @@ class Feedback:
                 [*map(text, loaded(text(found.reports), list))]
             if not (isinstance(found.finished, bool) and isinstance(found.summary, dict)):
                 raise TypeError
-            if found.summary:
-                MicroBatch.of(found.summary)
         except (TypeError, AttributeError, KeyError) as error:
             raise ValueError("it is no feedback of a micro-batch") from error
         return found
@@ -98,11 +95,15 @@ class FeedbackFiles:
         try:
             return None if content is None else Feedback.of(loaded(content))
         except ValueError:
-            raise damaged(
-                self._files.path(_name(number)),
-                "It has the counts of metrics. Put the one of a backup in its place; or remove it, "
-                "and metrics count from here on. Nothing else is lost.",
-            ) from None
+            raise self.damage(number) from None
+
+    def damage(self, number: int) -> CheckpointFailed:
+        """What to tell where the feedback of a micro-batch is not what was written."""
+        return damaged(
+            self._files.path(_name(number)),
+            "It has the counts of metrics. Put the one of a backup in its place; or remove it, "
+            "and metrics count from here on. Nothing else is lost.",
+        )
 
     def readable(self, number: int) -> Feedback | None:
         """As :meth:`read`; what is damaged counts as missing.

@@ -188,10 +188,14 @@ def status(
     number = 0 if committed is None else feedback.tick_of(committed[0])
     number = number if last is None else last
     found = feedback.read(number) if number else None
+    batch = None if found is None else MicroBatch.readable(found.summary)
+    if found is not None and found.summary and batch is None:
+        raise feedback.damage(found.number)
     to_drain = feedback.is_to_drain()
     return _judged(
         found,
-        _before(feedback, found),
+        _before(feedback, found, batch),
+        batch,
         pending=max(0.0, now - planned[1]) if is_pending and planned and last is None else None,
         over=None if last is None else Health.DRAINED if to_drain else Health.FINISHED,
         draining=to_drain and last is None,
@@ -207,6 +211,7 @@ def status(
 def _judged(
     feedback: Feedback | None,
     before: list[MicroBatch],
+    batch: MicroBatch | None,
     *,
     pending: float | None,
     over: Health | None,
@@ -218,7 +223,6 @@ def _judged(
     max_lag: float | None,
     patience: float | None,
 ) -> Status:
-    batch = None if feedback is None or not feedback.summary else MicroBatch.of(feedback.summary)
     took = 0.0 if batch is None else batch.duration / _SECOND
     if patience is None:
         patience = max(_LONG, _LONGER * took)
@@ -271,16 +275,17 @@ def _names(batch: MicroBatch) -> dict[str, str]:
     return {id: batch.names.get(id, id) for id in batch.stages}
 
 
-def _before(files: FeedbackFiles, last: Feedback | None) -> list[MicroBatch]:
+def _before(
+    files: FeedbackFiles, last: Feedback | None, batch: MicroBatch | None
+) -> list[MicroBatch]:
     """The micro-batches before the last one that its rates are of, as far as they are known."""
     found: list[MicroBatch] = []
-    if last is not None:
-        batch = MicroBatch.of(last.summary)
-        while not (found and is_long_ago(found[0], batch)):
-            earlier = files.readable(last.number - len(found) - 1)
-            if earlier is None:
-                break
-            found.insert(0, MicroBatch.of(earlier.summary))
+    while last is not None and batch is not None and not (found and is_long_ago(found[0], batch)):
+        feedback = files.readable(last.number - len(found) - 1)
+        earlier = None if feedback is None else MicroBatch.readable(feedback.summary)
+        if earlier is None:
+            break
+        found.insert(0, earlier)
     return found
 
 
