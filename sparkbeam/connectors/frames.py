@@ -46,7 +46,8 @@ def given(payloads: Iterable[bytes]) -> list[Any]:
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
     """The source with all of its columns."""
     if spec.format == GIVEN:
-        return _given[dict(spec.options)["number"]]
+        # A DataFrame keeps the schema that somebody has asked it for, and this one is the user's.
+        return _given[dict(spec.options)["number"]].select("*")
     if spec.is_own:
         # Not every PySpark that pipelines in batch run on has what it is made of.
         from sparkbeam.eventhubs.source import EventHubsSource

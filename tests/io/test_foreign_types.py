@@ -20,7 +20,12 @@ POINT = {
     "type": "struct",
     "fields": [{"name": "x", "type": "long", "nullable": True, "metadata": {}}],
 }
-FOREIGN = {"type": "udt", "class": None, "pyClass": "named_by_a_file.Point", "sqlType": POINT}
+FOREIGN = {
+    "type": "udt",
+    "pyClass": "named_by_a_file.Point",
+    "serializedClass": "gASV",
+    "sqlType": POINT,
+}
 
 
 @pytest.fixture
@@ -72,6 +77,7 @@ def test_a_file_is_read_without_the_types_that_it_names(
         )
     assert not module.exists()
     assert "named_by_a_file" not in sys.modules
+    assert '"udt"' in spark.read.parquet(path)._jdf.schema().json()  # Spark itself says so.
 
 
 def test_a_dataframe_with_such_a_type_is_refused(spark: Any, tmp_path: Path, module: Path) -> None:
