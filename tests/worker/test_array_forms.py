@@ -171,3 +171,26 @@ def test_each_none_of_rows_is_counted(form: str, kind: Any) -> None:
         assert [array.field(at).null_count for at in range(2)] == [2, 2]
         pairs = zip(values, values, strict=True)
         assert told(map(tuple, values_of(array, rows.shape))) == told(pairs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.list_(pa.struct({"a": pa.int64()})), [{"a": 1}, None], [Row(a=1), None]),
+        (pa.map_(pa.string(), pa.struct({"a": pa.int64()})), [("k", {"a": 1})], {"k": Row(a=1)}),
+        (pa.list_(pa.timestamp("us")), [5], [Timestamp(micros=5)]),
+        (pa.dictionary(pa.int8(), pa.timestamp("us")), 5, Timestamp(micros=5)),
+        (pa.list_(pa.dictionary(pa.int8(), pa.timestamp("us"))), [5], [Timestamp(micros=5)]),
+    ],
+)
+def test_times_and_structs_are_those_of_beam_wherever_they_are(
+    kind: pa.DataType, value: Any, expected: Any
+) -> None:
+    if pa.types.is_dictionary(kind):
+        array = pa.array([value], kind.value_type).dictionary_encode()
+    elif pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type):
+        items = pa.array(value, kind.value_type.value_type).dictionary_encode()
+        array = pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), items)
+    else:
+        array = pa.array([value], kind)
+    assert repr(values_of(array, shape_of(array.type))) == repr([expected])
