@@ -136,8 +136,13 @@ def _alike(chance: random.Random, at: int, windows: list[Window]) -> int:
 
 
 def _side(chance: random.Random, at: int, windows: list[Window]) -> Step | None:
-    # One that never ends is ready when there is something, whatever that is.
-    sides = [n for n, each in enumerate(windows) if each.kind in ("fixed", "sliding")]
+    # One that never ends is ready when there is something, whatever that is, and where sliding
+    # windows have gaps there may be none for an element.
+    sides = [
+        n
+        for n, each in enumerate(windows)
+        if each.kind == "fixed" or (each.kind == "sliding" and each.size >= each.other)
+    ]
     if not sides:
         return None
     inputs = at, chance.choice(sides)

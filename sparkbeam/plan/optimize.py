@@ -16,9 +16,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms.trigger import DataLossReason, TriggerFn
+from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.firings import always_combined, group_for_views
 from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
@@ -88,6 +90,7 @@ def optimize(
     )
     for phase in (
         *((always_combined, group_for_views) if streaming else ()),
+        code_timers_as_main_inputs,
         translations.annotate_downstream_side_inputs,
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming or sides_apart else ()),
@@ -111,6 +114,43 @@ def optimize(
     ):
         stages = list(phase(list(stages), context))
     return context, list(stages)
+
+
+def code_timers_as_main_inputs(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Gives the timers of each ParDo with side inputs the coder that its main input asks for.
+
+    Beam's SDK takes the key and the windows of any of its inputs: of the first in a set of names.
+    """
+    for stage in stages:
+        for transform in stage.transforms:
+            if translations.side_inputs(transform):
+                _code_timers(transform, context)
+    return stages
+
+
+def _code_timers(
+    transform: beam_runner_api_pb2.PTransform, context: translations.TransformContext
+) -> None:
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if not payload.timer_family_specs:
+        return
+    components = context.components
+    (main,) = (name for tag, name in transform.inputs.items() if tag not in payload.side_inputs)
+    of_main = components.pcollections[main]
+    windowing = components.windowing_strategies[of_main.windowing_strategy_id]
+    parts = components.coders[of_main.coder_id].component_coder_ids
+    coder = beam_runner_api_pb2.Coder(
+        spec=beam_runner_api_pb2.FunctionSpec(urn=common_urns.coders.TIMER.urn),
+        component_coder_ids=[
+            parts[0] if parts else of_main.coder_id,
+            windowing.window_coder_id,
+        ],
+    )
+    for timers in payload.timer_family_specs.values():
+        timers.timer_family_coder_id = context.add_or_get_coder_id(coder)
+    transform.spec.payload = payload.SerializeToString(deterministic=True)
 
 
 def side_input_readers_as_roots(

@@ -21,7 +21,7 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from in_process import Point, Spark, StreamingRunner
 from in_process_batch import BatchRunner
@@ -265,3 +265,45 @@ def test_the_last_timer_takes_all_state_with_it(
         for kind in ("value", "bag", "ordered", "map"):
             _ = placed | kind >> beam.ParDo(keeping(kind, plan))
     assert [bool(count) for count in found] == [True] * 4 + [False] * 3
+
+
+class Beside(beam.DoFn):
+    """Gives the sums of its side inputs at the end of the window."""
+
+    KEPT = BagStateSpec("kept", VarIntCoder())
+    DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: tuple[str, int],
+        one: Any,
+        two: Any,
+        three: Any,
+        window: Any = beam.DoFn.WindowParam,
+        kept: Any = beam.DoFn.StateParam(KEPT),
+        due: Any = beam.DoFn.TimerParam(DUE),
+    ) -> None:
+        for side in (one, two, three):
+            kept.add(sum(side))
+        due.set(window.max_timestamp())
+
+    @on_timer(DUE)
+    def fire(self, kept: Any = beam.DoFn.StateParam(KEPT)) -> Iterator[list[int]]:
+        yield sorted(kept.read())
+
+
+@pytest.mark.parametrize("runner", [StreamingRunner(), BatchRunner()], ids=["streaming", "batch"])
+@pytest.mark.parametrize(
+    ("main", "side", "found"),
+    [(FixedWindows(10), GlobalWindows(), 7), (GlobalWindows(), FixedWindows(10), 0)],
+)
+def test_timers_are_in_the_windows_of_the_main_input(
+    runner: Any, main: Any, side: Any, found: int
+) -> None:
+    with beam.Pipeline(runner, options=PipelineOptions()) as p:
+        pairs = p | beam.Create([("k", 1)]) | "main" >> beam.WindowInto(main)
+        placed = p | "numbers" >> beam.Create([3, 4]) | "side" >> beam.WindowInto(side)
+        # Beam's SDK may take any of the inputs for the main one.
+        same = [beam.Map(lambda m: m).with_output_types(Any) for _ in range(3)]
+        sides = [beam.pvalue.AsIter(placed | f"{n}" >> each) for n, each in enumerate(same)]
+        assert_that(pairs | beam.ParDo(Beside(), *sides), equal_to([[found] * 3]))
