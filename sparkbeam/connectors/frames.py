@@ -26,10 +26,21 @@ _given: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _numbers = itertools.count()
 
 
+class _Name(str):
+    """The name of a DataFrame, which is there as long as its name is."""
+
+    __slots__ = ("frame",)
+    frame: Any
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
 def give(frame: Any) -> str:
     """The name under which a source of this process finds a DataFrame, as long as it is there."""
-    name = str(next(_numbers))
-    _given[name] = frame
+    name = _Name(next(_numbers))
+    name.frame = frame
+    _given[str(name)] = frame
     return name
 
 
