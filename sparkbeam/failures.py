@@ -23,6 +23,7 @@ _SAME_PYTHON = (
     f"({'.'.join(map(str, sys.version_info[:2]))}), with sparkbeam installed, on every worker."
 )
 
+_FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
 _MOST_LINES, _MOST_CHARACTERS = 3, 600
 
 _RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkbeam"])
@@ -57,8 +58,12 @@ def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) 
             if damaged is not None
             else PipelineFailed(f"Spark failed: {_gist(shown)} {_remedy(shown)}".rstrip())
         )
-        # A traceback would show all of Java's frames; a debugger finds them.
-        failed.__cause__, failed.__context__ = None, error if shown == text else None
+        if shown == text:
+            # Of a cause a traceback would show all of Java's frames; a debugger finds them.
+            if _FRAMES_OF_JAVA.search(text):
+                failed.__cause__, failed.__context__ = None, error
+            else:
+                failed.__cause__ = error
         return failed
     return _explained(report)
 

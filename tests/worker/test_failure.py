@@ -122,9 +122,9 @@ class TestReports:
         reports = Reports(redaction=Redaction([("password", "hunter-2")]))
         failed = explained(RuntimeError("no login with hunter%2D2\n\tat java.Frame"), reports)
         assert str(failed) == "Spark failed: no login with ***"
-        assert failed.__context__ is None
+        assert failed.__cause__ is None
         other = RuntimeError("no login")
-        assert explained(other, reports).__context__ is other
+        assert explained(other, reports).__cause__ is other
 
     def test_an_error_of_spark_is_not_followed_by_javas_frames(self) -> None:
         failed = explained(RuntimeError("no table\n\tat java.Frame"), REPORTS)
