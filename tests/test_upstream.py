@@ -631,7 +631,7 @@ class TestBundles:
     def test_operations_are_made_in_the_thread_that_runs_them(self) -> None:
         with beam.Pipeline(BatchRunner()) as p:
             _ = p | beam.Create([1]) | beam.Map(lambda x, _: x, MadeIn())
-        assert MadeIn.threads <= {threading.main_thread().name, "sparkbeam-stage"}
+        assert MadeIn.threads <= {threading.main_thread().name, "sparkbeam-bundle"}
 
     def test_an_operation_that_cannot_be_made_fails_its_task(self) -> None:
         with pytest.raises(PipelineFailed) as failure, beam.Pipeline(BatchRunner()) as p:

@@ -3,7 +3,8 @@
 A translation numbers stages and ports, so one step more shifts the numbers of others. A checkpoint
 therefore keeps the numbers that it began with, and a later plan takes them over: a stage that of
 the stored one with the same shuffle, state or side inputs, a port that of the stored one with the
-same reader. What is new gets numbers that the checkpoint has never used.
+same reader, and if there are several with the same writer. What is new gets numbers that the
+checkpoint has never used.
 """
 
 import re
@@ -82,12 +83,23 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
     if "ports" not in old:
         return found | dict(_outputs(old["stages"], new["stages"]))
     stages = matching_stages(old["stages"], new["stages"])
-    for tag, ids in new["ports"].items():
-        readers, taken = renamed(ids, stages), found.values()
-        same = (at for at, others in old["ports"].items() if not {*others}.isdisjoint(readers))
-        match = next((int(at) for at in same if int(at) not in taken), None)
-        if match is not None:
-            found[int(tag)] = match
+    for same_writer in (True, False):
+        for tag, port in new["ports"].items():
+            if int(tag) in found:
+                continue
+            readers, taken = renamed(port["to"], stages), {*found.values()}
+            match = next(
+                (
+                    int(at)
+                    for at, other in old["ports"].items()
+                    if int(at) not in taken
+                    and not {*other["to"]}.isdisjoint(readers)
+                    and (other["from"] == port["from"] or not same_writer)
+                ),
+                None,
+            )
+            if match is not None:
+                found[int(tag)] = match
     return found
 
 

@@ -33,7 +33,7 @@ from sparkbeam.plan.addresses import (
 )
 from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, without_code
 from sparkbeam.plan.layers import Topology
-from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Source, Stage
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
@@ -81,26 +81,50 @@ def to_store(topology: Topology, shards: int, addresses: Addresses) -> dict[str,
     """Return the fingerprint of a plan that has its addresses, by which it is found again."""
     now = fingerprint(topology, shards)
     by_address = {addresses.stages[id]: parts for id, parts in now["stages"].items()}
-    ports = {tag: renamed(readers, addresses.stages) for tag, readers in now["ports"].items()}
+    ports = {
+        tag: port | {"to": renamed(port["to"], addresses.stages)}
+        for tag, port in now["ports"].items()
+    }
     following = addresses.next_stage, addresses.next_tag
     return now | {"stages": by_address, "ports": ports, "next": following}
 
 
-def _ports(plan: Plan) -> dict[str, list[str]]:
-    """The readers of each port, by its tag: stages by their id, and which side inputs of them."""
-    found: dict[str, list[str]] = {
-        str(port.tag): [] for stage in plan.stages for port in stage.ports
+def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
+    """The writer and the readers of each port, by its tag.
+
+    Readers are stages by their id, and which side inputs of them.
+    """
+    found: dict[str, dict[str, Any]] = {
+        str(port.tag): {"from": writer, "to": []}
+        for stage in plan.stages
+        for port, writer in _writers(stage)
     }
     for stage in plan.stages:
         for tag in stage.inputs:
-            found.get(str(tag), []).append(stage.id)
+            _add_reader(found, tag, stage.id)
         for side in stage.side_inputs:
             for tag in side.sources:
-                found.get(str(tag), []).append(f"{stage.id} {side.local_name}")
+                _add_reader(found, tag, f"{stage.id} {side.local_name}")
     for sink in plan.sinks:
         for tag in sink.inputs:
-            found.get(str(tag), []).append(f"sink {steady(sink.label)}")
+            _add_reader(found, tag, f"sink {steady(sink.label)}")
     return found
+
+
+def _add_reader(ports: dict[str, dict[str, Any]], tag: int, reader: str) -> None:
+    if str(tag) in ports:  # Else it is that of a source.
+        ports[str(tag)]["to"].append(reader)
+
+
+def _writers(stage: Stage) -> Iterator[tuple[Port, str]]:
+    """The ports of a stage with the output of which step each is."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    outputs = {
+        pcollection: f"{steady(transform.unique_name)} {name}"
+        for _, transform in sorted(descriptor.transforms.items())
+        for name, pcollection in transform.outputs.items()
+    }
+    return ((port, outputs.get(port.pcollection, "")) for port in stage.ports)
 
 
 def _reads(stage: Stage) -> str:
@@ -197,7 +221,8 @@ def _moved(before: Parts, now: Parts) -> list[str]:
 def _outputs_gone(before: Parts, now: Parts, old: dict[str, Any]) -> Iterator[str]:
     for name in before:
         if is_output(name) and name not in now:
-            readers = (id.split()[0] for id in old.get("ports", {}).get(name.split()[1], ()))
+            port = old.get("ports", {}).get(name.split()[1], {"to": ()})
+            readers = (id.split()[0] for id in port["to"])
             labels = sorted(
                 {f"'{old['stages'][id]['label']}'" for id in readers if id in old["stages"]}
             )

@@ -38,7 +38,7 @@ from sparkbeam.streaming.files import (
     files,
     files_of,
 )
-from sparkbeam.streaming.generation import Generation, OwnFiles
+from sparkbeam.streaming.generation import Generation, OwnFiles, only_if_taken
 from sparkbeam.streaming.limits import rows_are_small
 from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
@@ -184,7 +184,8 @@ class StreamingExecution:
             raise
         except Exception:
             _raise_own(sink)
-            own.check()
+            with only_if_taken():
+                own.check()
             raise
         finally:
             self._stopping = True
@@ -194,10 +195,12 @@ class StreamingExecution:
         error = query.exception()
         if error is not None:
             _raise_own(sink)
-        if error is not None or not done:
-            own.check()
         if error is not None:
+            with only_if_taken():
+                own.check()
             raise error
+        if not done:
+            own.check()
         return self._reports
 
     def micro_batches(self) -> int:

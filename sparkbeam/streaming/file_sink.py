@@ -28,6 +28,7 @@ from sparkbeam.connectors.committed import (
 )
 from sparkbeam.connectors.storage import Storage, absolute, storage
 from sparkbeam.localfiles import nothing
+from sparkbeam.streaming.generation import unless_taken
 
 _MOVES = "moves"
 _NOTE = re.compile(rf"(?:([0-9]{{1,18}})/)?{_MOVES}")
@@ -130,12 +131,9 @@ class FileSink:
         self._last = None  # Until it is known again.
         attempt = f"{batch_id}-{uuid.uuid4().hex[:8]}"
         self._check()
-        try:
+        with unless_taken(self._check):  # A newer generation removes what older ones write.
             write(f"{self._work}/{attempt}")
             moves = self._moves(batch_id, attempt)
-        except Exception:
-            self._check()  # A newer generation removes what older ones write.
-            raise
         self._check()
         self._kept.write(f"{self._work}/{_MOVES}", json.dumps([batch_id, moves]).encode())
         self._commit(batch_id, self._work, moves)

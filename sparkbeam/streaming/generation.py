@@ -11,8 +11,8 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -103,6 +103,35 @@ class Generation:
             "program run over a checkpoint: end the old one before its replacement is started, "
             "or give another --checkpoint_location."
         )
+
+
+@contextmanager
+def unless_taken(check: Callable[[], None]) -> Iterator[None]:
+    """Say of an error that a newer driver has taken over, if it has.
+
+    Args:
+        check: :meth:`Generation.check`.
+
+    Raises:
+        CheckpointTaken: there is a newer driver.
+    """
+    try:
+        yield
+    except Exception:
+        with only_if_taken():
+            check()
+        raise
+
+
+@contextmanager
+def only_if_taken() -> Iterator[None]:
+    """Leave the first error alone where a check fails for the same reason."""
+    try:
+        yield
+    except CheckpointTaken:
+        raise
+    except Exception:
+        return
 
 
 class OwnFiles:

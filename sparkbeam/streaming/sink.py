@@ -10,7 +10,7 @@ from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, busiest, stored_reports
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.generation import OwnFiles
+from sparkbeam.streaming.generation import OwnFiles, unless_taken
 from sparkbeam.streaming.limits import limit_rows
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.wire.failure import Reports
@@ -105,11 +105,8 @@ class QuerySink:
             CheckpointTaken: there is a newer driver over the checkpoint.
         """
         self._files.check()  # Nothing has run yet.
-        try:
+        with unless_taken(self._files.check):  # It may have taken away what this one was at.
             self._deliver(batch, batch_id)
-        except Exception:
-            self._files.check()  # It may have taken away what this one was at.
-            raise
         self._files.check()  # Spark commits next.
 
     def _deliver(self, batch: Any, batch_id: int) -> None:

@@ -248,7 +248,7 @@ def is_decoding(error: BaseException) -> bool:
 
 def remember_operation(error: BaseException) -> None:
     """Keep in which operation an error was raised, before its frames are cleared."""
-    with suppress(AttributeError):
+    with suppress(Exception):  # Frames hold objects of the user's, and classes may have slots.
         error._raised_in = _operation_of(error)  # type: ignore[attr-defined]
 
 

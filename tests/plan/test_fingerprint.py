@@ -42,6 +42,7 @@ from apache_beam.transforms.window import (
     TimestampCombiner,
 )
 
+from sparkbeam.plan.addresses import matching_tags
 from sparkbeam.plan.fingerprint import (
     READABLE_FORMATS,
     STATE_FORMAT,
@@ -472,6 +473,29 @@ SAME: dict[str, tuple[Build, Build]] = {
 def test_a_change_that_state_can_follow_is_none(name: str) -> None:
     before, after = SAME[name]
     assert differences(taken(before), taken(after)) == []
+
+
+def flattened_view(*labels: str) -> Build:
+    """A side input of several branches, each of which a shuffle writes."""
+
+    def build(pairs: beam.PCollection) -> None:
+        parts = [
+            pairs | f"Group {label}" >> beam.GroupByKey() | label >> beam.Map(lambda group: group)
+            for label in labels
+        ]
+        view = beam.pvalue.AsDict(parts | beam.Flatten())
+        _ = pairs | "Ask" >> beam.Map(lambda pair, shown: pair, view)
+
+    return build
+
+
+def test_ports_of_one_reader_keep_their_numbers_by_their_writers() -> None:
+    old, new = taken(flattened_view("M", "N")), taken(flattened_view("A", "M", "N", "Z"))
+    stored = {port["from"]: int(tag) for tag, port in old["ports"].items() if port["to"]}
+    found = matching_tags(old, new)
+    for tag, port in new["ports"].items():
+        if port["from"].startswith(("M", "N")):
+            assert found[int(tag)] == stored[port["from"]]
 
 
 def test_shards_are_told() -> None:

@@ -53,9 +53,9 @@ class Work(Generic[_Result]):
         try:
             self._outcome.append(self._do())
         except BaseException as error:
+            self._error = error
             remember_operation(error)
             let_go(error)
-            self._error = error
         finally:
             self._do = None
             self._running.release()
@@ -102,7 +102,7 @@ class StageThread:
         self._lock = threading.Lock()
         self._ended = False
         self._processor: StageProcessor | None = None
-        self._thread = threading.Thread(target=self._run, name="sparkbeam-stage", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sparkbeam-bundle", daemon=True)
         depth.start(stage.steps, self._thread)
 
     @property
@@ -210,9 +210,8 @@ class Kept:
 
     def swept(self) -> None:
         """Called by a thread that has ended; frees garbage where no task may come that would."""
-        with self._lock:
-            is_empty = not self._idle
-        if is_empty:
+        # Without the lock: whoever has it may be collecting garbage, and wait for this thread.
+        if not self._idle:
             GARBAGE.sweep()
 
 

@@ -173,8 +173,8 @@ class View:
             group.set(_AT, at)
             whole.set(_COUNT, at[1] + 1)
         content = self._record(key)
-        # What was added before firings replaced each other.
-        content.pop(_RUNS)
+        if key != window:  # Else it may be of other keys, of a format in which nothing had any.
+            content.pop(_RUNS)
         content.ordered(_FIRED).add([(at[1], run)])
         if key != window:
             group.bag(_KEYS).append([key])
