@@ -117,7 +117,6 @@ class Reading(Router):
 
     def __init__(self, router: Router) -> None:
         self.shards_of = router.shards_of  # type: ignore[method-assign]
-        self.is_first = router.is_first
         self.rows: list[tuple[int, list[Row]]] = []
 
     def take(self, tag: int, rows: list[Row]) -> None:

@@ -34,7 +34,6 @@ class Router:
 
     Attributes:
         firing: that which the elements that are being processed belong to, for sinks that tell it.
-        is_first: the own shard is the first of all.
     """
 
     firing = UNKNOWN
@@ -50,7 +49,6 @@ class Router:
     ) -> None:
         self._shards = shards
         self._home = home
-        self.is_first = home == 0
         self._hops = hops
         self._deliver = deliver
         self._send = send

@@ -45,11 +45,6 @@ class StreamSideInputs(SideInputs):
         """Bytes of all of them, as of the last time that the state was saved."""
         return self._keyed.size[1]
 
-    @property
-    def dropped(self) -> int:
-        """How many of their elements came too late."""
-        return sum(view.dropped for view in self._views.values())
-
     def add(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> bool:
         """Takes in what has arrived; tells whether there was anything. See :meth:`.View.add`."""
         arrived = [view.add(rows, watermarks) for view in self._views.values()]

@@ -204,11 +204,8 @@ class StageRun(ABC):
         return {}
 
     def _dropped_for_sides(self) -> int:
-        """How many elements came too late for side inputs, or into these, in this micro-batch."""
-        if self._side is None or self._gate is None:
-            return 0
-        # All shards get the elements of side inputs.
-        return self._gate.dropped + (self._side.dropped if self._router.is_first else 0)
+        """How many elements came too late for side inputs in this micro-batch."""
+        return 0 if self._gate is None else self._gate.dropped
 
     def _release(self) -> None:
         """Processes what no longer has to wait for side inputs."""

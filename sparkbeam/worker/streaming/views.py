@@ -16,7 +16,6 @@ from sparkbeam.wire.firings import UNKNOWN, parts_of, split_key
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.layouts.sides import window_key, window_part
-from sparkbeam.worker.layouts.values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
@@ -39,9 +38,6 @@ class View:
         side: what it is.
         keyed: the records of all of them.
         lateness: the allowed lateness of the main input, in microseconds.
-
-    Attributes:
-        dropped: how many of its elements came too late.
     """
 
     def __init__(self, number: int, side: SideInput, keyed: KeyedState, lateness: int) -> None:
@@ -52,7 +48,6 @@ class View:
         self._mapping, coder = pickler.loads(side.windows)
         self._encode, self._decode = coder.encode, coder.decode
         self._lateness = max(lateness, side.lateness)
-        self.dropped = 0
         # Of all windows: which of them have expired, and when the last did that was forgotten.
         self._all = keyed.record(self._number + b"#")
         self._ends: dict[bytes, int | None] = {}
@@ -137,16 +132,17 @@ class View:
         return self._ends[window]
 
     def _add(self, key: bytes, run: bytes, watermark: int) -> None:
-        """Adds elements; late ones are a firing of their own."""
+        """Adds elements; late ones that are allowed are a firing of their own.
+
+        Those that are too late for any firing are added as well, since no grouping drops them.
+        """
         window = window_part(key)
         end = self._end(window)
-        if self._side.firings is Firings.NONE and end is not None and end <= watermark:
-            if end + self._side.lateness <= watermark:
-                self.dropped += RunCoder.count(run)
-                return
-            if self._side.discards and window not in self._cleared:
-                self._clear(window)
-                self._cleared.add(window)
+        is_late = end is not None and end <= watermark < end + self._side.lateness
+        fires = self._side.firings is Firings.NONE and is_late and self._side.discards
+        if fires and window not in self._cleared:
+            self._clear(window)
+            self._cleared.add(window)
         self._see(window)
         bag = self._record(key).bag(_RUNS)
         if key != window and not len(bag):
