@@ -75,7 +75,7 @@ def as_dataframe(
             plan = runner._plan(pipeline, options, partial(_only, label=label))
         session = runner.session(pipeline.options)
         for archive in archives(options.spark_py_files or ()):
-            ship(session, str(archive), module=True)
+            ship(session, archive, module=True)
         reports = Reports(redaction=runner._redaction(plan, options))
         execution = LazyExecution(
             session,

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import logging
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -396,7 +397,7 @@ def environment(
     if experiments:
         values["experiments"] = experiments
     shipped = options.view_as(SparkBeamOptions).spark_py_files or ()
-    sources = Sources(archives=tuple(archive.name for archive in archives(shipped)))
+    sources = Sources(archives=tuple(map(os.path.basename, archives(shipped))))
     folder = file = None
     if shares_files:
         file = variables.written(given)

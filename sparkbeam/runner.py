@@ -99,7 +99,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         plan = self._plan(pipeline, checked)
         session = self.session(options)
         for archive in archives(checked.spark_py_files or ()):
-            ship(session, str(archive), module=True)
+            ship(session, archive, module=True)
         result = self._start(
             plan, session, checked, lambda: describe.outline(self._proto(pipeline), plan)
         )

@@ -6,6 +6,7 @@ that has changed is therefore another file, also for Python.
 
 import hashlib
 import shutil
+import uuid
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,12 +16,13 @@ from sparkbeam.temporary import served_folder
 _DIGITS = 12
 
 
-def archives(paths: Iterable[str]) -> list[Path]:
+def archives(paths: Iterable[str]) -> list[str]:
     """Archives of the modules in ``.py`` files and archives, as they are now.
 
-    They stay until the process ends: an executor that starts later asks for them.
+    They stay until the process ends: an executor that starts later asks for them. A URL stays
+    as it is: Spark fetches what is there.
     """
-    return [_archive(Path(path)) for path in paths]
+    return [path if "://" in path else str(_archive(Path(path))) for path in paths]
 
 
 def _archive(path: Path) -> Path:
@@ -30,7 +32,8 @@ def _archive(path: Path) -> Path:
     suffix = ".zip" if is_module else path.suffix
     target = Path(served_folder().name) / f"{path.stem}-{digest}{suffix}"
     if not target.exists():
-        unfinished = target.with_suffix(".new")
+        # Other threads may make it, too.
+        unfinished = target.with_name(uuid.uuid4().hex)
         if is_module:
             with zipfile.ZipFile(unfinished, "w") as archive:
                 # Another process makes the same file of it.

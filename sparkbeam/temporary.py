@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,13 +36,21 @@ class RunFolder(tempfile.TemporaryDirectory[str]):
         self._owner.close()
 
 
-@functools.cache
 def served_folder() -> RunFolder:
     """Where shipped files lie until the process ends.
 
     An executor that starts later takes in all files of the session first, and
     cannot run without.
     """
+    with _MAKING:  # A folder that nobody holds is removed, with what is in it.
+        return _served_folder()
+
+
+_MAKING = threading.Lock()
+
+
+@functools.cache
+def _served_folder() -> RunFolder:
     return RunFolder("served")
 
 

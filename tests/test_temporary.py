@@ -5,13 +5,17 @@ import stat
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from threading import Barrier
 
 import apache_beam as beam
 import pytest
 from in_process import Point, Spark, StreamingRunner
 
-from sparkbeam.temporary import RunFolder, remove_abandoned
+from sparkbeam import temporary as temporaries
+from sparkbeam.temporary import RunFolder, remove_abandoned, served_folder
 
 LEAVE = """
 import os
@@ -86,7 +90,24 @@ def test_the_checkpoint_of_a_run_without_a_location_is_private_and_goes(temporar
     with beam.Pipeline(StreamingRunner(Spark(look))) as pipeline:
         _ = pipeline | beam.Create([1]) | beam.Map(str)
     assert modes == {0o700}
-    assert list(temporary.glob("sparkbeam-*")) == []
+    assert list(temporary.glob("sparkbeam-checkpoint-*")) == []
+
+
+def test_threads_that_start_at_once_share_the_folder_of_shipped_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make = cache(temporaries._served_folder.__wrapped__)
+    monkeypatch.setattr(temporaries, "_served_folder", make)
+    count = 8
+    together = Barrier(count)
+
+    def ask(_: int) -> str:
+        together.wait()
+        return served_folder().name
+
+    with ThreadPoolExecutor(count) as threads:
+        (folder,) = set(threads.map(ask, range(count)))
+    assert Path(folder).is_dir()
 
 
 def test_a_folder_elsewhere_is_removed_by_the_next_one_there(temporary: Path) -> None:

@@ -459,7 +459,9 @@ def ship(session: Any, path: str, *, module: bool = False) -> None:
         path: of the file.
         module: the workers may import what is in it.
     """
-    if is_connect(session) or version() >= _CLASSIC_SHIPS_FROM:
+    # A classic session looks for a file of this machine, even where it gets a URL.
+    by_session = version() >= _CLASSIC_SHIPS_FROM and "://" not in path
+    if is_connect(session) or by_session:
         session.addArtifacts(path, **{"pyfile" if module else "file": True})
     elif module:
         session.sparkContext.addPyFile(path)

@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -52,7 +52,10 @@ class Modules:
         self._install()
         self._order(sources)
         importlib.invalidate_caches()
-        return self._forget(set(self._changed()))
+        if not any(self._changed()):
+            return False
+        self._forget()
+        return True
 
     def _install(self) -> None:
         if self not in sys.meta_path:
@@ -93,19 +96,19 @@ class Modules:
             if found is not None and self._seen.setdefault(name, found) != found:
                 yield name
 
-    def _forget(self, changed: set[str]) -> bool:
-        if not changed:
-            return False
-        own = {
-            name: module for name, module in sys.modules.items() if _is_loaded_by_user(name, module)
-        }
-        for name in _with_dependents(changed, own):
+    def _forget(self) -> None:
+        """Forgets all modules of the program.
+
+        What one has of another, such as a constant, does not tell where it is from.
+        """
+        for name, module in list(sys.modules.items()):
+            if not _is_loaded_by_user(name, module):
+                continue
             self._stale.add(name)
-            module = sys.modules.pop(name)
+            del sys.modules[name]
             parent, _, child = name.rpartition(".")
             if getattr(sys.modules.get(parent), child, None) is module:
                 delattr(sys.modules[parent], child)
-        return True
 
 
 def _is_loaded_by_user(name: str, module: Any) -> bool:
@@ -136,37 +139,6 @@ def _seen(spec: ModuleSpec | None) -> Seen | None:
     except OSError:
         return None
     return spec.origin, hashlib.sha256(content).hexdigest()
-
-
-def _with_dependents(changed: set[str], own: dict[str, ModuleType]) -> set[str]:
-    """Changed modules, all that is in changed packages, and what holds anything of these."""
-    found: set[str] = set()
-    new = changed & own.keys()
-    while new:
-        found |= new
-        packages = tuple(f"{name}." for name in found)
-        new = {
-            name
-            for name, module in own.items()
-            if name not in found
-            and (name.startswith(packages) or not found.isdisjoint(_homes(vars(module).values())))
-        }
-    return found
-
-
-def _homes(values: Iterable[Any]) -> Iterator[str]:
-    """The names of the modules that values are, or come from."""
-    for value in list(values):
-        name = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
-        if isinstance(name, str):
-            yield name
-
-
-def _module_of(value: Any) -> Any:
-    try:
-        return getattr(value, "__module__", None)
-    except Exception:  # Whatever a user's object does when it is asked.
-        return None
 
 
 class _FromSource(SourceFileLoader):

@@ -5,9 +5,12 @@ import itertools
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import apache_beam as beam
 import pytest
@@ -16,7 +19,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from IPython.extensions.autoreload import superreload
 
 from sparkbeam import SparkRunner
+from sparkbeam.options import environment
 from sparkbeam.shipping import archives
+from sparkbeam.upstream import spark as of_spark
 from sparkbeam.wire.usercode import Sources, entries, is_of_user
 from sparkbeam.worker.modules import Modules
 
@@ -90,19 +95,20 @@ def test_the_first_folder_of_the_driver_is_the_first_of_the_worker(tmp_path: Pat
         assert loaded("twice").value == folders[0].name
 
 
-def test_modules_that_hold_parts_of_a_changed_one_are_loaded_anew(tmp_path: Path) -> None:
-    (tmp_path / "lowest.py").write_text("def value(): return 1")
-    (tmp_path / "middle.py").write_text("from lowest import value")
+def test_all_modules_of_a_program_are_loaded_anew_if_one_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "lowest.py").write_text("LIMIT = 1\ndef value(): return 1")
+    (tmp_path / "middle.py").write_text("from lowest import LIMIT, value")
     (tmp_path / "highest.py").write_text("import middle\nclass Kept: value = middle.value")
-    (tmp_path / "apart.py").write_text("value = 3")
+    (tmp_path / "constant.py").write_text("from lowest import LIMIT\ntwice = 2 * LIMIT")
     worker = Worker()
     worker.serves(tmp_path)
-    apart = loaded("apart")
     assert loaded("highest").middle.value() == 1
-    (tmp_path / "lowest.py").write_text("def value(): return 2")
+    assert loaded("constant").twice == 2
+    (tmp_path / "lowest.py").write_text("LIMIT = 2\ndef value(): return 2")
     assert worker.serves(tmp_path)
     assert loaded("highest").middle.value() == 2
-    assert loaded("apart") is apart
+    assert loaded("middle").LIMIT == 2
+    assert loaded("constant").twice == 4
 
 
 def test_a_part_of_a_package_is_loaded_anew(tmp_path: Path) -> None:
@@ -154,13 +160,18 @@ def test_a_path_is_told_apart(tmp_path: Path) -> None:
     assert entries([str(tmp_path), library, ""]) == ((str(tmp_path), str(Path.cwd())), (library,))
 
 
+def archived(path: Path) -> Path:
+    (archive,) = archives([str(path)])
+    return Path(archive)
+
+
 def test_a_shipped_file_is_named_for_its_content(tmp_path: Path) -> None:
     module = tmp_path / "orders.py"
     module.write_text("value = 1")
-    (one,) = archives([str(module)])
-    assert archives([str(module)]) == [one]
+    one = archived(module)
+    assert archived(module) == one
     module.write_text("value = 2")
-    (other,) = archives([str(module)])
+    other = archived(module)
     assert one.name != other.name
     assert (one.suffix, other.suffix) == (".zip", ".zip")
     with zipfile.ZipFile(other) as archive:
@@ -168,8 +179,44 @@ def test_a_shipped_file_is_named_for_its_content(tmp_path: Path) -> None:
     packed = tmp_path / "pricing.zip"
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("pricing.py", "value = 3")
-    (copy,) = archives([str(packed)])
-    assert copy.read_bytes() == packed.read_bytes()
+    assert archived(packed).read_bytes() == packed.read_bytes()
+
+
+def test_threads_may_ship_the_same_file_at_once(tmp_path: Path) -> None:
+    module, count = tmp_path / "shared.py", 8
+    together = Barrier(count)
+
+    def ship(_: int) -> Path:
+        together.wait()
+        return archived(module)
+
+    with ThreadPoolExecutor(count) as threads:
+        for value in range(20):
+            module.write_text(f"value = {value}")
+            (made,) = set(threads.map(ship, range(count)))
+            with zipfile.ZipFile(made) as archive:
+                assert archive.read("shared.py") == module.read_bytes()
+            assert [made] == [*made.parent.glob(f"{made.stem}*")]
+
+
+@pytest.mark.parametrize("scheme", ["hdfs", "s3", "file"])
+def test_a_url_is_shipped_as_it_is(scheme: str) -> None:
+    urls = [f"{scheme}://host/folder/orders.py", f"{scheme}://host/folder/pricing.zip"]
+    assert archives(urls) == urls
+    options = PipelineOptions([f"--spark_py_files={url}" for url in urls])
+    shipped = environment(options, shares_files=False).sources.archives
+    assert shipped == ("orders.py", "pricing.zip")
+
+
+@pytest.mark.parametrize("of_connect", [False, True])
+def test_a_classic_session_gets_urls_by_its_context(
+    monkeypatch: pytest.MonkeyPatch, of_connect: bool
+) -> None:
+    monkeypatch.setattr(of_spark, "is_connect", lambda _: of_connect)
+    session = Mock()
+    of_spark.ship(session, "hdfs://host/pricing.zip", module=True)
+    gets = session.addArtifacts if of_connect else session.sparkContext.addPyFile
+    assert gets.call_args.args == ("hdfs://host/pricing.zip",)
 
 
 def test_the_archive_of_the_run_is_found_first(tmp_path: Path) -> None:
@@ -177,7 +224,7 @@ def test_the_archive_of_the_run_is_found_first(tmp_path: Path) -> None:
     found = []
     for value in (1, 2, 1):
         module.write_text(f"value = {value}")
-        (archive,) = archives([str(module)])
+        archive = archived(module)
         if str(archive) not in sys.path:
             sys.path.insert(1, str(archive))
         worker.serves(archives=(archive.name,))
