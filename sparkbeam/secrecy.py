@@ -57,6 +57,8 @@ def is_harmless(value: str) -> bool:
 
 _PLACEHOLDER = re.compile(r"\$\{?[A-Z_]+\}?|<[a-z_ -]*>?|\{[a-z_]*\}|%s|%\([a-z_]+\)s|\*+|\.{3}|…")
 
+_IDENTIFIED = r"\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)\s+(?:password\s+|values\s+)?"
+
 _PLAIN = tuple(
     re.compile(pattern, re.IGNORECASE if insensitive else 0)
     for insensitive, pattern in (
@@ -80,11 +82,12 @@ _PLAIN = tuple(
             r"\b(?:password|passwd|passphrase|secret|token|key) (?:is|was):? "
             r"(?P<value>'[^'\n]+'|\"[^\"\n]+\")",
         ),
-        # SQL.
+        # SQL; without quotes only where a statement tells that it is no sentence.
+        (True, rf"{_IDENTIFIED}(?P<value>'(?:''|\\.|[^'\\])*'|\"[^\"]*\")"),
         (
             True,
-            r"\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)\s+(?:password\s+|values\s+)?"
-            r"(?P<value>'(?:''|\\.|[^'\\])*'|\"[^\"]*\"|[^\s;,'\"]+)",
+            r"\b(?:(?:create|alter)\s+(?:user|role)|database\s+link)\b[^;]{0,200}?"
+            rf"{_IDENTIFIED}(?P<value>[^\s;,'\"]+)",
         ),
         # A letter behind a bot of Telegram; what tells by its first letters what it is.
         (False, r"/bot\d{5,}:(?P<value>[\w-]{10,})"),
@@ -92,9 +95,10 @@ _PLAIN = tuple(
         (
             False,
             r"(?<![\w-])(?P<value>gh[a-z]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}"
-            r"|xox[a-z]-[\w-]{8,}|sk[-_](?:live_|test_|proj-|ant-)?[\w-]{16,}|AIza[\w-]{30,}"
+            r"|xox[a-z]-[\w-]{8,}|sk_(?:live|test)_[\w-]{16,}|sk-(?:or-v1-)?[0-9a-f]{32,}"
+            r"|sk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{16,}|AIza[\w-]{30,}"
             r"|dapi[0-9a-f]{32}|SG\.[\w-]{16,}\.[\w-]{16,}|hf_[A-Za-z0-9]{20,}"
-            r"|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{20,})",
+            r"|npm_[A-Za-z0-9]{20,}|pypi-AgE[\w-]{16,})",
         ),
         (False, r"(?P<value>\beyJ[\w-]{5,}\.eyJ[\w-]{5,}(?:\.[\w-]*)?)"),
         (
@@ -189,7 +193,9 @@ def _of_pairs(text: str) -> Iterator[Span]:
         if head["sep"].strip() in _QUOTED_AFTER and not _QUOTE.match(text, head.end()):
             continue
         value = _VALUE.match(text, head.end())
-        if value is not None and not is_harmless(value[0]) and _is_given(head, value):
+        if value is None or is_harmless(value[0]) or _is_no_secret(head["name"], value[0]):
+            continue
+        if _is_given(head, value):
             yield value.span()
             at = value.end()
 
@@ -201,6 +207,24 @@ def _tells(name: str) -> bool:
         and _NOT_ITSELF.search(words) is None
         and _NOT_IN_TEXTS.search(words) is None
     ) or words in _OF_PAIRS
+
+
+def _is_no_secret(name: str, value: str) -> bool:
+    """Whether it is the type of a column, or how many tokens there are."""
+    if _TYPE.match(value) is not None:
+        return True
+    return _words(name).endswith("tokens") and _COUNT.fullmatch(value) is not None
+
+
+_TYPE = re.compile(
+    r"(?:(?:tinyint|smallint|int|integer|bigint|long|short|byte|float|double|real|decimal|numeric"
+    r"|string|char|varchar|boolean|binary|date|timestamp(?:_ntz|_ltz)?|interval|void|variant)>*$"
+    r"|(?:decimal|numeric|char|varchar)\(\d+$|(?:array|map|struct)<[a-z])",
+    re.IGNORECASE,
+)
+"""A type of Spark's, or how one begins."""
+
+_COUNT = re.compile(r"([\"']?)-?[\d_]*\.?\d+%?\1")
 
 
 def _is_given(head: re.Match[str], found: re.Match[str]) -> bool:

@@ -91,6 +91,8 @@ FORMS = [
     "f(user => 'a', password => '{}')",
     "password := '{}'",
     "ALTER USER a IDENTIFIED BY {}",
+    "create role a\n  not identified; create role b\n  identified by {} container=all",
+    "CREATE DATABASE LINK a CONNECT TO b IDENTIFIED BY {} USING 'c'",
     "IDENTIFIED BY '{}'",
     'identified by "{}"',
     "IDENTIFIED WITH mysql_native_password BY '{}'",
@@ -98,6 +100,8 @@ FORMS = [
     # Sentences.
     "wrong password: {} for bob",
     "the password is '{}'",
+    "access_tokens={}",
+    "struct<pwd:bigint,password:{}>",
 ]
 
 TOKENS = [
@@ -107,6 +111,11 @@ TOKENS = [
     "xoxb-" + "1234567890-abc",
     "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl",
     "dapi" + "0123456789abcdef" * 2,
+    "sk_live_" + "a1B2" * 6,
+    "sk-proj-" + "a1B2" * 6,
+    "sk-ant-api03-" + "a1B2" * 6,
+    "sk-" + "0123456789abcdef" * 2,
+    "pypi-AgEIcHlwaS5vcmc" + "a1B2" * 6,
 ]
 
 INNOCENT = [
@@ -135,6 +144,18 @@ INNOCENT = [
     "passengers: 5, compass: north, monkey: banana, hockey=5",
     "The API key is missing: set it",
     "password=${PASSWORD}, password: <your password>",
+    "rows identified by customer_id 17 are duplicated, identified as duplicates",
+    "cannot connect to the broker identified by 17; users are identified by email",
+    "KeyError: 'sk_product_category'",
+    "Map(sk_segmentation_features), sk-learn-preprocessing-utils",
+    "No module named 'sk_preprocessing_utils'",
+    "pypi-mirror-of-our-company-host",
+    "prompt_tokens=12, total_tokens=17",
+    '{"usage": {"input_tokens": 12}, "output_tokens": "17", "mean_tokens": 1.5}',
+    "struct<pwd:bigint,api_key:bigint,secret:double>",
+    "array<struct<secret:map<string,array<int>>,password:decimal(10,2),token_key:timestamp_ntz>>",
+    "DataFrame[pwd: bigint, secret: array<string>, api_key: binary]",
+    " |-- secret: long (nullable = true)\n |-- password: struct (nullable = true)",
 ]
 
 
@@ -252,6 +273,7 @@ def test_the_end_of_what_is_looked_through_of_a_long_text_cuts_no_secret() -> No
         "https://a.hook.",
         'password "',
         "sk-",
+        "create user identified with ",
     ],
 )
 def test_hostile_texts_take_no_longer_than_others(part: str) -> None:
