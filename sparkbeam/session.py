@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -346,7 +346,9 @@ def variables_of(session: Any) -> list[str]:
     """The names of the environment variables that a session of this machine gives to workers."""
     if not is_local(session):
         return []
-    settings: dict[str, str] = getattr(session.conf, "getAll", None) or {}
+    settings: Mapping[str, str] | None = getattr(session.conf, "getAll", None)
+    if settings is None:  # Before Spark 4.0.
+        settings = dict(session.sparkContext.getConf().getAll())
     return [name.removeprefix(_VARIABLE) for name in settings if name.startswith(_VARIABLE)]
 
 

@@ -41,7 +41,7 @@ IMPORTS = {
     "__init__.py": "a name of the package's own",
     "metrics/making.py": "a sink of the package's own, or the class that --metrics_sink names",
     "progress/notebook.py": "a module of IPython",
-    "wire/environment.py": "the modules that --beam_plugins names",
+    "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",
 }
 
 

@@ -120,6 +120,10 @@ def _import(plugin: str) -> None:
 
 
 def _put(module: str, name: str, kind: Any) -> None:
+    if module != "__main__":
+        # An empty module in its place would hide all else that is in it.
+        with contextlib.suppress(Exception):  # There is none, or whatever it raises.
+            importlib.import_module(module)
     setattr(sys.modules.setdefault(module, ModuleType(module)), name, kind)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import apache_beam as beam
 import pytest
@@ -20,6 +21,7 @@ from in_process_batch import BatchRunner
 
 from sparkbeam import SparkRunner
 from sparkbeam.options import environment
+from sparkbeam.session import variables_of
 from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.usercode import unfindable
 
@@ -65,7 +67,7 @@ def test_workers_import_plugins(
     monkeypatch.syspath_prepend(str(tmp_path))
     options = PipelineOptions(["--beam_plugin=plugged.Files", "--beam_plugin=missing.Files"])
     environment(options, shares_files=False).enter()
-    assert "plugged" in sys.modules
+    assert sys.modules.pop("plugged").Files
     assert [record.getMessage() for record in caplog.records] == [
         "The workers cannot import 'missing.Files', one of the --beam_plugins."
     ]
@@ -293,3 +295,26 @@ def test_classes_are_taken_over_by_their_names(monkeypatch: pytest.MonkeyPatch) 
     assert there.Own is main.Own
     assert not {"Broken"} & set(vars(there))
     assert not {"Doing", "Large", "Imported"} & set(vars(there))
+
+
+def test_a_class_that_is_taken_over_hides_nothing_of_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sold_here.py").write_text("RATE = 3")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "sold_badly.py").write_text("1 / 0")
+    names = ("sold_here", "sold_nowhere", "sold_badly")
+    Environment(classes={(name, "Sale"): pickle.dumps(Own) for name in names}).enter()
+    found = [sys.modules.pop(name) for name in names]
+    assert [module.Sale for module in found] == [Own] * 3
+    assert found[0].RATE == 3
+
+
+def test_variables_that_a_session_gives_to_workers_are_known_on_each_spark() -> None:
+    given = {"spark.master": "local[2]", "spark.executorEnv.MODE": "fast", "spark.x": "y"}
+    old, new = Mock(), Mock()
+    old.conf, new.conf = Mock(spec=["get"]), Mock(spec=["get", "getAll"], getAll=given)
+    old.sparkContext.getConf().getAll.return_value = [*given.items()]
+    for session in (old, new):
+        session.conf.get = lambda name, _=None: given[name]
+        assert variables_of(session) == ["MODE"]
