@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.upstream.spark import DIED, HEAP_FULL, JVM_GONE, OF_MEMORY, OUT_OF_HEAP
+from sparkbeam.upstream.spark import (
+    DIED,
+    GATEWAY_GONE,
+    HEAP_FULL,
+    JVM_GONE,
+    OF_MEMORY,
+    OUT_OF_HEAP,
+)
 from sparkbeam.wire.heap import Heap, shown_bytes
 
 _VMSTAT = Path("/proc/vmstat")
@@ -28,12 +35,17 @@ def oom_kills(vmstat: Path = _VMSTAT) -> int:
     return int(found.group(1)) if found else 0
 
 
-def exit_code(process: Any) -> int | None:
-    """The code with which a JVM has exited, or is about to; None where it runs or is unknown."""
+def exit_code(process: Any, seconds: float = 0.0) -> int | None:
+    """The code with which a JVM has exited; None where it runs or is unknown.
+
+    Args:
+        process: the JVM's; None where nobody knows it.
+        seconds: how long it may take to exit.
+    """
     if process is None:
         return None
     try:
-        code: int = process.wait(_JVM_SECONDS)
+        code: int = process.wait(seconds)
     except (subprocess.TimeoutExpired, OSError):
         return None
     return code
@@ -46,7 +58,8 @@ class Deaths:
         steps: gives the labels at which workers were that have died, the first one first.
         kills: see :func:`oom_kills`.
         at: gives the labels at which workers are.
-        jvm: gives the code with which the driver's JVM has exited; None where it has not.
+        jvm: gives the code with which the driver's JVM has exited; None where it has not within
+            the seconds that it gets.
         heap: the memory of the JVM that takes the rows of workers.
     """
 
@@ -56,7 +69,7 @@ class Deaths:
         kills: Callable[[], int] = oom_kills,
         *,
         at: Callable[[], list[str]] = list,
-        jvm: Callable[[], int | None] = lambda: None,
+        jvm: Callable[[float], int | None] = lambda _: None,
         heap: Heap | None = None,
     ) -> None:
         self._steps = steps
@@ -68,7 +81,9 @@ class Deaths:
 
     def explained(self, text: str) -> PipelineFailed | None:
         """The error to raise for Spark's text; None if it tells of no process that died."""
-        code = self._jvm() if JVM_GONE.search(text) else None
+        # It closes its connections before it exits.
+        seconds = _JVM_SECONDS if GATEWAY_GONE.search(text) else 0.0
+        code = self._jvm(seconds) if JVM_GONE.search(text) else None
         if code is not None:
             return self._of_jvm(code)
         if HEAP_FULL.search(text):

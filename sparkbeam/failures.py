@@ -1,5 +1,6 @@
 """From an exception out of Spark to the few lines that a user needs."""
 
+import os
 import re
 import sys
 
@@ -9,7 +10,7 @@ from sparkbeam.damage import FULL, damage
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.texts import beginning
-from sparkbeam.upstream.spark import NO_PYTHON, OTHER_PYTHON, OTHER_VERSION, WRAPPED
+from sparkbeam.upstream.spark import NO_PROGRAM, OTHER_PYTHON, OTHER_VERSION, WRAPPED
 from sparkbeam.wire.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
@@ -83,7 +84,7 @@ def _explained(report: StepReport) -> PipelineFailed:
 
 def _lacking(text: str) -> str | None:
     """What the Python of the workers lacks, with the remedy; None where that is not the cause."""
-    found = NO_PYTHON.search(text)
+    found = next(filter(_is_of_python, NO_PROGRAM.finditer(text)), None)
     if found is not None:
         return (
             f"The Python of the workers, '{found['program']}', cannot be started: "
@@ -113,6 +114,13 @@ def _lacking(text: str) -> str | None:
     )
 
 
+def _is_of_python(found: re.Match[str]) -> bool:
+    """Whether a program that cannot be started is the workers' Python."""
+    program = found["program"]
+    name = os.path.basename(program)
+    return "python" in name or "pypy" in name or program == os.environ.get("PYSPARK_PYTHON")
+
+
 def _remedy(text: str) -> str:
     lacking = _lacking(text)
     if lacking is not None:
@@ -135,7 +143,7 @@ def _remedy(text: str) -> str:
 def _gist(text: str) -> str:
     """The lines of an error that say what happened, without what is around them."""
     lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
-    skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", "File ")
+    skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", 'File "')
     telling = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
     gist = " ".join(dict.fromkeys(telling[:_MOST_LINES]) or [text.strip()])
     return beginning(gist, _MOST_CHARACTERS)

@@ -58,7 +58,7 @@ def of_jvm(code: int | None, *at: str) -> Deaths:
     return Deaths(
         kills=lambda: 0,
         at=lambda: list(at),
-        jvm=lambda: code,
+        jvm=lambda _: code,
         heap=Heap(500 << 20, "spark.x.memory"),
     )
 
@@ -95,14 +95,41 @@ def test_an_executor_without_memory_is_told_with_the_remedy(text: str) -> None:
     assert "spark.x.memory" in str(failed)
 
 
-def test_a_jvm_that_runs_has_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkbeam.deaths._JVM_SECONDS", 0.01)
+def test_a_jvm_that_runs_has_no_exit_code() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         assert exit_code(process) is None
+        assert exit_code(process, 0.01) is None
         process.kill()
-        monkeypatch.undo()
+        assert exit_code(process, 60) == -9
         assert exit_code(process) == -9
     assert exit_code(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_gateway"),
+    [
+        ("[Errno 111] Connection refused", True),
+        ("[Errno 104] Connection reset by peer", True),
+        ("Answer from Java side is empty", True),
+        ("Error while sending or receiving", True),
+        ("An error occurred while trying to connect to the Java server (127.0.0.1:37)", True),
+        ("An error occurred while calling o112.getResult", True),
+        ("PSQLException: Connection refused. Check that the hostname is right", False),
+        (
+            "An error occurred while calling o1.load.\n: java.net.ConnectException: Connection "
+            "refused",
+            False,
+        ),
+        ("KafkaException: Error while sending a record: Broken pipe", False),
+        ("Step says: [Errno 111] Connection refused", False),
+    ],
+)
+def test_only_where_the_gateway_is_silent_the_jvm_gets_time_to_exit(
+    text: str, is_of_gateway: bool
+) -> None:
+    asked: list[float] = []
+    assert Deaths(jvm=asked.append).explained(text) is None
+    assert [seconds > 0 for seconds in asked] == [is_of_gateway]
 
 
 def test_another_failure_is_left_to_others() -> None:

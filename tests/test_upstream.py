@@ -1166,7 +1166,7 @@ class TestSpark:
             (of_spark.HEAP_FULL, "Command exited with code 52"),
             (of_spark.JVM_GONE, "[Errno 111] Connection refused"),
             (of_spark.JVM_GONE, "An error occurred while calling o112.getResult"),
-            (of_spark.NO_PYTHON, 'Cannot run program "/python": error=2, No such file'),
+            (of_spark.NO_PROGRAM, 'Cannot run program "/python": error=2, No such file'),
             (
                 of_spark.OTHER_PYTHON,
                 "Python in worker has different version: 3.12 than that in driver: 3.11, PySpark",

@@ -555,8 +555,11 @@ OTHER_PYTHON = re.compile(
 )
 """The Python of a worker is another one than the driver's."""
 
-NO_PYTHON = re.compile(r"Cannot run program \"(?P<program>[^\"\n]+)\"[^\n:]*: (?P<why>[^\n]+)")
-"""The Python of a worker cannot be started."""
+NO_PROGRAM = re.compile(
+    r"Cannot run program \"(?P<program>[^\"\n]+)\"[^\n:]*: "
+    r"(?P<why>(?:Exec failed, )?error(?:=|: )(?:2|13)\b(?:(?!Cannot run program)[^\n])*)"
+)
+"""There is no such program, or it may not be started: that of a worker's Python, or any other."""
 
 WRAPPED = re.compile(
     r"An error occurred while calling \S+\s*:?"
@@ -574,7 +577,14 @@ JVM_GONE = re.compile(
     r"|Error while (sending|receiving)|An error occurred while trying to connect to the Java server"
     r"|^An error occurred while calling \S+\s*$(?!\n)"
 )
-"""The JVM of the driver does not answer, as py4j and the system say it."""
+"""The JVM of the driver does not answer, as py4j and the system say it, or some other server."""
+
+GATEWAY_GONE = re.compile(
+    r"\A\[Errno \d+\] |\AError while (sending|receiving)( or receiving)?\s*\Z"
+    r"|Answer from Java side is empty|An error occurred while trying to connect to the Java server"
+    r"|\AAn error occurred while calling \S+\s*\Z"
+)
+"""It is surely the JVM that does not answer: these are py4j's own words, or its socket's."""
 
 OUT_OF_HEAP = 52
 """The code with which a JVM of Spark's exits that has no memory left."""

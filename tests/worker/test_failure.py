@@ -281,6 +281,33 @@ JOB = (
             'java.io.IOException: Cannot run program "/python": error=2, No such file',
             "The Python of the workers, '/python', cannot be started: error=2, No such file",
         ),
+        (
+            'java.io.IOException: Cannot run program "pypy3" (in directory "/x"): Exec failed, '
+            "error: 13 (Permission denied)",
+            "The Python of the workers, 'pypy3', cannot be started: Exec failed, error: 13 (",
+        ),
+        (
+            'java.io.IOException: Cannot run program "chmod": error=2, x: Cannot run program '
+            '"/python/ls": error=2, x',
+            'Spark failed: java.io.IOException: Cannot run program "chmod": error=2, x',
+        ),
+        (
+            'x.Wrapped: Cannot run program "chmod": error=2, x: Cannot run program "/bin/python": '
+            "error=2, y",
+            "The Python of the workers, '/bin/python', cannot be started: error=2, y",
+        ),
+        (
+            'java.io.IOException: Cannot run program "python3": error=12, Cannot allocate memory',
+            'Spark failed: java.io.IOException: Cannot run program "python3": error=12, Cannot',
+        ),
+        (
+            "java.io.IOException: File /data/orders.csv does not exist",
+            "Spark failed: java.io.IOException: File /data/orders.csv does not exist",
+        ),
+        (
+            'x.Wrapped:\n  File "/x.py", line 3, in f\n    File /data/orders.csv is gone',
+            "Spark failed: x.Wrapped: File /data/orders.csv is gone",
+        ),
         ("ModuleNotFoundError: No module named 'sparkbeam'", "The workers' Python has no 'sparkb"),
         ("ModuleNotFoundError: No module named 'orders'", "The workers cannot import 'orders':"),
         ("java.io.IOException: no space for rows", "Spark failed: java.io.IOException: no space"),
@@ -292,3 +319,12 @@ def test_an_error_of_spark_is_the_cause_in_one_line(text: str, message: str) -> 
     assert len(found.splitlines()) == 1
     assert "Job aborted" not in found
     assert "java.Frame" not in found
+
+
+def test_the_python_that_the_environment_names_may_have_any_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = 'Cannot run program "/opt/interpreter": error=2, No such file'
+    assert "The Python of the workers" not in str(explained(OSError(text), REPORTS))
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/interpreter")
+    assert "The Python of the workers, '/opt/inter" in str(explained(OSError(text), REPORTS))
