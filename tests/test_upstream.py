@@ -441,6 +441,14 @@ class TestPipelines:
             "CombineGlobally(sum)/InjectDefault"
         ]
 
+    def test_no_step_is_taken_for_it_where_beam_has_none_of_that_name(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(of_beam, "_CODE_OF_INJECTING", None)
+        for step in (beam.Map(len), beam.Map(str.upper), beam.Map(lambda x: x)):
+            assert not of_beam.injects_default(step.fn.process)
+        assert not of_beam.injects_default(None)
+
     def test_a_transform_is_applied_for_a_while(self) -> None:
         pipeline = beam.Pipeline()
         numbers = pipeline | beam.Create([1])

@@ -12,6 +12,7 @@ import re
 from typing import NamedTuple
 
 from sparkbeam.connectors.storage import Storage, absolute, storage
+from sparkbeam.documents import loaded
 
 _COMMITTED = "committed"
 _NAME = re.compile(r"part-([0-9a-f]{12}-[0-9a-f]{8})-([0-9]{9,})-[0-9]{5,}")
@@ -117,9 +118,9 @@ def read_mark(kept: Storage, path: str) -> Mark | None:
     try:
         if content is None:
             return None
-        told = json.loads(content)
+        told = loaded(content)
         return Mark(int(told["last"]), bool(told.get("settled")))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (ValueError, TypeError, KeyError):
         raise ValueError(
             f"{path} is damaged. It tells the last micro-batch whose files are all in the folder: "
             'restore it, or write {"last": N} into it, with N from the names of the files, '

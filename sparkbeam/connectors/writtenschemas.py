@@ -4,7 +4,6 @@ Spark asks one file for the columns of all. That is done here where it is plain 
 and that it tells all; everything else is left to Spark.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.connectors.footers import KINDS
 from sparkbeam.connectors.plainfolders import plain_files
+from sparkbeam.documents import loaded
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.scans import sql_settings
 
@@ -38,7 +38,7 @@ def written_schema(session: Any, spec: ReadSpec) -> StructType | None:
 
 def _schema(metadata: Mapping[bytes, bytes]) -> StructType | None:
     """What a file tells of its columns, where it is nothing but names and plain types."""
-    told = json.loads(metadata[_SCHEMA])
+    told = loaded(metadata[_SCHEMA])
     fields = [*_fields(told["fields"])]
     is_whole = told["type"] == "struct" and len(fields) == len(told["fields"])
     are_told_apart = len({field.name.lower() for field in fields}) == len(fields)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkbeam.acceptor import PAUSE_SECONDS
+from sparkbeam.documents import loaded
 from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, StolenError
 
 _GRACE = 5.0
@@ -79,11 +80,11 @@ class Neighbours:
                 asked.send_bytes(json.dumps([name, position, end, seconds]).encode())
                 if not asked.poll(seconds + _GRACE):
                     return None
-                kind, found = json.loads(asked.recv_bytes())
+                kind, found = loaded(asked.recv_bytes(), list)
                 bodies = asked.recv_bytes() if kind == _EVENTS else b""
         except FileNotFoundError:
             return None
-        except (OSError, EOFError):  # The process has ended.
+        except (OSError, EOFError, ValueError):  # The process has ended, or is no reader.
             with suppress(OSError):
                 link.unlink()
             return None
@@ -127,7 +128,7 @@ class Neighbours:
         with asker, suppress(OSError, EOFError, ValueError):
             if not asker.poll(_GRACE):
                 return
-            name, position, end, seconds = json.loads(asker.recv_bytes())
+            name, position, end, seconds = loaded(asker.recv_bytes(), list)
             try:
                 found = self._lend(name, position, end, seconds)
             except EventHubsError as error:

@@ -1,10 +1,10 @@
 """The options of the data source, as texts and as what they mean."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkbeam import arguments
+from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, parse_all
@@ -178,13 +178,13 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 
 def _rates(text: str) -> dict[str, int]:
     try:
-        found = json.loads(text)
+        found = loaded(text, (int, dict))
         pairs = {"*": found} if isinstance(found, int) else found
         return {
             str(name): arguments.whole_number("maxRatePerPartition", rate, least=1, most=_MOST)
             for name, rate in pairs.items()
         }
-    except (ValueError, AttributeError) as error:
+    except ValueError as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from sparkbeam.arguments import shown, text, whole_number
+from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
 
 _LARGEST = 2**63 - 1
@@ -82,7 +83,7 @@ class EventPosition:
         if given in (_START, _END):
             return cls(given)
         try:
-            return cls._of(json.loads(given))
+            return cls._of(loaded(given, (str, dict)))
         except (ValueError, TypeError, KeyError):
             raise ConfigurationError(
                 f"{name}={shown(given)} is no position: use start, end, "
@@ -114,12 +115,12 @@ def parse_all(name: str, given: str) -> dict[str, EventPosition]:
         ConfigurationError: it does not.
     """
     try:
-        found = json.loads(given)
+        found = loaded(given)
         return {
             str(int(partition)): EventPosition.parse(name, _as_text(position))
             for partition, position in found.items()
         }
-    except (ValueError, AttributeError) as error:
+    except ValueError as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(

@@ -52,7 +52,7 @@ class Ends:
     @classmethod
     def parse(cls, text: str) -> "Ends":
         """The inverse of :meth:`text`."""
-        return cls(*json.loads(text))
+        return cls(*loaded(text, list))
 
     def _name(self) -> str:
         return f"ends/{self.tag}.json"

@@ -136,7 +136,7 @@ class FeedbackFiles:
         """
         try:
             ticks, *_ = self.offsets(batch + 1) or [""]
-            return int(json.loads(ticks)["number"])
+            return int(loaded(ticks)["number"])
         except (ValueError, TypeError, KeyError):
             return batch + 1
 

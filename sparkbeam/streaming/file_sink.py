@@ -27,6 +27,7 @@ from sparkbeam.connectors.committed import (
     read_mark,
 )
 from sparkbeam.connectors.storage import Storage, absolute, storage
+from sparkbeam.documents import loaded
 from sparkbeam.localfiles import nothing
 from sparkbeam.streaming.generation import unless_taken
 
@@ -178,9 +179,9 @@ class FileSink:
         if noted is None:
             return -1, {}
         try:
-            batch_id, moves = json.loads(noted)
+            batch_id, moves = loaded(noted, list)
             batch_id, moves = int(batch_id), dict(moves)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError):
             raise ValueError(
                 f"{path} is damaged. It tells which files of the last micro-batch are still to be "
                 f"moved to {self._folder}: restore it, or remove it, and there the files with the "

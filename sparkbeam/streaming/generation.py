@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from sparkbeam.documents import loaded
 from sparkbeam.errors import CheckpointTaken
 from sparkbeam.streaming.files import Files, files
 
@@ -209,6 +210,6 @@ def _content(token: str) -> bytes:
 def _read(kept: Files, number: int) -> dict[str, Any]:
     """Return what a start has told of itself; empty where that cannot be read."""
     with suppress(ValueError):
-        found = json.loads(kept.read(_name(number)) or b"")
-        return found if isinstance(found, dict) else {}
+        told: dict[str, Any] = loaded(kept.read(_name(number)) or b"")
+        return told
     return {}

@@ -4,13 +4,13 @@ The first layer runs where the rows of a micro-batch are read. What was seen of 
 the sink, and by the feedback to the next tick.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkbeam.connectors import frames
+from sparkbeam.documents import loaded
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.progress.listener import reachable_at
@@ -40,7 +40,7 @@ class TickTime:
         """In microseconds; None where the files of the checkpoint cannot be read from here."""
         try:
             ticks, *_ = FeedbackFiles(files(self.checkpoint)).offsets(batch + 1) or [""]
-            time: int = json.loads(ticks)["time"]
+            time: int = loaded(ticks)["time"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return time

@@ -321,14 +321,17 @@ global_window_mapping = sideinputs._global_window_mapping_fn
 
 def injects_default(process: Any) -> bool:
     """Whether it puts out what a ``CombineGlobally`` has combined, and else its default value."""
-    function = function_of_map(process)
-    return getattr(function, "__code__", None) == _CODE_OF_INJECTING
+    code = getattr(function_of_map(process), "__code__", None)
+    return code is not None and code == _CODE_OF_INJECTING
 
 
-(_CODE_OF_INJECTING,) = (
-    code
-    for code in core.CombineGlobally.expand.__code__.co_consts
-    if getattr(code, "co_name", "") == "inject_default"
+_CODE_OF_INJECTING = next(
+    (
+        code
+        for code in core.CombineGlobally.expand.__code__.co_consts
+        if getattr(code, "co_name", "") == "inject_default"
+    ),
+    None,
 )
 
 

@@ -326,6 +326,10 @@ def test_32_partitions_are_planned_over_one_connection(base: dict[str, str], cli
     [
         ({"startingposition": "middle"}, "startingPosition='middle' is no position"),
         ({"startingPositions": '{"x": "start"}'}, "no JSON of positions"),
+        ({"startingPosition": "[" * 100_000}, "is no position"),
+        ({"startingPosition": "5"}, "startingPosition='5' is no position"),
+        ({"startingPositions": "[" * 100_000}, "no JSON of positions"),
+        ({"maxRatePerPartition": "[" * 100_000}, "is no number, and no JSON"),
         ({"maxEventsPerTrigger": "many"}, "maxEventsPerTrigger='many' must be a whole number"),
         ({"maxRatePerPartition": "{"}, "maxRatePerPartition"),
         ({"prefetch": "0"}, "prefetch=0 must be at least 1"),

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from multiprocessing.connection import Listener
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,25 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
     one.tell("a")
     assert other.read("a", 0, 1, 1) == Events()
     one.close()
+
+
+@pytest.mark.parametrize("words", [b"", b"{", b"1", b"[" * 100_000])
+def test_who_talks_nonsense_is_no_neighbour(tmp_path: Path, words: bytes) -> None:
+    folder = tmp_path / "n"
+    folder.mkdir(mode=0o700)
+    (folder / "hub").symlink_to("nonsense")
+
+    def answer(listener: Listener) -> None:
+        with listener.accept() as asker:
+            asker.recv_bytes()
+            asker.send_bytes(words)
+
+    with Listener(str(folder / "nonsense"), "AF_UNIX") as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        assert Neighbours(lambda *_: None, folder).read("hub", 0, 1, 5.0) is None
+        thread.join()
+    assert not (folder / "hub").is_symlink()
 
 
 def test_names_have_no_secret_in_them_and_differ_by_it(server: EventHubsServer) -> None:

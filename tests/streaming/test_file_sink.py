@@ -200,7 +200,7 @@ def test_a_folder_that_spark_itself_streams_into_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", [f"committed/{WRITER}", f"{WRITER}/moves"])
-@pytest.mark.parametrize("content", [b"", b'{"la', b"[1"])
+@pytest.mark.parametrize("content", [b"", b'{"la', b"[1", b"[" * 100_000, b"1"])
 def test_what_is_damaged_is_named_with_the_remedy(
     tmp_path: Path, name: str, content: bytes
 ) -> None:

@@ -228,7 +228,7 @@ def test_of_two_starts_with_one_number_the_one_whose_file_is_there_goes_on(tmp_p
 def test_what_a_start_says_of_itself_may_be_damaged_and_its_number_counts(tmp_path: Path) -> None:
     kept = LocalFiles(str(tmp_path))
     old = Generation.take(kept, str(tmp_path))
-    for content in (b"", b"[]", b"\xff", b'{"token":'):
+    for content in (b"", b"[]", b"\xff", b'{"token":', b"[" * 100_000):
         (tmp_path / "sparkbeam/generations/2").write_bytes(content)
         with pytest.raises(CheckpointTaken, match="generation 2 began since"):
             old.check(kept)
