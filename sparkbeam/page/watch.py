@@ -16,7 +16,7 @@ from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import absolute, files
 from sparkbeam.streaming.signs import Sign
-from sparkbeam.streaming.status import Status, status
+from sparkbeam.streaming.status import Health, Status, status
 from sparkbeam.texts import line
 
 _KEPT = 20
@@ -103,7 +103,8 @@ def _state(found: Status, sign: Sign | None) -> str:
     """How the pipeline does; how its last run has ended, where it has and left something to do."""
     if sign is not None and sign.over and not found.is_over:
         return sign.state
-    return f"{found.health}{', draining' * found.draining}"
+    health = Health.FINISHED if found.health is Health.DRAINED else found.health
+    return f"{health}{', draining' * found.draining}"
 
 
 def _stages(found: Status, sign: Sign | None) -> Iterator[StageView]:
