@@ -254,7 +254,7 @@ class SideInput:
         early: what has arrived of a window may be read before the window has ended: it may fire
             before, or it never ends.
         firings: how what it has of a window may change.
-        discards: late elements are a firing of their own, without those before.
+        discards: its panes are in discarding mode: those of a window that ends are its parts.
         singleton: it shows one element, that of the newest firing of any key.
         lateness: the allowed lateness of its windows, in microseconds.
     """

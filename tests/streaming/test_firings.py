@@ -232,24 +232,22 @@ PANES = [
 
 @MODES
 @pytest.mark.parametrize("grouped", [True, False], ids=["combine", "elements"])
-def test_early_on_time_and_late_panes_replace_each_other(grouped: bool, mode: Any) -> None:
-    """In discarding mode a pane on time without an element is none."""
+def test_early_on_time_and_late_panes_show_all_of_a_window_once(grouped: bool, mode: Any) -> None:
+    """In discarding mode the panes of a window that ends are its parts; empty ones are none."""
     window = windows(LATE, mode, FixedWindows(10), lateness=100)
     collected = combined(window, beam.combiners.ToListCombineFn())
 
     def made(found: Any) -> Any:
         return collected(found) | beam.FlatMap(list) if grouped else found | window
 
-    seen = [[1], [2], [2], [3], [3]]
-    if mode == ACCUMULATING:
-        seen = [[1], [1, 2], [1, 2], [1, 2, 3], [1, 2, 3]]
+    seen = [[1], [1, 2], [1, 2], [1, 2, 3], [1, 2, 3]]
     names = ["early", "earlier", "on time", "late", "too late"]
     check(PANES, made, AsList, list(zip(names, seen, strict=True)), FixedWindows(10))
 
 
 @MODES
 @pytest.mark.parametrize("grouped", [True, False], ids=["combine", "elements"])
-def test_late_elements_are_a_firing_without_a_trigger_too(grouped: bool, mode: Any) -> None:
+def test_late_elements_are_added_without_a_trigger_too(grouped: bool, mode: Any) -> None:
     window = windows(DefaultTrigger(), mode, FixedWindows(10), lateness=100)
     collected = combined(window, beam.combiners.ToListCombineFn())
 
@@ -262,9 +260,7 @@ def test_late_elements_are_a_firing_without_a_trigger_too(grouped: bool, mode: A
         *(side(4, 5, at=5), main("later", 3), to("side", 200), side(6, at=6), main("after", 3)),
     ]
     too_late = [] if grouped else [6]  # Only a grouping drops it.
-    late = [[3], [4, 5], [4, 5, *too_late]]
-    if mode == ACCUMULATING:
-        late = [[1, 2, 3], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5, *too_late]]
+    late = [[1, 2, 3], [1, 2, 3, 4, 5], [1, 2, 3, 4, 5, *too_late]]
     seen = [[1, 2], [1, 2], [1, 2], *late]
     names = ["waits", "waits too", "on time", "late", "later", "after"]
     result = check(steps, made, AsList, list(zip(names, seen, strict=True)), FixedWindows(10))
@@ -278,17 +274,17 @@ def late_elements(result: Any) -> int:
 
 @MODES
 @pytest.mark.parametrize("view", [AsDict, AsMultiMap])
-def test_late_pairs_are_a_firing_without_a_trigger_too(view: Any, mode: Any) -> None:
+def test_late_pairs_are_added_without_a_trigger_too(view: Any, mode: Any) -> None:
     window = windows(DefaultTrigger(), mode, FixedWindows(10), lateness=100)
     steps = [
         *(side(("a", 1)), side(("b", 2)), to("side", 12), main("on time", 3)),
         *(side(("a", 3)), main("late", 3)),
     ]
     first: Any = {"a": 1, "b": 2}
-    late: Any = {"a": 3, "b": 2} if mode == ACCUMULATING else {"a": 3}
+    late: Any = {"a": 3, "b": 2}
     if view is AsMultiMap:
         first = {"a": [1], "b": [2]}
-        late = {"a": [1, 3], "b": [2]} if mode == ACCUMULATING else {"a": [3], "b": []}
+        late = {"a": [1, 3], "b": [2]}
     expected = [("on time", first), ("late", late)]
     check(steps, lambda found: found | window, view, expected, FixedWindows(10))
 
@@ -303,7 +299,7 @@ def test_a_sliding_window_has_firings_of_its_own(grouped: bool, mode: Any) -> No
         return collected(found) | beam.FlatMap(list) if grouped else found | window
 
     steps = [side(1, at=7), main("x", 2), side(2, at=12), main("y", 7), main("z", 12)]
-    both = [1, 2] if mode == ACCUMULATING else [2]
+    both = [1, 2]
     expected = [("x", []), ("x", [1]), ("y", [1]), ("y", both), ("z", both), ("z", [2])]
     check(steps, made, AsList, expected, SlidingWindows(10, 5))
 
@@ -314,7 +310,7 @@ def test_windows_of_sessions_ask_for_that_of_their_end() -> None:
         *(side(3, at=7), main("z", 6)),
     ]
     window = windows(LATE, DISCARDING, FixedWindows(10))
-    expected = [("x", [1]), ("y", [2]), ("z", [3])]
+    expected = [("x", [1]), ("y", [2]), ("z", [1, 3])]
     check(steps, lambda found: found | window, AsList, expected, Sessions(3))
 
 

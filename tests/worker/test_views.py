@@ -30,7 +30,7 @@ def view(state: KeyedState, firings: Firings, layout: Layout = Layout.SIDE_ITERA
 def fire(seen: View, *rows: tuple[bytes, bytes, bytes]) -> None:
     """A round of rows: firing, key in the window, run."""
     told = [(with_firing(firing, WINDOW + key), 0, run) for firing, key, run in rows]
-    seen.add({TAG: told}, {TAG: 0})
+    seen.add({TAG: told})
 
 
 def test_a_row_tells_its_firing_before_its_key() -> None:
@@ -63,7 +63,7 @@ def test_what_is_replaced_leaves_no_record() -> None:
 def test_what_was_added_to_a_key_by_an_earlier_version_goes_with_its_first_firing() -> None:
     state = keyed()
     before: Any = view(state, Firings.NONE, Layout.SIDE_MULTIMAP)
-    before.add({TAG: [(WINDOW + b"k", 0, b"one"), (WINDOW + b"l", 0, b"two")]}, {TAG: 0})
+    before.add({TAG: [(WINDOW + b"k", 0, b"one"), (WINDOW + b"l", 0, b"two")]})
     after = view(state, Firings.MANY, Layout.SIDE_MULTIMAP)
     assert after.is_ready(GlobalWindow(), {TAG: 0})
     assert list(after.runs(WINDOW + b"k")) == [b"one"]
@@ -76,7 +76,7 @@ def test_what_was_added_to_a_window_by_an_earlier_version_may_be_of_other_keys()
     """It comes first, so that in a dictionary later firings win."""
     state = keyed()
     before: Any = view(state, Firings.NONE)
-    before.add({TAG: [(WINDOW, 0, b"one"), (WINDOW, 0, b"two")]}, {TAG: 0})
+    before.add({TAG: [(WINDOW, 0, b"one"), (WINDOW, 0, b"two")]})
     after = view(state, Firings.MANY)
     fire(after, (firing_of(b"k", 4), b"", b"three"))
     assert list(after.runs(WINDOW)) == [b"one", b"two", b"three"]

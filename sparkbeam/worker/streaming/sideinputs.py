@@ -45,9 +45,9 @@ class StreamSideInputs(SideInputs):
         """Bytes of all of them, as of the last time that the state was saved."""
         return self._keyed.size[1]
 
-    def add(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> bool:
+    def add(self, rows: Mapping[int, list[Row]]) -> bool:
         """Takes in what has arrived; tells whether there was anything. See :meth:`.View.add`."""
-        arrived = [view.add(rows, watermarks) for view in self._views.values()]
+        arrived = [view.add(rows) for view in self._views.values()]
         return any(arrived)
 
     def ready(self, window: BoundedWindow, watermarks: Mapping[int, int]) -> bool:

@@ -124,7 +124,7 @@ class StageRun(ABC):
             watermarks: of the ports that the stage reads, as they were before the round.
         """
         self._marks = watermarks
-        if self._side is not None and self._side.add(rows, watermarks):
+        if self._side is not None and self._side.add(rows):
             self._release()
         main = [row for tag in self.stage.inputs for row in rows.get(tag, ())]
         if main:

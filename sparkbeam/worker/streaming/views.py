@@ -54,24 +54,26 @@ class View:
         self._cleared: set[bytes] = set()
         self._arrived: dict[bytes, int] = {}
 
-    def add(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> bool:
+    def add(self, rows: Mapping[int, list[Row]]) -> bool:
         """Takes in what has arrived in a round; tells whether there was anything.
 
         Args:
             rows: by the tag of their port.
-            watermarks: of the ports, as they were before.
         """
         self._cleared.clear()
         self._arrived.clear()
-        watermark = min(watermarks[tag] for tag in self._side.sources)
         found = [(tag, row) for tag in self._side.sources for row in rows.get(tag, ())]
         for tag, (key, _, run) in found:
             if self._side.firings is Firings.MANY:
                 firing, own = split_key(key)
-                if not self._is_forgotten(window_part(own)):
+                if self._is_forgotten(window_part(own)):
+                    continue
+                if self._adds_up(window_part(own)):
+                    self._add(own, run)
+                else:
                     self._replace(tag, firing, own, run)
             elif not self._is_forgotten(window_part(key)):
-                self._add(key, run, watermark)
+                self._add(key, run)
         return bool(found)
 
     def target(self, window: BoundedWindow) -> tuple[bytes, BoundedWindow]:
@@ -131,23 +133,19 @@ class View:
             self._ends[window] = end if fits else None
         return self._ends[window]
 
-    def _add(self, key: bytes, run: bytes, watermark: int) -> None:
-        """Adds elements; late ones that are allowed are a firing of their own.
-
-        Those that are too late for any firing are added as well, since no grouping drops them.
-        """
+    def _add(self, key: bytes, run: bytes) -> None:
+        """Adds elements; late ones too, since no grouping drops them."""
         window = window_part(key)
-        end = self._end(window)
-        is_late = end is not None and end <= watermark < end + self._side.lateness
-        fires = self._side.firings is Firings.NONE and is_late and self._side.discards
-        if fires and window not in self._cleared:
-            self._clear(window)
-            self._cleared.add(window)
         self._see(window)
         bag = self._record(key).bag(_RUNS)
         if key != window and not len(bag):
             self._record(window).bag(_KEYS).append([key])
         bag.append([run])
+
+    def _adds_up(self, window: bytes) -> bool:
+        """Whether the firings of a window that ends are its parts, as Beam's runner has them."""
+        is_list = not self._side.singleton
+        return self._side.discards and is_list and self._end(window) is not None
 
     def _replace(self, tag: int, firing: bytes, key: bytes, run: bytes) -> None:
         """Puts elements of a firing in the place of those of an older one of the same group."""
