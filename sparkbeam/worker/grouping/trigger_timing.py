@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.grouping.triggers import by_the_model
+from sparkbeam.worker.grouping.triggers import asks_the_clock, by_the_model
 from sparkbeam.worker.grouping.triggerstate import TriggerState
 
 
@@ -38,6 +38,7 @@ class TimedTriggerDriver(GeneralTriggerDriver):
     def __init__(self, windowing: Windowing, moment: Moment) -> None:
         super().__init__(windowing, moment)
         self.trigger_fn = by_the_model(windowing.triggerfn, moment)
+        self._asks_the_clock = asks_the_clock(windowing.triggerfn)
 
     def process_elements(
         self,
@@ -49,7 +50,9 @@ class TimedTriggerDriver(GeneralTriggerDriver):
         yield from super().process_elements(
             state, windowed_values, output_watermark, input_watermark
         )
-        for window in MergeableStateAdapter(state).known_windows():
+        # Else the pane comes with the watermark itself.
+        windows = MergeableStateAdapter(state).known_windows() if self._asks_the_clock else ()
+        for window in windows:
             if output_watermark <= window.max_timestamp():
                 state.hold_end(window)
 

@@ -54,6 +54,20 @@ def by_the_model(trigger: TriggerFn, moment: Moment) -> TriggerFn:
     return trigger
 
 
+def asks_the_clock(trigger: TriggerFn | None) -> bool:
+    """Return whether a trigger, or a part of it, waits for processing time."""
+    match trigger:
+        case AfterProcessingTime():
+            return True
+        case AfterWatermark():
+            return asks_the_clock(trigger.early) or asks_the_clock(trigger.late)
+        case AfterEach() | AfterAny() | AfterAll():
+            return any(map(asks_the_clock, trigger.triggers))
+        case Repeatedly():
+            return asks_the_clock(trigger.underlying)
+    return False
+
+
 class DelayTag(ListTag):
     """Asks the state of a trigger that waits for the clock when its delays end, in microseconds.
 
