@@ -13,6 +13,7 @@ from apache_beam.options.pipeline_options import (
     SetupOptions,
     WorkerOptions,
 )
+from apache_beam.portability import python_urns
 
 from sparkbeam.errors import ConfigurationError
 
@@ -21,6 +22,18 @@ _INSTALL = (
     "environment that has it (--spark_conf=spark.archives=environment.tar.gz#environment){ship}: "
     "see docs/cluster.md."
 )
+_OWN_ENVIRONMENTS = frozenset(
+    name.upper()
+    for name in (
+        "LOOPBACK",
+        "EMBEDDED",
+        python_urns.EMBEDDED_PYTHON,
+        python_urns.EMBEDDED_PYTHON_GRPC,
+        python_urns.EMBEDDED_PYTHON_LOOPBACK,
+    )
+)
+"""What Beam calls environments that are the runner's own Python."""
+
 _SHIP = ", or ship plain Python with --spark_py_files=FILE.zip"
 _CONTAINER = (
     "the workers are Spark's own processes, and no container is started. Leave it out; which "
@@ -74,7 +87,7 @@ _REFUSED = (
         PortableOptions,
         _CONTAINER,
         # These two mean a Python that is there.
-        lambda given: bool(given) and str(given).upper() not in ("LOOPBACK", "EMBEDDED"),
+        lambda given: bool(given) and str(given).upper() not in _OWN_ENVIRONMENTS,
     ),
     _Refused("environment_config", PortableOptions, _CONTAINER),
     _Refused("environment_options", PortableOptions, _CONTAINER),

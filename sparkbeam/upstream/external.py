@@ -21,7 +21,14 @@ _CLASSES = (
 
 def is_external(transform: Any) -> bool:
     """Whether a transform is one that an expansion service in another process expands."""
-    return isinstance(transform, _CLASSES)
+    if not isinstance(transform, _CLASSES):
+        return False
+    return not _is_here(vars(transform).get("_expansion_service"))
+
+
+def _is_here(expansion_service: Any) -> bool:
+    """Whether an expansion service is an object that expands to Python's transforms by itself."""
+    return callable(getattr(expansion_service, "Expand", None))
 
 
 def urn_of(transform: Any) -> str:
@@ -42,7 +49,8 @@ def before_services(check: Callable[[Pipeline], None]) -> None:
 
     @functools.wraps(theirs)
     def service(expansion_service: Any) -> Any:
-        pipeline = next(_expanded(sys._getframe(1)), None)
+        here = _is_here(expansion_service)
+        pipeline = None if here else next(_expanded(sys._getframe(1)), None)
         if pipeline is not None:
             check(pipeline)
         return theirs(expansion_service)
