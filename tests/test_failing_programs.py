@@ -141,7 +141,7 @@ def batch_without_sparkbeam(p):
 
 @case
 def batch_without_python(p):
-    use_python("missing")
+    use_python("missing-python")
     batch(p) | "Last" >> beam.Map(print)
 
 
