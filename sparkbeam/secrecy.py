@@ -76,6 +76,11 @@ _PLAIN = tuple(
         (True, r"--(?:proxy-)?user[ =]['\"]?[^\s:'\"]+:(?P<value>[^\s'\"]+)"),
         (True, r"\bsshpass\s+-p\s*(?P<value>'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"),
         (True, r"\blogin\s+\S+\s+password\s+(?P<value>[^\s,;]+)"),
+        # Of a configuration of LDAP; in a sentence words follow.
+        (
+            True,
+            r"\bbindpw\s+(?!(?:is|was|of|for|in|and|or|has|must|may|can)\b)(?P<value>[^\s,;'\"]+)",
+        ),
         (True, r"\b(?:requirepass|masterauth)\s+(?P<value>\S+)"),
         (
             True,
