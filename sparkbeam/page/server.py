@@ -240,8 +240,12 @@ class _Handler(RequestHandler):
 
     def prepare(self) -> None:
         """Refuses what asks for a name that is none of this machine's."""
-        if not all(map(is_at_home, self.request.headers.get_list("Host"))):
+        if not self.is_at_home():
             self.send_error(403)
+
+    def is_at_home(self) -> bool:
+        """Whether the request is for this machine."""
+        return all(map(is_at_home, self.request.headers.get_list("Host")))
 
     def compute_etag(self) -> None:
         return None
@@ -256,9 +260,7 @@ class _Handler(RequestHandler):
 
 class _NotFound(_Handler):
     def prepare(self) -> None:
-        super().prepare()
-        if not self._finished:
-            self.send_error(404)
+        self.send_error(404 if self.is_at_home() else 403)
 
 
 class _OfPage(_Handler):
