@@ -87,7 +87,8 @@ class View:
         key, target = self.target(window)
         if min(watermarks[tag] for tag in self._side.sources) > target.max_timestamp().micros:
             return True
-        return self._side.early and bool(self._record(key).get(_SEEN))
+        is_early = self._side.early and not self._adds_up(key)
+        return is_early and bool(self._record(key).get(_SEEN))
 
     def is_forgotten(self, window: BoundedWindow) -> bool:
         """Whether what belongs to a window of the main input has been there, but is no more."""
