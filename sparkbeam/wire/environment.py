@@ -70,7 +70,8 @@ class Environment:
     folder: str | None = None
     sources: Sources = field(default_factory=Sources)
     variables: str | None = None
-    classes: Mapping[Place, bytes] = field(default_factory=dict, repr=False)
+    # Not compared: which modules a process has loaded tells nothing of a pipeline.
+    classes: Mapping[Place, bytes] = field(default_factory=dict, repr=False, compare=False)
     plugins: tuple[str, ...] = ()
     heap: Heap = field(default_factory=Heap)
 

@@ -29,12 +29,13 @@ from sparkbeam.worker.modules import Modules
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Leaves modules, finders and the path as they were."""
-    modules = set(sys.modules)
+    modules = dict(sys.modules)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     yield
-    for name in set(sys.modules) - modules:
+    for name in set(sys.modules) - set(modules):
         del sys.modules[name]
+    sys.modules.update(modules)
 
 
 class Worker:
