@@ -137,7 +137,7 @@ def _allowed() -> int:
 
 
 def is_at_home(host: str, own: str = "") -> bool:
-    """Whether a ``Host`` of HTTP is an address or a name of this machine, and no name of others.
+    """Return whether a ``Host`` of HTTP is an address, or a name of this machine alone.
 
     A page of elsewhere may have its name lead to this machine (DNS rebinding); what it asks for has
     that name as the host.

@@ -102,7 +102,7 @@ def _name(transform: Any) -> str:
 
 
 def _remedy(text: str) -> str:
-    """What to use in place of a transform, by its names."""
+    """Return what to use in place of a transform, by its names."""
     for pattern, remedy in _OTHERS.items():
         if re.search(pattern, text, re.IGNORECASE):
             return remedy

@@ -32,7 +32,7 @@ _OWN_ENVIRONMENTS = frozenset(
         python_urns.EMBEDDED_PYTHON_LOOPBACK,
     )
 )
-"""What Beam calls environments that are the runner's own Python."""
+"""Beam's names for environments that are the runner's own Python."""
 
 _SHIP = ", or ship plain Python with --spark_py_files=FILE.zip"
 _CONTAINER = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 MOST_BYTES = 1 << 28
-"""What is larger is no file of ours."""
+"""Largest size of a file of ours, in bytes."""
 
 _DEEPEST = 40
 _MOST_DIGITS = 40

@@ -80,19 +80,19 @@ def hidden_folder(kept: Storage, folder: str) -> str:
 
 
 def mark_path(hidden: str, writer: str, generation: int = 0) -> str:
-    """Where a start of a writer tells its last committed micro-batch."""
+    """Path at which a start of a writer tells its last committed micro-batch."""
     return f"{hidden}/{_COMMITTED}/{writer}{f'.{generation}' if generation else ''}"
 
 
 def mark_paths(kept: Storage, hidden: str, writer: str) -> dict[int, str]:
-    """Where all starts of a writer have told it, by their generations."""
+    """Paths at which all starts of a writer have told it, by their generations."""
     found = map(_MARK.fullmatch, kept.names(f"{hidden}/{_COMMITTED}"))
     generations = [int(mark[2] or 0) for mark in found if mark and mark[1] == writer]
     return {number: mark_path(hidden, writer, number) for number in generations}
 
 
 class Mark(NamedTuple):
-    """What a start of a writer tells.
+    """The last committed micro-batch, as a start of a writer tells it.
 
     Attributes:
         last: the last committed micro-batch; -1 before there is one.
@@ -109,7 +109,7 @@ class Mark(NamedTuple):
 
 
 def read_mark(kept: Storage, path: str) -> Mark | None:
-    """What has been told at a path; None for nothing.
+    """Read the mark at a path; None for nothing.
 
     Raises:
         ValueError: the file is damaged.

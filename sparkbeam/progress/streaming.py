@@ -96,8 +96,8 @@ def stages_progress(
         names: the labels of each stage, by its id.
     """
     return tuple(
-        _stage_progress(names.get(id, id), [b for b in recent if id in b.stages], id)
-        for id in names
+        _stage_progress(name, [batch for batch in recent if id in batch.stages], id)
+        for id, name in names.items()
     )
 
 
