@@ -133,7 +133,7 @@ def windowing(mode: Any, combiner: Any, lateness: int) -> Windowing:
     )
 
 
-@settings(max_examples=1500)
+@settings(max_examples=400)
 @given(rounds, modes, combiners, st.sampled_from([0, 5, 100]), st.booleans())
 def test_panes_are_those_of_beams_trigger_driver(
     given_rounds: Any, mode: Any, combiner: Any, lateness: int, combines: bool
@@ -143,7 +143,7 @@ def test_panes_are_those_of_beams_trigger_driver(
     assert stored.panes == driven.panes
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(rounds, modes, combiners, st.sampled_from([0, 5, 100]), st.booleans(), st.integers(0, 8))
 def test_what_the_driver_has_kept_is_taken_over(
     given_rounds: Any, mode: Any, combiner: Any, lateness: int, combines: bool, earlier: int
@@ -153,7 +153,7 @@ def test_what_the_driver_has_kept_is_taken_over(
     assert stored.panes == driven.panes
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     rounds,
     modes,

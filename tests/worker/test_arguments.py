@@ -279,7 +279,7 @@ tables: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     more=tables,
     number=st.sampled_from(range(len(LOOKUPS))),
@@ -309,7 +309,7 @@ def test_a_key_that_is_not_there_fails_as_in_python() -> None:
         results(lambda bids: bids | "asks" >> beam.Map(lambda bid, of: of[bid.user], {"u0": 1}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     more=plain | st.tuples(plain, plain),
     number=st.sampled_from(range(len(FUNCTIONS))),
