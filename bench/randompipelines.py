@@ -7,6 +7,9 @@ go on from their checkpoint. Beam's own runner is a third witness of a part. See
 ``tests/random_pipelines.py`` for what the pipelines are made of, and ``tests/random_panes.py`` for
 triggers and late elements, of which it is known what has to come out.
 
+With ``--master "local[2]"`` or ``--connect "local[2]"`` the queries run on a session of Spark,
+without crashes and repetitions, some seconds each.
+
 Each difference is made smaller and printed with a program that shows it. Ends with 1 if there was
 one.
 """
@@ -18,7 +21,9 @@ import random
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +36,9 @@ from random_panes import panes
 from random_pipelines import Case, elements
 from random_runs import Trial
 
+from sparkbeam import SparkBeamOptions
+from sparkbeam import session as sessions
+
 REPRODUCTION = """\
 cd tests; PYTHONPATH=..:. python - <<'END'
 from random_panes import *
@@ -40,11 +48,22 @@ print(Trial({case!r}, {way!r}, beams={beams}).problem())
 END"""
 
 
-def trial(seed: int) -> Trial:
+def trial(seed: int, spark: Any) -> Trial:
     """The pipeline with a number, and how it runs."""
     chance = random.Random(seed)
     made = panes(chance) if chance.random() < 0.3 else case(chance)
-    return Trial(made, random_runs.how(chance), beams=chance.random() < 0.2)
+    way = random_runs.how(chance)
+    if spark is not None:
+        way = replace(way, attempts=1, crashes=0)
+    return Trial(made, way, beams=chance.random() < 0.2, spark=spark)
+
+
+def session(master: str | None, connect: str | None) -> Any:
+    """The session that was asked for, if one was."""
+    if master is None and connect is None:
+        return None
+    where = f"--spark_connect={connect}" if connect else f"--spark_master={master}"
+    return sessions.obtain(SparkBeamOptions([where, "--spark_conf=spark.sql.shuffle.partitions=2"]))
 
 
 def counted(one: Trial) -> Counter[str]:
@@ -87,13 +106,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0, help="the first; each pipeline has the next")
     parser.add_argument("--only", action="store_true", help="the pipeline of this seed alone")
+    parser.add_argument("--master", help="of Spark, such as local[2]")
+    parser.add_argument("--connect", help="a server of Spark Connect, or local[2]")
     arguments = parser.parse_args()
     logging.disable(logging.ERROR)
     figures: Counter[str] = Counter()
     differing: list[int] = []
+    spark = session(arguments.master, arguments.connect)
     began = time.monotonic()
     for seed in itertools.count(arguments.seed):
-        one = trial(seed)
+        one = trial(seed, spark)
         problem = one.problem()
         figures += counted(one)
         if problem:

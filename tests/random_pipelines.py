@@ -7,10 +7,12 @@ as long as none comes behind the watermark. So all runners have to find the same
 case is Python that makes it again; :mod:`random_cases` makes them.
 """
 
+import ast
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -34,6 +36,9 @@ Pairs = beam.PCollection
 
 FOUND: dict[str, list[Any]] = {}
 """What the pipeline that has run last has found, by the number of the step."""
+
+FOLDER: list[str] = []
+"""The folder where pipelines that are built now leave it instead, if they run elsewhere."""
 
 
 # Timelines.
@@ -550,7 +555,7 @@ def put(node: Pairs, label: str) -> None:
         )
         | f"see {label} together" >> beam.WithKeys(0)
         | f"see {label} all" >> beam.GroupByKey()
-        | f"see {label} found" >> beam.MapTuple(partial(_put, label))
+        | f"see {label} found" >> beam.MapTuple(partial(_put, label, "".join(FOLDER)))
     )
 
 
@@ -565,5 +570,12 @@ class Seen(beam.DoFn):
         yield f"{element!r} at {time.micros // 1000 / 1000:.3f} in {window}"
 
 
-def _put(label: str, _: Any, found: Iterable[Any]) -> None:
+def _put(label: str, folder: str, _: Any, found: Iterable[Any]) -> None:
     FOUND[label] = sorted(found)
+    if folder:
+        Path(folder, label).write_text(repr(FOUND[label]))
+
+
+def left(folder: str) -> dict[str, list[Any]]:
+    """What a pipeline has left in a folder."""
+    return {path.name: ast.literal_eval(path.read_text()) for path in Path(folder).iterdir()}

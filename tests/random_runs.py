@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import apache_beam as beam
+import random_pipelines
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -18,6 +19,7 @@ from in_process_batch import BatchRunner
 from random_panes import Panes
 from random_pipelines import FOUND, Add, Case, Step, Timeline
 
+from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 
 Found = dict[str, list[Any]]
@@ -75,12 +77,14 @@ class Trial:
         case: the pipeline.
         way: how it runs as a streaming query.
         beams: on Beam's own runner, too.
+        spark: the session on which it is a streaming query; without one, in process.
         crashes: how often the query has crashed.
     """
 
     case: Case | Panes
     way: How
     beams: bool = False
+    spark: Any = field(default=None, compare=False, repr=False)
     crashes: int = field(default=0, compare=False)
 
     def problem(self) -> str:
@@ -128,6 +132,8 @@ class Trial:
     def _as_stream(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
         """What a pipeline finds as a streaming query, and its result."""
         FOUND.clear()
+        if self.spark is not None:
+            return self._on_spark(build)
         falling = Falling(self.way.crashes)
         spark = Spark(falling, attempts=self.way.attempts)
         with (
@@ -144,6 +150,17 @@ class Trial:
                 except PipelineFailed:
                     if len(falling.points) == self.crashes:
                         raise
+
+    def _on_spark(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch("sparkbeam.streaming.source._MOST_ROUNDS", self.way.rounds),
+            mock.patch.object(random_pipelines, "FOLDER", [folder]),
+        ):
+            options = PipelineOptions([_UNSAFE, "--streaming"])
+            with beam.Pipeline(SparkRunner(self.spark), options=options) as p:
+                build(p)
+            return random_pipelines.left(folder), p.result
 
     # What is smaller.
 
