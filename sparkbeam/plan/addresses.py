@@ -3,8 +3,8 @@
 A translation numbers stages and ports, so one step more shifts the numbers of others. A checkpoint
 therefore keeps the numbers that it began with, and a later plan takes them over: a stage that of
 the stored one with the same shuffle, state or side inputs, a port that of the stored one with the
-same reader, and if there are several with the same writer. What is new gets numbers that the
-checkpoint has never used.
+same reader, and if there are several, or if no stage with an address reads it, with the same
+writer. What is new gets numbers that the checkpoint has never used.
 """
 
 import re
@@ -93,7 +93,7 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
                     int(at)
                     for at, other in old["ports"].items()
                     if int(at) not in taken
-                    and not {*other["to"]}.isdisjoint(readers)
+                    and _has_a_reader_of(other, readers, same_writer)
                     and (other["from"] == port["from"] or not same_writer)
                 ),
                 None,
@@ -101,6 +101,11 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
             if match is not None:
                 found[int(tag)] = match
     return found
+
+
+def _has_a_reader_of(port: Any, readers: list[str], same_writer: bool) -> bool:
+    """Stages without state have no address: ports of the same writer may be read by those alone."""
+    return not {*port["to"]}.isdisjoint(readers) or (same_writer and port["to"] == readers == [])
 
 
 def renamed(readers: Iterable[str], addresses: Mapping[str, str]) -> list[str]:

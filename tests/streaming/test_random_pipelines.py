@@ -5,12 +5,21 @@
 
 import random
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import environments
 from random_cases import case
 from random_panes import Panes, panes
 from random_pipelines import *  # noqa: F403 - what a case is made of, by its repr.
 from random_pipelines import Add, Case, Group, Reshuffle, To, Window
 from random_runs import How, Trial, how
+
+from sparkbeam import SparkRunner
+from sparkbeam.plan.addresses import addresses
+from sparkbeam.plan.fingerprint import fingerprint, to_store
+from sparkbeam.plan.layers import topology
+from sparkbeam.plan.translate import translate
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -25,6 +34,21 @@ def test_panes_have_each_element_that_is_not_too_late(seed: int) -> None:
     chance = random.Random(f"panes {seed}")
     trial = Trial(panes(chance), how(chance))
     assert not trial.problem(), trial
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_same_program_keeps_the_numbers_of_all_its_ports(seed: int) -> None:
+    """Also of those that only stages without state read."""
+    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+    pipeline = beam.Pipeline(runner=SparkRunner(), options=options)
+    case(random.Random(seed)).build(pipeline, streaming=True)
+    environment = environments.EmbeddedPythonEnvironment.default()
+    proto = pipeline.to_runner_api(default_environment=environment)
+    made = topology(translate(proto, streaming=True))
+    new = fingerprint(made, 2)
+    first = addresses(None, new)
+    again = addresses(to_store(made, 2, first), new)
+    assert (again.tags, again.stages) == (first.tags, first.stages)
 
 
 LATE = Panes(
