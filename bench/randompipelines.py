@@ -17,6 +17,7 @@ one.
 import argparse
 import itertools
 import logging
+import os
 import random
 import sys
 import time
@@ -62,6 +63,8 @@ def session(master: str | None, connect: str | None) -> Any:
     """The session that was asked for, if one was."""
     if master is None and connect is None:
         return None
+    # A server of Spark Connect imports the steps of the pipelines, too.
+    os.environ["PYTHONPATH"] = str(Path(random_runs.__file__).parent)
     where = f"--spark_connect={connect}" if connect else f"--spark_master={master}"
     return sessions.obtain(SparkBeamOptions([where, "--spark_conf=spark.sql.shuffle.partitions=2"]))
 

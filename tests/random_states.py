@@ -28,6 +28,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
+from sparkbeam.wire.rounding import coded_end
 
 Pair = tuple[str, int]
 
@@ -243,8 +244,10 @@ def Flushing(kind: str, second: int) -> beam.DoFn:
             state: Any = beam.DoFn.StateParam(spec),
         ) -> Iterator[Any]:
             kept = Kept(kind, state)
+            # Where a runner encodes elements, that cuts them to milliseconds.
+            end = coded_end(window)
             for _, number in kept.entries():
-                yield WindowedValue((key, number), window.max_timestamp(), (window,))
+                yield WindowedValue((key, number), end, (window,))
             kept.clear()
 
     return Flushed()
