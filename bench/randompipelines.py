@@ -124,7 +124,7 @@ def main() -> None:
         if problem:
             differing.append(seed)
             less = one.smallest()
-            print(f"seed {seed}: {less.problem()}\n{reproduction(less)}\n", flush=True)
+            print(f"seed {seed}: {problem}\n{less.problem()}\n{reproduction(less)}\n", flush=True)
         if arguments.only or time.monotonic() - began > 60 * arguments.minutes:
             break
     show(figures, differing, (time.monotonic() - began) / 60)

@@ -449,6 +449,8 @@ def told(value: Any) -> str:
         return f"{told(value.value)} at {value.timestamp}"
     if type(value) is tuple:
         return f"tuple({', '.join(map(told, value))})"
+    if type(value) is dict:
+        return f"dict({', '.join(f'{key!r}: {told(one)}' for key, one in value.items())})"
     return _written(value)
 
 
