@@ -39,6 +39,7 @@ from sparkbeam.columns.shapes import (
     shape_in_arrow,
 )
 from sparkbeam.columns.vectors import as_counted
+from sparkbeam.columns.views import plain, plain_array, plain_schema
 from sparkbeam.upstream.batches import (
     Batching,
     batching_of,
@@ -212,7 +213,8 @@ def _elements_of(converter: Converter, batch: Any) -> Elements:
         case DataFrameBatchConverterDropIndex(), pd.DataFrame():
             return _rows_of_frame(converter, batch)
         case PyarrowArrayBatchConverter(), pa.Array():
-            return Elements([as_counted(batch)], shape_in_arrow(batch.type))
+            array = plain_array(batch)
+            return Elements([as_counted(array)], shape_in_arrow(array.type))
         case SeriesBatchConverter(), pd.Series():
             array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
             return Elements([array], shape)
@@ -235,8 +237,8 @@ def passes(made: Converter | None, taken: Converter | None) -> bool:
 def _rows_of_table(converter: PyarrowBatchConverter, table: pa.Table | pa.RecordBatch) -> Elements:
     names = schema_of_batches(converter).names
     kind = _class_of_rows(converter, names, table.num_columns)
-    fields = tuple(shape_in_arrow(part.type) for part in table.schema)
-    parts = table.to_batches() if isinstance(table, pa.Table) else [table]
+    fields = tuple(shape_in_arrow(part.type) for part in plain_schema(table.schema))
+    parts = map(plain, table.to_batches() if isinstance(table, pa.Table) else [table])
     rows = [as_counted(pa.StructArray.from_arrays(part.columns, names)) for part in parts]
     return Elements(rows, Record(kind, tuple(names), fields))
 

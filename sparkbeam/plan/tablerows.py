@@ -16,6 +16,7 @@ from sparkbeam.columns import Record, Shape, UnknownShape, shape_of
 from sparkbeam.columns.shapes import shape_in_arrow
 from sparkbeam.columns.values import values_of
 from sparkbeam.columns.vectors import as_counted
+from sparkbeam.columns.views import plain_schema
 from sparkbeam.plan.functions import dofn_in, dofn_of
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import Plan
@@ -129,7 +130,7 @@ def makes_rows_of_tables(fn: Any) -> bool:
 
 
 def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
-    """What such a DoFn makes of the rows of a table.
+    """What such a DoFn makes of the rows of a table, of whose batches :func:`.plain` is taken.
 
     Args:
         fn: the DoFn.
@@ -138,6 +139,7 @@ def rows_of_tables(fn: Any, schema: pa.Schema) -> TableRows:
     Raises:
         UnknownShape: only the DoFn itself can tell.
     """
+    schema = plain_schema(schema)
     if isinstance(fn, ElementsOfBatches):
         return fn.rows(schema)
     row_type = row_type_of_tables(fn)

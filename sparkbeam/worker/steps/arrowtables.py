@@ -10,6 +10,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import UnknownShape
+from sparkbeam.columns.views import plain
 from sparkbeam.plan.tablerows import Batch, TableRows, makes_rows_of_tables, rows_of_tables
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
@@ -47,7 +48,7 @@ class TableRowsOperation(operations.DoOperation):
         with self.scoped_process_state:
             for batch in _parts(table):
                 try:
-                    block = _block(o, rows, batch)
+                    block = _block(o, rows, plain(batch))
                 except (ValueError, pa.ArrowException) as error:
                     raise UserCodeFailed(self.name_context.step_name) from error
                 self._emitter.block(block)

@@ -1,0 +1,80 @@
+"""Arrow types of which Arrow has no kernels to take rows, in forms of which it has.
+
+Texts and bytes may come as views, as DataFusion and newer polars make them.
+"""
+
+from functools import lru_cache
+
+import pyarrow as pa
+
+from sparkbeam.columns.reasons import UnknownShape
+
+_WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose rows Arrow can take, of the same values.
+
+    Raises:
+        UnknownShape: there is none.
+    """
+    schema = plain_schema(batch.schema)
+    return batch if schema is batch.schema else batch.cast(schema)
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """Return an array whose values Arrow can take, of the same values.
+
+    Raises:
+        UnknownShape: there is none.
+    """
+    kind = plain_type(array.type)
+    return array if kind == array.type else array.cast(kind)
+
+
+@lru_cache(maxsize=1000)
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of :func:`plain` batches; the same one if they are plain.
+
+    Raises:
+        UnknownShape: there is none.
+    """
+    types = [plain_type(part.type) for part in schema]
+    if types == schema.types:
+        return schema
+    parts = zip(schema, types, strict=True)
+    return pa.schema([part.with_type(kind) for part, kind in parts], schema.metadata)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same values whose rows Arrow can take.
+
+    Raises:
+        UnknownShape: there is none.
+    """
+    if kind in _WITHOUT_VIEWS:
+        return _WITHOUT_VIEWS[kind]
+    if pa.types.is_run_end_encoded(kind):
+        raise UnknownShape(f"Arrow takes no rows of {kind}")
+    if not pa.types.is_nested(kind):
+        return kind
+    parts = [kind.field(at) for at in range(kind.num_fields)]
+    plain_parts = [part.with_type(plain_type(part.type)) for part in parts]
+    return kind if plain_parts == parts else _nested(kind, plain_parts)
+
+
+def _nested(kind: pa.DataType, parts: list[pa.Field]) -> pa.DataType:
+    """The type with other parts."""
+    if pa.types.is_struct(kind):
+        return pa.struct(parts)
+    if pa.types.is_map(kind):
+        (entries,) = parts
+        return pa.map_(entries.type.field(0), entries.type.field(1), kind.keys_sorted)
+    (item,) = parts
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(item, kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(item)
+    if pa.types.is_list(kind):
+        return pa.list_(item)
+    raise UnknownShape(f"Arrow takes no rows of {kind}")
