@@ -10,6 +10,7 @@ from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
 from sparkbeam.metrics.sparkstages import SparkStage
 from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
+from sparkbeam.plan.fusedstages import FIRE
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
 from sparkbeam.progress import words
@@ -37,7 +38,7 @@ class Action:
     """One thing that is done for an aggregation.
 
     Attributes:
-        name: partial, exchange, merge, restore, save, extract or combine.
+        name: partial, exchange, merge, fire, restore, save, extract or combine.
         host: the operator of Spark that hosts it, and the stage of the plan.
         does: what happens, in words.
         figures: elements or bytes in and out, after a run; empty where they are not known.
@@ -121,6 +122,9 @@ class _Aggregation:
         elif self._grouping.evaluator is Evaluator.MERGING:
             merges += ", as the WindowFn merges windows"
         yield Action("merge", here, merges, self._of_step(_MERGE))
+        if labels := _transforms(self._stage, FIRE):
+            fires = "panes of each window by its count, as Beam's trigger driver says"
+            yield Action("fire", here, fires, self._elements(self._stage, labels))
         if self._streaming:
             yield Action("save", here, "what is to be kept, and timers for what is to fire")
         if self._grouping.combines:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
+from sparkbeam.plan.fusedstages import FIRE
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Exchange, Layout, Plan, Port, Stage
 from sparkbeam.plan.overcolumns import BEHIND_COMBINES, Begins, column_steps
@@ -113,7 +114,7 @@ class _Telling:
         if isinstance(taken, _Elements):
             maker = "it" if taken.maker == applied(stage, label) else taken.maker
             return ColumnStep(label, f"{maker} makes them")
-        if transform.spec.urn in (MERGE, EXTRACT):
+        if transform.spec.urn in (MERGE, FIRE, EXTRACT):
             if any(held.get(output) == _COLUMNS for output, _ in walk.extracted()):
                 return ColumnStep(label, None)
             return self._behind_combine(stage, walk, transform)

@@ -19,9 +19,14 @@ PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RES
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
 COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
-CONVERT_TO_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
 MERGE_ACCUMULATORS = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
+
+FIRE = "sparkbeam:combine_per_key_fire:v1"
+"""The step that makes panes of accumulators that know of how many elements they are.
+
+Its payload is that of the combine, and its output has the windowing with the trigger.
+"""
 
 SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])
 """The roots of a pipeline beside Impulse."""

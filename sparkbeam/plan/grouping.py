@@ -3,7 +3,8 @@
 With the default trigger a window fires once in batch, at the end of the input, and in streaming
 when the watermark passes its end, and for late elements. So nobody needs to be asked when: the
 window of a non-merging WindowFn is as good as a part of the key, and sessions merge in order of
-their start. All else is up to Beam's trigger driver.
+their start. So does a combine in batch whatever its trigger is, which is asked behind the grouping
+(:mod:`sparkbeam.plan.lifting`). All else is up to Beam's trigger driver.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from apache_beam.transforms.window import (
 )
 
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
+from sparkbeam.windows.counting import uncounted
 from sparkbeam.windows.forms import form_of
 
 _OF_WINDOWS = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED, Evaluator.STAMPED])
@@ -36,6 +38,7 @@ def decide(
     combines: Callable[[], CombineFn] | None,
     streaming: bool,
     sessions: SessionAggregator | None = None,
+    fires: Windowing | None = None,
 ) -> Grouping:
     """How the GroupByKey of elements with a windowing is done.
 
@@ -45,8 +48,9 @@ def decide(
             they are not.
         streaming: the pipeline is a streaming query.
         sessions: how sessions are to be combined; None where that is for us to choose.
+        fires: has the trigger that is asked behind it, by the number of elements; None if none is.
     """
-    evaluator, reason = _in_streaming(windowing) if streaming else _in_batch(windowing)
+    evaluator, reason = _in_streaming(windowing) if streaming else _in_batch(windowing, fires)
     if evaluator in _OF_WINDOWS and combines is not None and makes_totals(windowing.windowfn):
         form = form_of(combines())
         if form is not None:
@@ -80,20 +84,23 @@ def _aggregator(
         return asked, "--session_aggregator says so"
     form = form_of(combine_fn)
     if form is None:
-        name = type(combine_fn).__name__
+        name = type(uncounted(combine_fn)).__name__
         return SessionAggregator.ORDERED, f"{name} has no vectorised form"
     return SessionAggregator.COLUMNAR, f"{form.name} has a vectorised form"
 
 
-def _in_batch(windowing: Windowing) -> tuple[Evaluator, str]:
+def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[Evaluator, str]:
     window_fn = windowing.windowfn
-    fire_once = f"{_windows(windowing)} fire once"
+    how = "fire once"
+    if fires is not None:
+        how = f"come with the number of their elements, by which {fires.triggerfn} fires"
+    fire_once = f"{_windows(windowing)} {how}"
     if not isinstance(windowing.triggerfn, DefaultTrigger):
         return Evaluator.PANES, _trigger(windowing)
     if type(window_fn) is Sessions:
         return Evaluator.SESSIONS, fire_once
     if window_fn.is_merging():
-        return Evaluator.MERGING, f"{_windows(windowing)} merge and fire once"
+        return Evaluator.MERGING, f"{_windows(windowing)} merge and {how}"
     stamp = stamp_of(windowing)
     if stamp is not None:
         return Evaluator.STAMPED, f"{fire_once}, with the {stamp} timestamp"

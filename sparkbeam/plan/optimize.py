@@ -11,7 +11,6 @@ expansion, greedy fusion. Three things differ from a portable runner:
   (:mod:`sparkbeam.plan.unzipping`).
 """
 
-import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -19,14 +18,11 @@ from typing import TypeVar
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.transforms.trigger import DataLossReason, TriggerFn
 from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.firings import always_combined, group_for_views
 from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
 from sparkbeam.plan.fusedstages import (
-    COMBINE_PER_KEY,
-    CONVERT_TO_ACCUMULATORS,
     FLATTEN,
     NOTHING,
     PAIR_WITH_RESTRICTION,
@@ -40,12 +36,11 @@ from sparkbeam.plan.fusedstages import (
 )
 from sparkbeam.plan.identity import steady_order
 from sparkbeam.plan.joining import JOIN_URN
+from sparkbeam.plan.lifting import lift_in_batch, lift_in_streaming
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.unzipping import unzip_flattens
 from sparkbeam.upstream.files import divided, source_of_read
 from sparkbeam.upstream.parquet import whole_source
-
-_END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
 _Item = TypeVar("_Item")
 
@@ -95,7 +90,7 @@ def optimize(
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming or sides_apart else ()),
         *(() if streaming else (translations.pack_combiners,)),
-        lift_all_combiners if streaming else translations.lift_combiners,
+        lift_in_streaming if streaming else lift_in_batch,
         translations.expand_sdf,
         strip_reshuffles,
         *((divide_reads,) if local and not streaming else ()),
@@ -166,54 +161,6 @@ def side_input_readers_as_roots(
         if any(translations.side_inputs(transform) for transform in stage.transforms):
             stage.forced_root = True
     return stages
-
-
-def lift_all_combiners(
-    stages: list[translations.Stage], context: translations.TransformContext
-) -> list[translations.Stage]:
-    """Makes accumulators before each grouping of a combine, so that state is accumulators.
-
-    Elements are combined with each other before the shuffle where nobody can tell the
-    difference: not with a trigger that counts them or that may leave some out, which are
-    counted then, nor where their timestamps count one by one against a watermark that only
-    the grouping knows.
-    """
-    lifted: list[translations.Stage] = []
-    for stage in stages:
-        before = _windowing(stage.transforms[0], context)
-        parts = list(translations.lift_combiners([stage], context))
-        if before is None or stage.transforms[0].spec.urn != COMBINE_PER_KEY:
-            lifted += parts
-            continue
-        merged = len(parts) > 2 and before.output_time == _END_OF_WINDOW and not _loses(before)
-        if len(parts) == 2:
-            trigger = copy.deepcopy(before.trigger)
-            before.trigger.Clear()
-            before.trigger.default.SetInParent()
-            parts = list(translations.lift_combiners([stage], context))
-            before.trigger.CopyFrom(trigger)
-        if not merged:
-            parts[0].transforms[0].spec.urn = CONVERT_TO_ACCUMULATORS
-        lifted += parts
-    return lifted
-
-
-def _loses(windowing: beam_runner_api_pb2.WindowingStrategy) -> bool:
-    """Whether the trigger may finish before all elements of a window have come."""
-    reason = TriggerFn.from_runner_api(windowing.trigger, None).may_lose_data(windowing)
-    return bool(reason & DataLossReason.MAY_FINISH)
-
-
-def _windowing(
-    transform: beam_runner_api_pb2.PTransform, context: translations.TransformContext
-) -> beam_runner_api_pb2.WindowingStrategy | None:
-    """The windowing of a transform's only input."""
-    if len(transform.inputs) != 1:
-        return None
-    (pcollection,) = transform.inputs.values()
-    components = context.components
-    strategy = components.pcollections[pcollection].windowing_strategy_id
-    return components.windowing_strategies[strategy]
 
 
 def strip_reshuffles(

@@ -278,6 +278,7 @@ class _Translation:
                 combines=self._combines(draft),
                 streaming=self._streaming,
                 sessions=self._sessions,
+                fires=self._fires(draft),
             )
             how = replace(how, by_time=transform.spec.payload == BY_TIME)
             tags = self._ports(grouped, how.layout)
@@ -309,6 +310,16 @@ class _Translation:
             readers[0].spec.payload, beam_runner_api_pb2.CombinePayload
         )
         return partial(CombineFn.from_runner_api, payload.combine_fn, self._context)
+
+    def _fires(self, draft: _Draft) -> Windowing | None:
+        """The windowing whose trigger a stage asks behind a grouping; None if it asks none."""
+        outputs = [
+            self._windowing(output)
+            for transform in draft.transforms
+            if transform.spec.urn == fusedstages.FIRE
+            for output in transform.outputs.values()
+        ]
+        return outputs[0] if outputs else None
 
     def _side_inputs(self, draft: _Draft) -> list[SideInput]:
         found = []

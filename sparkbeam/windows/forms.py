@@ -16,6 +16,7 @@ from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 from sparkbeam.columns.order import sums_of
 from sparkbeam.columns.shapes import BOOL, FLOAT, INT, Opaque, Record, Scalar, Shape
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
+from sparkbeam.windows.counting import CountingCombineFn
 from sparkbeam.windows.form import (
     FLOATS,
     INTS,
@@ -504,10 +505,20 @@ def form_of(combine_fn: beam.CombineFn) -> Form | None:
     top = top_of_one(combine_fn)
     if top is not None:
         return _TOP[top]
+    if isinstance(combine_fn, CountingCombineFn):
+        return _with_count(combine_fn.combine_fn)
     parts = parts_of_tuple(combine_fn)
     if parts is not None:
         return _of_tuple(parts.combine_fns, is_of_one=parts.is_of_one)
     return _OF_CLASSES.get(type(combine_fn))
+
+
+def _with_count(combine_fn: beam.CombineFn) -> Form | None:
+    """The form of accumulators with their counts; it is called as that without."""
+    form, alone = _of_tuple([CountCombineFn(), combine_fn], is_of_one=True), form_of(combine_fn)
+    if form is not None and alone is not None:
+        form.name = alone.name
+    return form
 
 
 def _of_tuple(combine_fns: list[beam.CombineFn], *, is_of_one: bool) -> Form | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkbeam.columns.shapes import Opaque, Record
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.form import Form, Numbers, as_column, from_column
+from sparkbeam.windows.form import Form, Numbers, as_column, from_column, parts_of
 from sparkbeam.worker.columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
@@ -78,6 +78,20 @@ class Combine:
         assert isinstance(totals.shape, Record)
         make = partial(self._pairs, shape=totals.shape, in_list=False)
         return replace(totals, make=make)
+
+    def uncounted(self, totals: Totals) -> tuple[Numbers, Totals]:
+        """Return of how many elements each of the accumulators is, and these alone.
+
+        Args:
+            totals: as of this combine, and of a count before it.
+        """
+        assert isinstance(totals.shape, Record)
+        assert self.form is not None
+        counts, numbers = parts_of(from_column(totals.array.field(1)))
+        array = pa.StructArray.from_arrays([totals.array.field(0), as_column(numbers)], _NAMES)
+        shape = Record(tuple, _NAMES, (totals.shape.fields[0], Opaque(array.type.field(1).type)))
+        make = partial(self._pairs, shape=shape, in_list=False)
+        return counts, Totals(array, shape, make, self.form)
 
     def _pairs(self, array: pa.Array, *, shape: Record, in_list: bool) -> list[tuple[Any, Any]]:
         assert self.form is not None

@@ -46,6 +46,17 @@ class Panes:
             values = list(chain.from_iterable(pane.value))
             yield WindowedValue(values, coded(pane.timestamp), pane.windows, pane.pane_info)
 
+    def of_one(self, window: BoundedWindow, stamp: Timestamp, count: int) -> list[WindowedValue]:
+        """The panes of a window with so many elements; their values say whether these are in them.
+
+        Args:
+            window: the only one.
+            stamp: what the timestamps of its elements have combined to.
+            count: how many there are.
+        """
+        panes = self._fired([WindowedValue(range(count), stamp, (window,))])
+        return [pane.with_value(any(True for _ in pane.value)) for pane in panes]
+
     def _gathered(self, elements: Iterable[WindowedValue]) -> list[WindowedValue]:
         """One element for all that are in the same windows, with the timestamp that decides."""
         gathered: dict[Any, tuple[list[Any], list[int]]] = {}

@@ -9,12 +9,14 @@ the input watermark is at the end of the window.
 State and processing-time timers have the names that the SDK gives them, also in checkpoints.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.trigger import (
     AfterAll,
     AfterAny,
+    AfterCount,
     AfterEach,
     AfterProcessingTime,
     AfterWatermark,
@@ -54,18 +56,33 @@ def by_the_model(trigger: TriggerFn, moment: Moment) -> TriggerFn:
     return trigger
 
 
-def asks_the_clock(trigger: TriggerFn | None) -> bool:
-    """Return whether a trigger, or a part of it, waits for processing time."""
+def parts_of(trigger: TriggerFn | None) -> Iterator[TriggerFn]:
+    """A trigger, and all that it consists of."""
+    if trigger is None:
+        return
+    yield trigger
     match trigger:
-        case AfterProcessingTime():
-            return True
         case AfterWatermark():
-            return asks_the_clock(trigger.early) or asks_the_clock(trigger.late)
+            parts = [trigger.early, trigger.late]
         case AfterEach() | AfterAny() | AfterAll():
-            return any(map(asks_the_clock, trigger.triggers))
+            parts = list(trigger.triggers)
         case Repeatedly():
-            return asks_the_clock(trigger.underlying)
-    return False
+            parts = [trigger.underlying]
+        case _:
+            parts = []
+    for part in parts:
+        yield from parts_of(part)
+
+
+def asks_the_clock(trigger: TriggerFn) -> bool:
+    """Return whether a trigger, or a part of it, waits for processing time."""
+    return any(isinstance(part, AfterProcessingTime) for part in parts_of(trigger))
+
+
+def counts_of(trigger: TriggerFn) -> list[int]:
+    """The numbers of elements that a trigger waits for, in order."""
+    parts = parts_of(trigger)
+    return sorted({int(part.count) for part in parts if isinstance(part, AfterCount)})
 
 
 class DelayTag(ListTag):

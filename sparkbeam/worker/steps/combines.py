@@ -413,7 +413,7 @@ def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -
     )
     (operation.readers,) = step.consumers.values()
     operation.key_coder = coder.wrapped_value_coder.key_coder()
-    operation.windowing = step.windowing(step.input)
+    operation.windowing = step.windowing(output)
     return operation
 
 

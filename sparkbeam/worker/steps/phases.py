@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.portability import common_urns
@@ -24,8 +24,8 @@ _MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 _EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
 
 
-class _PhaseOperation(operations.Operation):
-    """Replaces the second part of each pair.
+class CombineOperation(operations.Operation):
+    """A part of a combine behind its grouping.
 
     Attributes:
         phase: Beam's name for it.
@@ -36,6 +36,9 @@ class _PhaseOperation(operations.Operation):
     takes_assigned = True
     """It hands blocks on with the windows that they are assigned."""
 
+    takes_totals = True
+    """It takes accumulators as columns."""
+
     phase: str
     combine: Combine
     readers: list[operations.Operation]
@@ -45,6 +48,18 @@ class _PhaseOperation(operations.Operation):
             super().setup(data_sampler)
             self.combine.combine_fn.setup()
         self._emitter = Emitter(self.readers, self.receivers[0])
+
+    def teardown(self) -> None:
+        with self.scoped_finish_state:
+            super().teardown()
+            self.combine.combine_fn.teardown()
+
+
+class _PhaseOperation(CombineOperation):
+    """Replaces the second part of each pair."""
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
         self._limit = BlockLimit()
         apply = self.applied()
 
@@ -58,11 +73,6 @@ class _PhaseOperation(operations.Operation):
     def start(self) -> None:
         self._limit.forget()
         super().start()
-
-    def teardown(self) -> None:
-        with self.scoped_finish_state:
-            super().teardown()
-            self.combine.combine_fn.teardown()
 
     def process(self, o: WindowedValue) -> None:
         """Replaces the second part of a pair."""
@@ -104,7 +114,7 @@ class MergeOperation(_PhaseOperation):
 
     def of_totals(self, block: Block, totals: Totals) -> Block:
         merged = self.combine.merged(totals)
-        if all(isinstance(reader, ExtractOperation) for reader in self.readers):
+        if all(getattr(reader, "takes_totals", False) for reader in self.readers):
             return block.with_column(merged, None)
         return block.with_values(merged.values())
 
@@ -126,7 +136,7 @@ class ExtractOperation(_PhaseOperation):
         return block.with_column(outputs, None)
 
 
-def _combine_fn(urn: str, step: Step) -> beam.CombineFn | None:
+def combine_fn_of(urn: str, step: Step) -> beam.CombineFn | None:
     """The CombineFn of a step that is this phase of a combine; None for any other step."""
     if step.urn != urn:
         return None
@@ -134,13 +144,17 @@ def _combine_fn(urn: str, step: Step) -> beam.CombineFn | None:
     return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
 
 
-def _make(kind: type[_PhaseOperation], step: Step, combine_fn: beam.CombineFn) -> _PhaseOperation:
+_Kind = TypeVar("_Kind", bound=CombineOperation)
+
+
+def make(kind: type[_Kind], step: Step, combine_fn: beam.CombineFn) -> _Kind:
+    """Makes the operation of a part of a combine."""
     # In streaming the grouping before it merges with a CombineFn of its own, out of this.
-    handed = Handed((combine_fn, [], {}), lambda: (_combine_fn(step.urn, step), [], {}))
+    handed = Handed((combine_fn, [], {}), lambda: (combine_fn_of(step.urn, step), [], {}))
     spec = operation_specs.WorkerCombineFn(
         handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
     )
-    made: _PhaseOperation = step.factory.augment_oldstyle_op(
+    made: _Kind = step.factory.augment_oldstyle_op(
         kind(
             common.NameContext(step.label, step.id),
             spec,
@@ -155,5 +169,7 @@ def _make(kind: type[_PhaseOperation], step: Step, combine_fn: beam.CombineFn) -
     return made
 
 
-MERGE = Way("a merge of blocks", partial(_combine_fn, _MERGE), partial(_make, MergeOperation))
-EXTRACT = Way("outputs of blocks", partial(_combine_fn, _EXTRACT), partial(_make, ExtractOperation))
+MERGE = Way("a merge of blocks", partial(combine_fn_of, _MERGE), partial(make, MergeOperation))
+EXTRACT = Way(
+    "outputs of blocks", partial(combine_fn_of, _EXTRACT), partial(make, ExtractOperation)
+)

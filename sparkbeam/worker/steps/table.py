@@ -19,6 +19,7 @@ from sparkbeam.worker.steps import (
     combines,
     dofns,
     edges,
+    firing,
     functions,
     identity,
     packs,
@@ -49,6 +50,7 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
     sessions.SESSION_COMBINE,
     combines.PRECOMBINE,
     phases.MERGE,
+    firing.FIRING,
     phases.EXTRACT,
 )
 """What does the same as Beam's own operations, faster."""

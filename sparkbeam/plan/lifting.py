@@ -1,0 +1,155 @@
+"""Combines in their parts: partial accumulators, a grouping, their merge, the outputs.
+
+Beam lifts a combine only where its trigger need not see each element. Here all are lifted: with
+another trigger than the default one partial accumulators know of how many elements they are.
+
+- In batch all elements of a window are there before its first pane. So the grouping is that of the
+  default trigger, and behind the merge :data:`~sparkbeam.plan.fusedstages.FIRE` puts out the panes
+  that the trigger has for a window with as many elements.
+- In streaming the trigger of the grouping counts an accumulator as many times.
+"""
+
+import copy
+from collections.abc import Iterator
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.transforms.core import CombineFn
+from apache_beam.utils import proto_utils
+
+from sparkbeam.plan.firings import has_default_trigger
+from sparkbeam.plan.fusedstages import COMBINE_PER_KEY, FIRE
+from sparkbeam.windows.counting import CountingCombineFn
+
+_CODERS = common_urns.coders
+
+
+def lift_in_batch(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> Iterator[translations.Stage]:
+    """Lifts all combines; behind their groupings triggers fire, by how many elements there are."""
+    for stage in stages:
+        if _is_triggered(stage, context):
+            yield from _fired(stage, context)
+        else:
+            yield from translations.lift_combiners([stage], context)
+
+
+def lift_in_streaming(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> Iterator[translations.Stage]:
+    """Lifts all combines; their groupings ask the trigger."""
+    for stage in stages:
+        if _is_triggered(stage, context):
+            yield from _counted_before(stage, context)
+        else:
+            yield from translations.lift_combiners([stage], context)
+
+
+def _is_triggered(stage: translations.Stage, context: translations.TransformContext) -> bool:
+    """Whether a stage is a combine with another trigger than the default one."""
+    (transform, *_) = stage.transforms
+    if transform.spec.urn != COMBINE_PER_KEY:
+        return False
+    return not has_default_trigger(_windowing(transform, context))
+
+
+def _windowing(
+    combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
+) -> beam_runner_api_pb2.WindowingStrategy:
+    """The windowing of what a combine takes."""
+    components = context.components
+    return components.windowing_strategies[_input(combine, context).windowing_strategy_id]
+
+
+def _input(
+    combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
+) -> beam_runner_api_pb2.PCollection:
+    (pcollection,) = combine.inputs.values()
+    return context.components.pcollections[pcollection]
+
+
+def _fired(
+    stage: translations.Stage, context: translations.TransformContext
+) -> Iterator[translations.Stage]:
+    """The parts of a combine in batch."""
+    *counted, _ = _lifted(stage, context, _counting(stage.transforms[0], context))
+    *_, merge, extract = _lifted(stage, context, stage.transforms[0].spec.payload)
+    pcollections = context.components.pcollections
+    once = _once(stage.transforms[0], context)
+    for part in counted:
+        pcollections[part.transforms[0].outputs["out"]].windowing_strategy_id = once
+    fire = merge.transforms[0]
+    fire.unique_name = f"{stage.transforms[0].unique_name}/Fire"
+    fire.spec.urn = FIRE
+    fire.inputs["in"] = counted[-1].transforms[0].outputs["out"]
+    # So that the step knows the trigger.
+    pcollections[fire.outputs["out"]].windowing_strategy_id = _input(
+        stage.transforms[0], context
+    ).windowing_strategy_id
+    merge.name = fire.unique_name
+    yield from (*counted, merge, extract)
+
+
+def _counted_before(
+    stage: translations.Stage, context: translations.TransformContext
+) -> Iterator[translations.Stage]:
+    """The parts of a combine in streaming."""
+    partial, *_ = _lifted(stage, context, _counting(stage.transforms[0], context))
+    _, group, *others = _lifted(stage, context, stage.transforms[0].spec.payload)
+    group.transforms[0].inputs["in"] = partial.transforms[0].outputs["out"]
+    yield from (partial, group, *others)
+
+
+def _lifted(
+    stage: translations.Stage, context: translations.TransformContext, payload: bytes
+) -> list[translations.Stage]:
+    """The four parts of a combine with a payload, whatever its trigger is."""
+    transform = copy.deepcopy(stage.transforms[0])
+    transform.spec.payload = payload
+    changed = copy.copy(stage)
+    changed.transforms = [transform]
+    windowing = _windowing(transform, context)
+    trigger = copy.deepcopy(windowing.trigger)
+    windowing.trigger.Clear()
+    windowing.trigger.default.SetInParent()
+    parts = list(translations.lift_combiners([changed], context))
+    windowing.trigger.CopyFrom(trigger)
+    return parts
+
+
+def _counting(
+    combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
+) -> bytes:
+    """The payload of a combine whose accumulators know of how many elements they are."""
+    payload = copy.deepcopy(
+        proto_utils.parse_Bytes(combine.spec.payload, beam_runner_api_pb2.CombinePayload)
+    )
+    counting = CountingCombineFn(CombineFn.from_runner_api(payload.combine_fn, None))
+    payload.combine_fn.CopyFrom(counting.to_runner_api(None))
+    count = _coder(context, _CODERS.VARINT.urn)
+    payload.accumulator_coder_id = _coder(
+        context, _CODERS.KV.urn, count, payload.accumulator_coder_id
+    )
+    return payload.SerializeToString(deterministic=True)
+
+
+def _coder(context: translations.TransformContext, urn: str, *parts: str) -> str:
+    spec = beam_runner_api_pb2.FunctionSpec(urn=urn)
+    coder = beam_runner_api_pb2.Coder(spec=spec, component_coder_ids=parts)
+    return str(context.add_or_get_coder_id(coder))
+
+
+def _once(combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext) -> str:
+    """The windowing of what a combine takes, where windows fire once."""
+    once = copy.deepcopy(_windowing(combine, context))
+    once.trigger.Clear()
+    once.trigger.default.SetInParent()
+    once.accumulation_mode = beam_runner_api_pb2.AccumulationMode.DISCARDING
+    once.allowed_lateness = 0
+    strategies = context.components.windowing_strategies
+    known = (id for id, strategy in sorted(strategies.items()) if strategy == once)
+    id = next(known, None) or translations.unique_name(strategies, "once")
+    strategies[id].CopyFrom(once)
+    return str(id)
