@@ -16,11 +16,9 @@ from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
 from sparkbeam.progress import words
 
 _PARTIAL = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
-_SINGLE = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
 _MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 _EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
 _COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
-_END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 
 _DRIVEN = frozenset(
     [
@@ -139,19 +137,17 @@ class _Aggregation:
         host = self._hosts[producer.id]
         if not how.combines:
             return Action("partial", host, "values gathered by key, in memory")
-        what = "elements to accumulators, in a table in memory"
-        singly = self._labels_of(producer, _SINGLE)
+        alike = "elements of a timestamp" if how.by_stamp else "elements"
+        counted = ", each with their number" if how.counted else ""
+        what = f"{alike} to accumulators, in a table in memory{counted}"
         if how.aggregator is not None:
             what = f"elements to sessions, by the {how.aggregator.value} aggregator"
-        elif singly:
-            what = f"each element to an accumulator of its own, {_why_singly(producer, singly)}"
-        labels = [*self._labels_of(producer, _PARTIAL), *singly]
-        return Action("partial", host, what, self._elements(producer, labels))
+        return Action("partial", host, what, self._elements(producer, self._partials(producer)))
 
-    def _labels_of(self, producer: Stage, urn: str) -> list[str]:
-        """Of the first half of the combine in a stage, which may hold those of others too."""
+    def _partials(self, producer: Stage) -> list[str]:
+        """The first half of the combine in a stage, which may hold those of others too."""
         prefixes = {name.rpartition("/")[0] for name in _transforms(self._stage, _MERGE)}
-        found = _transforms(producer, urn)
+        found = _transforms(producer, _PARTIAL)
         return [name for name in found if name.rpartition("/")[0] in prefixes]
 
     def _exchange(self) -> Action:
@@ -204,18 +200,6 @@ def _combines_groups(stage: Stage) -> list[str]:
         for one in descriptor.transforms.values()
         if one.spec.urn == _COMBINE and groups.intersection(one.inputs.values())
     )
-
-
-def _why_singly(stage: Stage, labels: list[str]) -> str:
-    """Why a combine does not add elements up before the shuffle."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    for transform in descriptor.transforms.values():
-        if transform.unique_name in labels:
-            (pcollection,) = transform.inputs.values()
-            strategy = descriptor.pcollections[pcollection].windowing_strategy_id
-            if descriptor.windowing_strategies[strategy].output_time != _END_OF_WINDOW:
-                return "since the timestamp of each counts"
-    return "since the trigger may count them"
 
 
 def _transforms(stage: Stage, urn: str) -> list[str]:

@@ -21,6 +21,16 @@ NO_FORM = "its CombineFn has no vectorised form"
 OTHER_SLICES = "its windows are not those that add up over columns"
 """Why a combine takes elements."""
 
+
+def other_stamps(stamp: str | None) -> str:
+    """Why a combine takes elements whose timestamps count.
+
+    Args:
+        stamp: which of them its results have.
+    """
+    return f"its results have the {stamp} timestamp of their elements"
+
+
 _KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
 

@@ -329,10 +329,18 @@ class _Describer:
         parts = {"key coder": self._coder(key)}
         grouped = self._stage.grouping is not None
         if grouped or self._stage.layout is Layout.TIME_SORTED:
-            parts["value coder"] = self._coder(value)
+            parts["value coder"] = self._coder(self._stored(value))
         parts |= self._windowing(grouped=grouped)
         parts |= self._combine_fn() if grouped else {}
         return parts | self._states()
+
+    def _stored(self, value: str) -> str:
+        """The coder of what is kept of values: of accumulators that without their counts."""
+        how = self._stage.grouping
+        if how is None or not how.counted:
+            return value
+        _, accumulator = self._descriptor.coders[value].component_coder_ids
+        return str(accumulator)
 
     def _windowing(self, *, grouped: bool) -> Parts:
         pcollection = self._descriptor.pcollections[self._input]

@@ -57,7 +57,14 @@ def decide(
             reason = f"{reason}, and {form.name} has a vectorised form"
             return Grouping(Evaluator.TOTALS, reason, combines=True)
     if evaluator is not Evaluator.SESSIONS:
-        return Grouping(evaluator, reason, combines is not None)
+        in_state = streaming and combines is not None
+        return Grouping(
+            evaluator,
+            reason,
+            combines is not None,
+            counted=in_state and not _fires_once(windowing),
+            by_stamp=in_state and tells_stamps(windowing),
+        )
     if sessions is SessionAggregator.CANONICAL:
         evaluator = Evaluator.MERGING
     if combines is None:
@@ -70,6 +77,17 @@ def decide(
 def stamp_of(windowing: Windowing) -> str | None:
     """Which of its elements' timestamps a group has, in words; None for the end of its window."""
     return _STAMPS.get(windowing.timestamp_combiner)
+
+
+def tells_stamps(windowing: Windowing) -> bool:
+    """Whether in streaming elements count as different that differ in their timestamps alone.
+
+    The earliest one counts among those that are not behind the output watermark, which nobody knows
+    before the shuffle. Of the latest one that is so for sessions, whose elements are late one by
+    one.
+    """
+    is_earliest = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EARLIEST
+    return is_earliest or (stamp_of(windowing) is not None and windowing.windowfn.is_merging())
 
 
 def makes_totals(window_fn: WindowFn) -> bool:
@@ -95,7 +113,7 @@ def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[Evaluator,
     if fires is not None:
         how = f"come with the number of their elements, by which {fires.triggerfn} fires"
     fire_once = f"{_windows(windowing)} {how}"
-    if not isinstance(windowing.triggerfn, DefaultTrigger):
+    if not _fires_once(windowing):
         return Evaluator.PANES, _trigger(windowing)
     if type(window_fn) is Sessions:
         return Evaluator.SESSIONS, fire_once
@@ -110,7 +128,7 @@ def _in_batch(windowing: Windowing, fires: Windowing | None) -> tuple[Evaluator,
 
 def _in_streaming(windowing: Windowing) -> tuple[Evaluator, str]:
     window_fn = windowing.windowfn
-    is_default = isinstance(windowing.triggerfn, DefaultTrigger)
+    is_default = _fires_once(windowing)
     are_sessions = type(window_fn) is Sessions
     if is_default and (are_sessions or not window_fn.is_merging()):
         evaluator = Evaluator.STORED_SESSIONS if are_sessions else Evaluator.STORED_WINDOWS
@@ -119,6 +137,11 @@ def _in_streaming(windowing: Windowing) -> tuple[Evaluator, str]:
         return Evaluator.DRIVEN_WINDOWS, _trigger(windowing)
     reason = f"{_windows(windowing)} merge" if is_default else _trigger(windowing)
     return Evaluator.DRIVEN_SESSIONS if are_sessions else Evaluator.DRIVEN_MERGING, reason
+
+
+def _fires_once(windowing: Windowing) -> bool:
+    """Whether windows fire at their end, and for late elements."""
+    return isinstance(windowing.triggerfn, DefaultTrigger)
 
 
 def _trigger(windowing: Windowing) -> str:

@@ -174,6 +174,9 @@ class Grouping:
             sessions that are combined, or they stay apart before the shuffle.
         aggregator_reason: why it is that one, in words.
         by_time: the trigger sees the elements of a micro-batch one timestamp after the other.
+        counted: each accumulator has the number of its elements before it, which the trigger
+            counts.
+        by_stamp: in an accumulator are elements with the same timestamp.
     """
 
     evaluator: Evaluator
@@ -182,6 +185,8 @@ class Grouping:
     aggregator: SessionAggregator | None = None
     aggregator_reason: str = ""
     by_time: bool = False
+    counted: bool = False
+    by_stamp: bool = False
 
     @property
     def layout(self) -> Layout:

@@ -42,7 +42,14 @@ from sparkbeam.columns.shapes import FLOAT, INT, NONE, STR, Table, arrow_type_of
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.batches import Converter, batch_of, elements_declared, passes, plain_batching
 from sparkbeam.plan.called import why_called
-from sparkbeam.plan.combinedcolumns import NO_FORM, OTHER_SLICES, is_key, outcome_of, pair_of
+from sparkbeam.plan.combinedcolumns import (
+    NO_FORM,
+    OTHER_SLICES,
+    is_key,
+    other_stamps,
+    outcome_of,
+    pair_of,
+)
 from sparkbeam.plan.functions import (
     dofn_of,
     function_and_arguments,
@@ -52,7 +59,7 @@ from sparkbeam.plan.functions import (
     over_columns,
 )
 from sparkbeam.plan.groupedcolumns import as_pair, by_tag
-from sparkbeam.plan.grouping import stamp_of
+from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.joinedcolumns import as_side
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, SessionAggregator, Stage
@@ -575,8 +582,10 @@ class Walk:
         aggregator = self._aggregator(output)
         are_sessions = type(windowing.windowfn) is Sessions
         stamp = stamp_of(windowing)
+        if self._is_stored(output) and tells_stamps(windowing):
+            return Refused(other_stamps(stamp))
         if stamp is not None and not are_sessions and not _adds_up(form, windowing, shape):
-            return Refused(f"its results have the {stamp} timestamp of their elements")
+            return Refused(other_stamps(stamp))
         if aggregator not in (None, SessionAggregator.COLUMNAR):
             assert aggregator is not None
             return Refused(by_elements(aggregator, form))
@@ -612,6 +621,10 @@ class Walk:
     def _merges_numbers(self, pcollection: str) -> bool:
         """Whether all readers of a PCollection merge numbers of a vectorised form."""
         return all(sink.get("numbers", False) for sink in self._sinks(pcollection))
+
+    def _is_stored(self, pcollection: str) -> bool:
+        """Whether a PCollection is on the way to a grouping in streaming."""
+        return any(sink.get("layout") == Layout.STORED.value for sink in self._sinks(pcollection))
 
     def _sinks(self, pcollection: str) -> list[dict[str, Any]]:
         """What is said of each reader of a PCollection, if that is a sink."""

@@ -21,11 +21,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.beam import last_pane
 from sparkbeam.wire.rounding import coded
+from sparkbeam.worker.grouping.triggerstate import COUNT
 from sparkbeam.worker.stamps import combine_stamps
 
 _ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
-_COUNT = trigger.AfterCount.COUNT_TAG.tag
-"""How the name of the state ends that counts elements; no other trigger asks how many there are."""
 
 
 class Panes:
@@ -136,7 +135,7 @@ class _State(trigger.InMemoryUnmergedState):
     def add_state(self, window: Any, tag: Any, value: Any) -> None:
         if tag is _ELEMENTS:
             self._weight = len(value)
-        if tag.tag.endswith(_COUNT):
+        if tag.tag.endswith(COUNT):
             self.state[window][tag.tag].extend([value] * self._weight)
         else:
             super().add_state(window, tag, value)

@@ -26,7 +26,14 @@ from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.panes import picks_up_the_rest
 from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
-from sparkbeam.worker.grouping.triggerstate import DOMAIN_NAMES, EXPIRY, Parts, TriggerState
+from sparkbeam.worker.grouping.triggerstate import (
+    DOMAIN_NAMES,
+    EXPIRY,
+    Parts,
+    TriggerState,
+    counted,
+    single,
+)
 from sparkbeam.worker.layouts.cells import KeyCells
 from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
 from sparkbeam.worker.state.pages import KeyedState
@@ -45,6 +52,7 @@ class StreamGrouping(ABC):
         state: the records of the shard's keys.
         moment: what time it is, kept up by the caller.
         by_time: a trigger sees the elements of one timestamp after the other.
+        counted: values have the number of their elements before them.
 
     Attributes:
         dropped_closed: how many elements were in time, but the trigger of their window has finished
@@ -60,19 +68,22 @@ class StreamGrouping(ABC):
         moment: Moment,
         *,
         by_time: bool = False,
+        counted: bool = False,
     ) -> None:
         pair = coder.wrapped_value_coder
+        self._value_coder = pair.value_coder().value_coder() if counted else pair.value_coder()
         self._decode_key = pair.key_coder().get_impl().decode_nested
         stored = coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder)
         self._cells = KeyCells(stored)
         self._stored_runs = RunCoder(coders.BytesCoder().get_impl())
-        self._value_runs = RunCoder(coders.LengthPrefixCoder(pair.value_coder()).get_impl())
+        self._value_runs = RunCoder(coders.LengthPrefixCoder(self._value_coder).get_impl())
         self._expires = expiry_of(windowing)
         self._lateness = Lateness(windowing)
         self._combine_fn = combine_fn
         self._keyed = state
         self._moment = moment
         self._by_time = by_time
+        self._counted = counted
         self.dropped_closed = 0
         self._prepare(coder, windowing)
         if combine_fn is not None:
@@ -153,7 +164,7 @@ class TriggerGrouping(StreamGrouping):
         self._picks_up = picks_up_the_rest(windowing)
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
         self._parts = Parts(
-            coder.wrapped_value_coder.value_coder().get_impl(),
+            self._value_coder.get_impl(),
             coder.window_coder.get_impl(),
             self._combine_fn,
             counts=not self._picks_up,
@@ -161,7 +172,12 @@ class TriggerGrouping(StreamGrouping):
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         for key, blocks in self._arrived(rows):
-            elements = [element for block in blocks for element in block.elements()]
+            with_count = counted if self._counted else single
+            elements = [
+                element.with_value(with_count(element.value))
+                for block in blocks
+                for element in block.elements()
+            ]
             work = self._added_by_time if self._by_time else self._added
             yield from self._with_key(key, lambda state, e=elements, do=work: do(state, e))  # type: ignore
 
@@ -229,7 +245,7 @@ class TriggerGrouping(StreamGrouping):
         left = []
         for element in elements:
             open_ones = tuple(window for window in element.windows if window not in closed)
-            self.dropped_closed += len(element.windows) - len(open_ones)
+            self.dropped_closed += element.value[0] * (len(element.windows) - len(open_ones))
             if open_ones:
                 left.append(WindowedValue(element.value, element.timestamp, open_ones))
         return left

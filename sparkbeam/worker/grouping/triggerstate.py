@@ -28,6 +28,9 @@ EXPIRY = b"expiry"
 STATE = b"state"
 """The cell with all that has no collection or timer."""
 
+COUNT = trigger.AfterCount.COUNT_TAG.tag
+"""How the name of the state ends that counts elements; no other trigger asks how many there are."""
+
 _HELD = "watermark"
 _PUT_OUT = "sparkbeam/put out"
 """Marks values that are kept for the next pane and have been in the one before."""
@@ -40,6 +43,26 @@ _DOMAINS = {TimeDomain.WATERMARK: EVENT_TIME, TimeDomain.REAL_TIME: PROCESSING_T
 
 DOMAIN_NAMES = {number: name for name, number in _DOMAINS.items()}
 """Beam's names of the domains of timers."""
+
+
+Value = tuple[int, bytes]
+"""How many elements a value stands for, and the value, encoded."""
+
+
+def single(value: bytes) -> Value:
+    """A value that stands for itself."""
+    return 1, value
+
+
+def counted(value: bytes) -> Value:
+    """The inverse of how an accumulator is encoded with the number of its elements before it."""
+    count = shift = at = 0
+    while True:
+        byte = value[at]
+        count |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return count, value[at:]
 
 
 class Parts:
@@ -122,6 +145,7 @@ class TriggerState(trigger.UnmergedState):
         self._seen = _Seen()
         self._expiries: list[tuple[int, int]] | None = None
         self._changed = False
+        self._count = 1
 
     def save(self, expires: Callable[[BoundedWindow], int]) -> None:
         """Writes what has changed into the record; sets the timer of the next expiry."""
@@ -320,11 +344,13 @@ class TriggerState(trigger.UnmergedState):
     def add_state(self, window: int, tag: Any, value: Any) -> None:
         self._changed = True
         if isinstance(tag, ListTag):
+            # The trigger sees an element after that.
+            self._count, stored = value
             self._values.get(window, {}).pop(_PUT_OUT, None)
-            self._add_value(window, value)
+            self._add_value(window, stored)
             if self._parts.counts:
                 values = self._values.setdefault(window, {})
-                values[_WAITING] = values.get(_WAITING, 0) + 1
+                values[_WAITING] = values.get(_WAITING, 0) + self._count
             return
         values = self._values.setdefault(window, {})
         name = tag.tag
@@ -332,7 +358,10 @@ class TriggerState(trigger.UnmergedState):
             case CombiningTag():
                 if name not in values:
                     values[name] = tag.combine_fn.create_accumulator()
-                values[name] = tag.combine_fn.add_input(values[name], value)
+                if name.endswith(COUNT):
+                    values[name] += self._count
+                else:
+                    values[name] = tag.combine_fn.add_input(values[name], value)
             case HoldTag():
                 held = values.get(name)
                 if held is not None:

@@ -1,7 +1,7 @@
 """Operations on blocks: the map side of a combine."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -16,8 +16,8 @@ from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
-from sparkbeam.plan.combinedcolumns import NO_FORM
-from sparkbeam.plan.grouping import stamp_of
+from sparkbeam.plan.combinedcolumns import NO_FORM, other_stamps
+from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.model import Layout
 from sparkbeam.plan.sessions import ALONE as SESSIONS_ALONE
 from sparkbeam.upstream.handing import Handed
@@ -77,6 +77,11 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._choice = choice_of(self.combine_fn)
         self._is_global = self.windowing.is_default()
         self._combine_stamps = combine_stamps(self.windowing)
+        self._stamp = None
+        if tells_stamps(self.windowing) and any(
+            getattr(reader, "layout", None) is Layout.STORED for reader in self.readers
+        ):
+            self._stamp = stamp_of(self.windowing)
         self._tables: defaultdict[BoundedWindow | None, CombineTable] = defaultdict(
             lambda: CombineTable(self.combine_fn, self._form)
         )
@@ -92,6 +97,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
         """What gathers pairs in columns; None where nothing does."""
         if self._form is None:
             self._refusal = NO_FORM
+            return None
+        if self._stamp is not None:
+            self._refusal = other_stamps(self._stamp)
             return None
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
         all_take = len(sinks) == len(self.readers)
@@ -223,7 +231,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _take_columns(self, block: Block) -> str | None:
         """Takes in pairs in columns; gives why they have to be taken in one by one."""
         if self._combine_stamps is not None:
-            return f"its results have the {stamp_of(self.windowing)} timestamp of their elements"
+            return other_stamps(stamp_of(self.windowing))
         try:
             pairs, numbers = self._numbered(block)
         except NotExact as refusal:
@@ -273,6 +281,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
         """Takes in pairs one by one, which stand for so many others, too."""
         keys, values = zip(*pairs, strict=True)
         names = self._named(keys)
+        if self._stamp is not None:
+            assert stamps is not None
+            names = list(zip(names, stamps, strict=True))
         for window in (None,) if self._is_global else windows:
             table = self._waiting[window] = self._tables[window]
             with self._users_code():
@@ -358,10 +369,14 @@ class PrecombineOperation(operations.PGBKCVOperation):
             template = GLOBAL
             if window is not None:
                 template = WindowedValue(None, coded_end(window), (window,))
-            names = map(self._names.key, table.accumulators)
+            names = map(self._names.key, self._without_stamps(table.accumulators))
             pairs = list(zip(names, table.accumulators.values(), strict=True))
             stamps = [table.stamps[name] for name in table.accumulators] if table.stamps else None
             self._put_out_block(Block(template, pairs, stamps), table.count)
+
+    def _without_stamps(self, names: Iterable[Any]) -> Iterable[Hashable]:
+        """The names of keys, which have a timestamp each where elements are told apart by it."""
+        return names if self._stamp is None else (name for name, _ in names)
 
     def _tell_of(self, template: WindowedValue, count: int, accumulators: int) -> None:
         """Tells of how many elements the accumulators of a window are, where they are more."""

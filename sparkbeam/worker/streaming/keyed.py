@@ -91,6 +91,7 @@ class GroupingRun(KeyedRun):
             self._keyed,
             self.moment,
             by_time=how.by_time,
+            counted=how.counted,
         )
 
     def _receive(self, rows: list[Row]) -> None:
