@@ -20,7 +20,6 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms import trigger
 from apache_beam.transforms.combiners import ToListCombineFn
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import (
@@ -35,7 +34,6 @@ from apache_beam.transforms.trigger import (
     DefaultTrigger,
     OrFinally,
     Repeatedly,
-    TriggerFn,
 )
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -50,6 +48,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from in_process import Crashes, Spark, StreamingRunner
+from random_triggers import STAMPS, TRIGGERS
 from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
 
 from sparkbeam.streaming import source
@@ -68,28 +67,32 @@ TIMINGS = {
 found: dict[str, list[Pane]] = {}
 """What has come out of the pipelines that run in this process, by the name of their step."""
 
+stamped: dict[str, list[tuple[Pane, int]]] = {}
+"""The same with the timestamps of the panes, in microseconds."""
+
 
 def note(
     pair: Any,
     name: str,
     window: Any = beam.DoFn.WindowParam,
     info: Any = beam.DoFn.PaneInfoParam,
+    stamp: Any = beam.DoFn.TimestampParam,
 ) -> None:
     """Notes a pane."""
     span = (int(window.start), int(window.end))
     if isinstance(window, GlobalWindow):
         span = (-model.FOREVER, model.GLOBAL_END)
-    found.setdefault(name, []).append(
-        Pane(
-            span,
-            tuple(sorted(pair[1])),
-            TIMINGS[info.timing],
-            info.index,
-            info.nonspeculative_index,
-            info.is_first,
-            info.is_last,
-        )
+    pane = Pane(
+        span,
+        tuple(sorted(pair[1])),
+        TIMINGS[info.timing],
+        info.index,
+        info.nonspeculative_index,
+        info.is_first,
+        info.is_last,
     )
+    found.setdefault(name, []).append(pane)
+    stamped.setdefault(name, []).append((pane, stamp.micros))
 
 
 def stream(events: list[Event]) -> TestStream:
@@ -128,6 +131,7 @@ class Ran:
     ) -> None:
         self._windowings, self._events = windowings, events
         found.clear()
+        stamped.clear()
         crashes = crashes or Crashes((-1, ""))
         runner = StreamingRunner(Spark(crashes))
         with TemporaryDirectory() as folder, patch.object(source, "_MOST_ROUNDS", rounds):
@@ -157,6 +161,7 @@ class Ran:
                 trigger=windowing.triggerfn,
                 accumulation_mode=windowing.accumulation_mode,
                 allowed_lateness=windowing.allowed_lateness,
+                timestamp_combiner=windowing.timestamp_combiner,
             )
             for name, grouping in (
                 (f"groups {number}", beam.GroupByKey()),
@@ -192,40 +197,18 @@ def arrivals(windowing: Windowing, events: list[Event]) -> int:
     return int(numbers * windows)
 
 
-LEAVES = st.one_of(
-    st.builds(AfterCount, st.integers(1, 4)),
-    st.builds(AfterProcessingTime, st.sampled_from([1, 3, 8, 20])),
-    st.sampled_from([AfterWatermark(), DefaultTrigger(), trigger.Always(), trigger._Never()]),
-)
-
-
-def _composites(part: st.SearchStrategy[TriggerFn]) -> st.SearchStrategy[TriggerFn]:
-    parts = st.lists(part, min_size=2, max_size=3)
-    none_or = st.one_of(st.none(), part)
-    return st.one_of(
-        st.builds(AfterWatermark, early=none_or, late=none_or),
-        st.builds(AfterWatermark, early=part),
-        st.builds(Repeatedly, part),
-        *(
-            parts.map(lambda parts, kind=kind: kind(*parts))  # type: ignore[misc]
-            for kind in (AfterAny, AfterAll, AfterEach)
-        ),
-        st.builds(OrFinally, part, part),
-    )
-
-
-TRIGGERS = st.recursive(LEAVES, _composites, max_leaves=5)
 WINDOWS = st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), Sessions(6), GlobalWindows()])
 MODES = st.sampled_from([DISCARDING, ACCUMULATING])
 
 
 @st.composite
-def windowings(draw: Any) -> Windowing:
+def windowings(draw: Any, stamps: Any = None) -> Windowing:
     fn, of = draw(WINDOWS), draw(TRIGGERS)
     if isinstance(fn, GlobalWindows) and of == DefaultTrigger():
         fn = FixedWindows(10)  # Beam refuses it.
     lateness = draw(st.sampled_from([0, 7, 100]))
-    return Windowing(fn, of, draw(MODES), allowed_lateness=lateness)
+    stamp = None if stamps is None else draw(stamps)
+    return Windowing(fn, of, draw(MODES), stamp, allowed_lateness=lateness)
 
 
 @st.composite
@@ -264,6 +247,19 @@ BOUNDED = settings(
 @given(st.lists(windowings(), min_size=BRANCHES, max_size=BRANCHES), histories())
 def test_panes_are_those_of_the_model(some: list[Windowing], events: list[Event]) -> None:
     check(some, events)
+
+
+@BOUNDED
+@given(st.lists(windowings(STAMPS), min_size=BRANCHES, max_size=BRANCHES), histories())
+def test_a_combine_has_the_panes_of_a_grouping_of_single_elements_and_their_timestamps(
+    some: list[Windowing], events: list[Event]
+) -> None:
+    ran = Ran(some, events)
+    for number, windowing in enumerate(some):
+        groups, lists = f"groups {number}", f"lists {number}"
+        assert sorted(stamped.get(lists, ())) == sorted(stamped.get(groups, ())), windowing
+        for name in ("dropped_due_to_lateness", "dropped_due_to_closed_window"):
+            assert ran.dropped[lists, name] == ran.dropped[groups, name]
 
 
 @settings(BOUNDED, max_examples=max(1, EXAMPLES // 3))
