@@ -35,7 +35,8 @@ class Configuration:
         max_auctions_waiting_time: how long query 3 keeps state of a seller, in seconds.
         session_gap: the gap of query 14's sessions, in seconds.
         side_input_rows: how many rows the side input of queries 13 and 14 has.
-        max_log_events: at how many events query 10 starts a further file.
+        max_log_events: at how many events query 10 starts a further file, and query 11 tells a
+            session before it ends.
         log_shards: over how many files query 10 spreads a window.
         log_folder: where query 10 writes its files; None writes none.
         key_buckets: over how many keys query 15 spreads its events.

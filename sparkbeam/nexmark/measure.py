@@ -101,14 +101,17 @@ class Measurement:
                 lacks = limit_of(run.runner, run.query, failure)
                 return replace(run, failure=failure, lacks=lacks)
         count, digest = found
-        run = replace(run, seconds=seconds, results=count, digest=digest, peak_memory=memory.bytes)
+        done = replace(run, seconds=seconds, results=count, digest=digest, peak_memory=memory.bytes)
         if not self.check:
-            return run
+            return done
         try:
             checked = verdict(query, self.configuration, found, self._answers)
         except Exception as error:
             checked = f"cannot be checked: {reason(error)}"
-        return replace(run, checked=checked)
+        lacks = limit_of(run.runner, run.query, checked)
+        if lacks is not None:
+            return replace(run, failure=checked, lacks=lacks)
+        return replace(done, checked=checked)
 
     def _answers(self, query: Query) -> list[Any]:
         """The weighed results of another run, by way of files that the workers share."""

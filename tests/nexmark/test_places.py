@@ -74,6 +74,11 @@ class TestLimits:
         assert limit_of("FnApiRunner", 12, "ValueError: no") is None
         assert limit_of("sparkbeam.SparkRunner", 12, self.NO_CLOCK) is None
 
+    def test_a_runner_that_loses_all_results_for_what_it_lacks_is_limited(self) -> None:
+        lost = "1,919 results (c8b1) expected, but found 0 results (0000); missing: [1, 2]"
+        assert "has not fired" in (limit_of("FnApiRunner", 11, lost) or "")
+        assert limit_of("FnApiRunner", 11, lost.replace("found 0", "found 1")) is None
+
     def test_what_prism_says_it_lacks_is_a_limit_of_whatever_query(self) -> None:
         told = "_InactiveRpcError: found 1 uses of features unimplemented in prism in job job: "
         merging = 'unsupported feature "WindowingStrategy.MergeStatus" set with value NEEDS_MERGE'
