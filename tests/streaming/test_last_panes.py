@@ -9,6 +9,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.combiners import Largest, MeanCombineFn, SingleInputTupleCombineFn
 from apache_beam.transforms.trigger import (
     AccumulationMode,
     AfterAll,
@@ -109,6 +110,52 @@ def test_what_is_late_waits_for_its_trigger_until_the_window_expires() -> None:
         trigger = AfterWatermark(late=AfterCount(5))
         found = panes(p | events, FixedWindows(10), trigger, DISCARDING, lateness=10)
         assert_that(found, equal_to([([1], ON_TIME, False), ([2, 3], LATE, True)]))
+
+
+@pytest.mark.parametrize(
+    ("combine_fn", "outputs"),
+    [
+        (MeanCombineFn(), ["3.0", "nan"]),
+        (SingleInputTupleCombineFn(sum, MeanCombineFn()), ["(6, 3.0)", "(0, nan)"]),
+        (Largest(1), ["[3]", "[]"]),
+    ],
+    ids=["mean", "tuple", "top"],
+)
+def test_an_empty_pane_is_what_a_combine_makes_of_nothing(combine_fn: Any, outputs: Any) -> None:
+    events = TestStream().add_elements([TimestampedValue(3, 1), TimestampedValue(3, 1)])
+    with streaming() as p:
+        found = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.WindowInto(
+                FixedWindows(10),
+                trigger=AfterWatermark(early=AfterCount(2)),
+                accumulation_mode=DISCARDING,
+            )
+            | beam.WithKeys("key")
+            | beam.CombinePerKey(combine_fn)
+            | beam.MapTuple(lambda key, output: str(output))
+        )
+        assert_that(found, equal_to(outputs))
+
+
+@pytest.mark.parametrize("least", [300, 301])
+def test_elements_that_come_as_one_accumulator_are_counted_one_by_one(least: int) -> None:
+    events = TestStream().add_elements([TimestampedValue(1, 1)] * 300)
+    with streaming() as p:
+        found = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.WindowInto(
+                FixedWindows(10),
+                trigger=Repeatedly(AfterCount(least)),
+                accumulation_mode=DISCARDING,
+            )
+            | beam.WithKeys("key")
+            | beam.CombinePerKey(sum)
+            | beam.Map(lambda pair, pane=beam.DoFn.PaneInfoParam: (pair[1], pane.timing))
+        )
+        assert_that(found, equal_to([(300, EARLY if least == 300 else ON_TIME)]))
 
 
 def test_an_accumulator_that_no_trigger_let_out_comes_out() -> None:

@@ -109,8 +109,14 @@ class MergeOperation(_PhaseOperation):
     phase = "merge"
 
     def applied(self) -> Callable[[Any], Any]:
-        merge: Callable[[Any], Any] = self.combine.combine_fn.merge_accumulators
-        return merge
+        merge = self.combine.combine_fn.merge_accumulators
+        create = self.combine.combine_fn.create_accumulator
+
+        def merged(accumulators: Any) -> Any:
+            # A pane may be empty, and not every CombineFn can merge nothing.
+            return merge(accumulators) if len(accumulators) else create()
+
+        return merged
 
     def of_totals(self, block: Block, totals: Totals) -> Block:
         merged = self.combine.merged(totals)
