@@ -15,6 +15,10 @@ _OBEYED = re.compile(
 )
 _BREAKS = re.compile(r"[\t\n\u2028\u2029]")
 
+_NAME = r"""[^\s/\\:'"]+"""
+_FOLDERS = re.compile(rf"(?<![\w.])~?(?:[A-Za-z]:)?(?:[/\\]{_NAME})+[/\\](?={_NAME})")
+"""The folders of an absolute path, up to the name of the file."""
+
 _WHOLE = 100_000
 _LONGEST_SECRET = 10_000
 
@@ -33,6 +37,11 @@ def printable(text: str) -> str:
 def line(text: str) -> str:
     """The same on one line."""
     return _BREAKS.sub(_escaped, printable(text))
+
+
+def without_folders(text: str) -> str:
+    """The text with only the last name of each absolute path."""
+    return _FOLDERS.sub("", text)
 
 
 def printable_in(value: Any, shown: Callable[[str], str] = printable) -> Any:

@@ -7,14 +7,17 @@ before it fill, of the last five since the runtime last changed. It *changed* if
   width, and so is the median over this build and the two after it, as far as
   there are some: a build that was measured on a busy machine is no change; and
 - it differs from the band's median by more than 10 %, or by more than 50 % where
-  the build has fewer than three repeats or the band fewer than nine.
+  the build has fewer than three repeats or the band fewer than nine; and
+- all that holds in units of the machine's pace as well, where that is known: a machine
+  that is busy for a while, or slower than others of its kind, is no change.
 
 Of 34,680 builds with three repeats and normal noise of 5 % two changed by chance;
 of 1,000 growths by 30 % 967 were found (``bench/changes.py``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 
 from sparkbeam.nexmark.compare import ENOUGH_RUNS, TOLERANCE, UNKNOWN_NOISE, Verdict
@@ -53,12 +56,17 @@ class Change:
         return f"q{self.series.first.query} {what} at {self.point.build}{reason}"
 
 
-def changes(series: Series) -> list[Change]:
-    """All changes of a series, in order of its builds."""
+def changes(series: Series, tolerance: float = TOLERANCE) -> list[Change]:
+    """All changes of a series, in order of its builds.
+
+    Args:
+        series: of one query.
+        tolerance: how much a median may grow, as a share.
+    """
     found: list[Change] = []
     start = 0
     for number in range(len(series.points)):
-        outcome, runtime = _outcome(series, number), _runtime(series, number, start)
+        outcome, runtime = _outcome(series, number), _runtime(series, number, start, tolerance)
         found += [change for change in (outcome, runtime) if change is not None]
         if runtime is not None:
             start = number
@@ -96,26 +104,42 @@ def _outcome(series: Series, number: int) -> Change | None:
     return None
 
 
-def _runtime(series: Series, number: int, start: int) -> Change | None:
-    """The change of the runtime, against the last builds since ``start``."""
+def _runtime(series: Series, number: int, start: int, tolerance: float) -> Change | None:
+    """The change of the runtime since the build ``start``; none that a busy machine explains."""
     point = series.points[number]
-    comparable = [one for one in series.points[start:number] if one.times and one.wrong is None]
-    band = _times(comparable[-_BEFORE:])
-    if not band or not point.times or point.wrong is not None:
+    if not point.times or point.wrong is not None:
+        return None
+    before = [one for one in series.points[start:number] if one.wrong is None]
+    after = series.points[number : number + 1 + _AFTER]
+    verdict = _beyond([one.times for one in before], [one.times for one in after], tolerance)
+    paced = [one.paced for one in before], [one.paced for one in after]
+    if verdict is None:
+        return None
+    if point.paced and any(paced[0]) and _beyond(*paced, tolerance) is not verdict:
+        return None
+    growth = median(point.times) / median(_band([one.times for one in before])) - 1
+    return Change(series, point, verdict, growth)
+
+
+def _beyond(
+    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], tolerance: float
+) -> Verdict | None:
+    """How the first of some times differ from those before them, if they do so for good."""
+    band = _band(before)
+    if not band:
         return None
     usual = median(band)
-    enough = len(point.times) >= ENOUGH_RUNS and len(band) >= ENOUGH_BEFORE
-    tolerance = TOLERANCE if enough else UNKNOWN_NOISE
+    if len(after[0]) < ENOUGH_RUNS or len(band) < ENOUGH_BEFORE:
+        tolerance = max(tolerance, UNKNOWN_NOISE)
     margin = _MARGIN * (max(band) - min(band))
-    after = _times(series.points[number : number + 1 + _AFTER])
-    medians = [median(point.times), median(after)]
-    growth = medians[0] / usual - 1
+    medians = [median(after[0]), median(list(chain(*after)))]
     if all(one > max(max(band) + margin, usual * (1 + tolerance)) for one in medians):
-        return Change(series, point, Verdict.SLOWER, growth)
+        return Verdict.SLOWER
     if all(one < min(min(band) - margin, usual / (1 + tolerance)) for one in medians):
-        return Change(series, point, Verdict.FASTER, growth)
+        return Verdict.FASTER
     return None
 
 
-def _times(points: Sequence[Point]) -> list[float]:
-    return [time for point in points for time in point.times]
+def _band(times: Iterable[Sequence[float]]) -> list[float]:
+    """All times of the last builds that have some."""
+    return list(chain(*[some for some in times if some][-_BEFORE:]))

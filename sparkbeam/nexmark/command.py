@@ -162,13 +162,7 @@ def report(history: Path | None, output: Path) -> None:
 
 
 @nexmark.command(short_help="Fail on a changed result or a slowdown.")
-@click.option(
-    "--tolerance",
-    type=Number(min=0, max=1_000_000),
-    default=10.0,
-    show_default=True,
-    help="How many percent the median may grow.",
-)
+@commandline.TOLERANCE
 @click.argument("old", type=INPUT)
 @click.argument("new", type=INPUT)
 @guarded

@@ -11,7 +11,7 @@ import click
 
 from sparkbeam.arguments import shown
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.usage import File, usage_error
+from sparkbeam.usage import File, Number, usage_error
 
 if TYPE_CHECKING:
     from sparkbeam.nexmark.configuration import Configuration
@@ -26,7 +26,8 @@ HISTORY = click.option(
     "--history",
     metavar="FILE",
     type=OUTPUT,
-    help="The SQLite file with all runs.  [default: nexmark.db in your data folder]",
+    help="The SQLite file with all runs, or one of JSON lines if its name ends in .jsonl.  "
+    "[default: nexmark.db in your data folder]",
 )
 EVENTS = click.option(
     "--events", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many."
@@ -37,6 +38,13 @@ QUERY = click.option(
 PAGE = click.option("--report", "page", type=OUTPUT, metavar="FILE", help="Write an HTML page.")
 RUNNER_OPTIONS = click.argument(
     "options", nargs=-1, type=click.UNPROCESSED, metavar="[RUNNER OPTIONS]..."
+)
+TOLERANCE = click.option(
+    "--tolerance",
+    type=Number(min=0, max=1_000_000),
+    default=10.0,
+    show_default=True,
+    help="How many percent the median may grow.",
 )
 SETTINGS = click.option(
     "--set",

@@ -1,7 +1,8 @@
 """All runs of the past, in a local SQLite file with one row a run.
 
 The columns of the table ``runs`` are the fields of
-:class:`~sparkbeam.nexmark.record.Run`; ``configuration`` is JSON.
+:class:`~sparkbeam.nexmark.record.Run`; ``configuration`` is JSON. A file whose name ends in
+``.jsonl`` has a line of JSON for each run instead, which version control can keep and merge.
 """
 
 import json
@@ -16,7 +17,17 @@ import platformdirs
 
 from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.nexmark.record import ADDED, NAMES, SCHEMA, Run, restored
+from sparkbeam.nexmark.record import (
+    ADDED,
+    NAMES,
+    SCHEMA,
+    Run,
+    append_json,
+    read_lines,
+    restored,
+)
+
+_LINES = ".jsonl"
 
 _APPLICATION = 0x4E584D4B
 """SQLite's mark of whose file it is: "NXMK"."""
@@ -37,6 +48,9 @@ def append(runs: Iterable[Run], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
+    if path.suffix == _LINES:
+        append_json(runs, path)
+        return
     with _opened(path) as connection:
         connection.executemany(
             f"INSERT INTO runs ({', '.join(NAMES)}) "
@@ -58,6 +72,8 @@ def read(path: Path) -> Sequence[Run]:
         raise ConfigurationError(
             f"There is no history '{path}': 'sparkbeam nexmark' makes it, --history names another."
         )
+    if path.suffix == _LINES:
+        return read_lines(path)
     with _opened(path) as connection:
         rows = connection.execute(f"SELECT {', '.join(NAMES)} FROM runs ORDER BY rowid").fetchall()
     try:

@@ -146,6 +146,7 @@ class Measurement:
             python=platform.python_version(),
             revision=self.revision,
             machine=self.machine,
+            pace=provenance.pace(),
         )
 
     def _mode(self) -> str:

@@ -116,9 +116,10 @@ def ci(
     help="Also compare with this tag or commit, as a slowdown may come in many small steps.  "
     "[default: the last tag, if the history has runs of it]",
 )
+@commandline.TOLERANCE
 @commandline.HISTORY
 @guarded
-def release(since: str | None, history: Path | None) -> None:
+def release(since: str | None, tolerance: float, history: Path | None) -> None:
     """Judge the commit at hand by its runs in the history, which 'ci' has added.
 
     Ends with 1 if a query became slower, gives another or a wrong result, fails
@@ -131,7 +132,7 @@ def release(since: str | None, history: Path | None) -> None:
     from sparkbeam.nexmark.release import judged
 
     runs = past.read(history or past.default_path())
-    judgement = judged(runs, _newest(runs), _last_release(runs, since))
+    judgement = judged(runs, _newest(runs), _last_release(runs, since), tolerance / 100)
     display.show_judgement(judgement)
     if judgement.findings:
         raise click.exceptions.Exit(1)

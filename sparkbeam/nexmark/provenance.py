@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ CHANGED = "+"
 
 _FOLDER = Path(sparkbeam.__file__).parent
 _GIT_SECONDS = 10
+_STEPS = 2_000_000
 
 
 def revision() -> str | None:
@@ -43,6 +45,14 @@ def machine() -> str:
     """Processor, cores and memory: measurements of equal ones may be compared."""
     gigabytes = round(psutil.virtual_memory().total / 1e9)
     return f"{_processor()}, {os.cpu_count()} cores, {gigabytes} GB"
+
+
+def pace() -> float:
+    """The seconds that a fixed piece of Python takes: more on a machine that is busy or slower."""
+    start = time.perf_counter()
+    for _ in range(_STEPS):
+        pass
+    return time.perf_counter() - start
 
 
 def _processor() -> str:

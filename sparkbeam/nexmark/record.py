@@ -1,8 +1,9 @@
 """What is known about one run of one query, and the file that ``--json`` writes."""
 
 import json
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, get_type_hints
@@ -10,18 +11,19 @@ from typing import Any, get_type_hints
 from sparkbeam.arguments import shown
 from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.texts import line, printable_in
+from sparkbeam.texts import line, printable_in, without_folders
 
-SCHEMA = 3
+SCHEMA = 4
 """The version of the form in which runs are stored."""
 
-ADDED = {1: ("revision", "machine", "lacks"), 2: ("lacks",)}
+ADDED = {1: ("revision", "machine", "lacks", "pace"), 2: ("lacks", "pace"), 3: ("pace",)}
 """The fields that runs of an older form lack, by its number; all other forms are refused."""
 
 OURS = "sparkbeam.SparkRunner"
 """The name of sparkbeam's own runner; another one goes by its class name."""
 
 _MOST = 1 << 63
+_LONGEST_LINE = 1_000_000
 
 PASSED = "passed"
 """What ``checked`` says of a right result."""
@@ -51,6 +53,8 @@ class Run:
         revision: the commit of sparkbeam, with ``+`` where files were changed; None if unknown.
         machine: processor, cores and memory; None if unknown.
         lacks: what the runner cannot do, where that is why it did not run.
+        pace: the seconds that a fixed piece of Python took just before the run, which tell how
+            busy the machine was; None if unknown.
     """
 
     started: str
@@ -75,6 +79,7 @@ class Run:
     revision: str | None = None
     machine: str | None = None
     lacks: str | None = None
+    pace: float | None = None
 
     @property
     def throughput(self) -> float | None:
@@ -105,15 +110,55 @@ def median_seconds(runs: Iterable[Run]) -> float | None:
 
 def write_json(runs: Iterable[Run], path: Path) -> None:
     """Writes one JSON object a run, each on its own line."""
-    lines = [json.dumps({"schema": SCHEMA, **asdict(run)}) + "\n" for run in runs]
     try:
-        path.write_text("".join(lines), encoding="utf-8")
+        path.write_text(_lines(runs), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
 
 
+def append_json(runs: Iterable[Run], path: Path) -> None:
+    """Adds lines to a file that others get to see: without the folders of this machine.
+
+    Raises:
+        ConfigurationError: the file cannot be written, or begins with something else.
+    """
+    try:
+        with path.open("a+b") as file:
+            file.seek(0)
+            first = file.readline(_LONGEST_LINE)
+            if first:
+                _parsed(first.decode(errors="replace"), path, 1)
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":
+                    file.write(b"\n")
+            file.write(_lines(map(_shareable, runs)).encode())
+    except OSError as error:
+        raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
+
+
+def _lines(runs: Iterable[Run]) -> str:
+    return "".join(json.dumps({"schema": SCHEMA, **asdict(run)}) + "\n" for run in runs)
+
+
+def _shareable(run: Run) -> Run:
+    failure, checked = (text and without_folders(text) for text in (run.failure, run.checked))
+    return replace(run, failure=failure, checked=checked)
+
+
 def read_json(path: Path) -> Sequence[Run]:
     """The runs of a file that :func:`write_json` wrote.
+
+    Raises:
+        ConfigurationError: it cannot be read, holds none, or is something else.
+    """
+    runs = read_lines(path)
+    if not runs:
+        raise ConfigurationError(f"'{path}' holds no runs.")
+    return runs
+
+
+def read_lines(path: Path) -> Sequence[Run]:
+    """The runs of a file that has one on each line; it may hold none.
 
     Raises:
         ConfigurationError: it cannot be read, or is something else.
@@ -124,10 +169,7 @@ def read_json(path: Path) -> Sequence[Run]:
         raise ConfigurationError(f"Cannot read '{path}': {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(_foreign(path, 1)) from error
-    runs = [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
-    if not runs:
-        raise ConfigurationError(f"'{path}' holds no runs.")
-    return runs
+    return [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
 
 
 def _parsed(line: str, path: Path, number: int) -> Run:

@@ -9,8 +9,9 @@ It may not if, under the conditions under which it was measured, one of its quer
   have made a large one, as ``sparkbeam nexmark compare`` sees it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import median
 
 from sparkbeam.nexmark.changes import ENOUGH_BEFORE, Change, changes, percent
@@ -50,13 +51,16 @@ class Judgement:
     findings: Sequence[Finding]
 
 
-def judged(runs: Sequence[Run], build: str, since: str | None = None) -> Judgement:
+def judged(
+    runs: Sequence[Run], build: str, since: str | None = None, tolerance: float = TOLERANCE
+) -> Judgement:
     """Whether ``build`` is as good as the ones before it, and as ``since``, the last release.
 
     Args:
         runs: a history with runs of both.
         build: which build, as :func:`~sparkbeam.nexmark.series.build` names it.
         since: another one; None to compare with none in particular.
+        tolerance: how much a median may grow, as a share.
     """
     known = builds(runs)
     past = known[: known.index(build) + 1]
@@ -67,7 +71,7 @@ def judged(runs: Sequence[Run], build: str, since: str | None = None) -> Judgeme
         Finding(one, text)
         for one in found
         if one.points and _shared(one.conditions) in conditions
-        for text in _against(one, build, since)
+        for text in _against(one, build, since, tolerance)
     ]
     return Judgement(build, measured, findings)
 
@@ -82,19 +86,19 @@ def _shared(conditions: Conditions) -> Conditions:
     return conditions._replace(query=0)
 
 
-def _against(one: Series, build: str, since: str | None) -> list[str]:
+def _against(one: Series, build: str, since: str | None, tolerance: float) -> list[str]:
     query = f"q{one.first.query}"
     point = one.at(build)
     if point is None:
         return [f"{query} has not run at {build}, but at {one.points[-1].build}"]
-    found = changes(one)
+    found = changes(one, tolerance)
     here = [change for change in found if change.point is point]
     texts = [str(change) for change in here if change.verdict.is_regression]
     texts = texts or _standing(one, point)
     release = one.at(since) if since else None
     if texts or release is None or release is point:
         return texts
-    return _slower(one, found, release) or _creeping(one, release, point)
+    return _slower(one, found, release) or _creeping(one, release, point, tolerance)
 
 
 def _slower(one: Series, found: Sequence[Change], release: Point) -> list[str]:
@@ -114,26 +118,34 @@ def _standing(one: Series, point: Point) -> list[str]:
     return []
 
 
-def _creeping(one: Series, release: Point, point: Point) -> list[str]:
+def _creeping(one: Series, release: Point, point: Point, tolerance: float) -> list[str]:
     """What became worse little by little since a release."""
-    comparison = Comparison(release.runs, point.runs)
+    comparison = Comparison(release.runs, point.runs, tolerance)
     verdict, what = comparison.verdict, comparison.explanation
     if not verdict.is_regression or (verdict is Verdict.CHANGED and point.is_checked):
         return []
     if verdict is Verdict.SLOWER:
-        old, new = _ends(one, release, point)
-        growth = median(new) / median(old) - 1
-        enough = min(len(old), len(new)) >= ENOUGH_BEFORE
-        if growth <= (TOLERANCE if enough else UNKNOWN_NOISE):
+        growth, runs = _growth(one, release, point)
+        if growth <= (tolerance if runs >= ENOUGH_BEFORE else max(tolerance, UNKNOWN_NOISE)):
             return []
         what = percent(growth)
     return [f"q{one.conditions.query} {what} at {point.build} since {release.build}"]
 
 
-def _ends(one: Series, release: Point, point: Point) -> tuple[list[float], list[float]]:
-    """Times from a release on, and up to a build: of several builds, as each has few repeats."""
+def _growth(one: Series, release: Point, point: Point) -> tuple[float, int]:
+    """How much the median has grown since a release, and of how many runs at least.
+
+    Of several builds, as each has few repeats; in seconds and, where it is known, in units of the
+    machine's pace: the smaller one.
+    """
     between = one.points[one.points.index(release) : one.points.index(point) + 1]
     pooled = min(_POOLED, len(between) // 2)
-    ends = between[:pooled], between[-pooled:]
-    old, new = ([time for there in end for time in there.times] for end in ends)
-    return old, new
+    old, new = between[:pooled], between[-pooled:]
+    times = _all(point.times for point in old), _all(point.times for point in new)
+    paced = _all(point.paced for point in old), _all(point.paced for point in new)
+    known = [ends for ends in (times, paced) if all(ends)]
+    return min(median(after) / median(before) for before, after in known) - 1, min(map(len, times))
+
+
+def _all(parts: Iterable[Iterable[float]]) -> list[float]:
+    return list(chain.from_iterable(parts))

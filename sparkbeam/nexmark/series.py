@@ -50,6 +50,13 @@ class Point:
         complete = [time for time in times if time is not None]
         return complete if len(complete) == len(self.runs) else []
 
+    @cached_property
+    def paced(self) -> Sequence[float]:
+        """The same in units of the machine's pace; none if that of a run is unknown."""
+        runs = self.runs if self.times else []
+        found = [run.seconds / run.pace for run in runs if run.seconds and run.pace]
+        return found if len(found) == len(runs) else []
+
     @property
     def median(self) -> float | None:
         """Seconds; None if a run failed."""

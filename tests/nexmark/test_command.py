@@ -24,6 +24,7 @@ from sparkbeam.cli import main
 from sparkbeam.nexmark import commandline, engine, history, measure, places, provenance
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
+from sparkbeam.nexmark.measure import Measurement
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
 from sparkbeam.nexmark.stream import NexmarkStream
@@ -359,6 +360,38 @@ class TestOverTime:
         chosen = run("ci", *arguments, "--runners", "PrismRunner")
         assert chosen.exit_code == 2
         assert "Error: PrismRunner does not start: OSError" in chosen.stderr
+
+    @pytest.mark.parametrize(
+        ("planted", "wanted"),
+        [
+            ({}, 0),
+            ({"seconds": 1.9}, 0),
+            ({"seconds": 2.1}, 1),
+            ({"checked": "7 results expected"}, 1),
+        ],
+    )
+    def test_a_run_of_ci_is_added_to_a_history_in_the_repository_and_judged_by_it(
+        self, planted: dict[str, Any], wanted: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = Measurement.run
+        values: dict[str, Any] = {"seconds": 1.0}
+        monkeypatch.setattr(Measurement, "warm_up", lambda _: None)
+        monkeypatch.setattr(Measurement, "run", lambda *of: replace(usual(*of), **values))
+        monkeypatch.setattr(provenance, "revision", lambda: values["revision"])
+        monkeypatch.setattr(provenance, "last_tag", lambda: None)
+        arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--events", 200, "--repeat", 1)
+        file = "nexmark.jsonl"
+
+        def step(commit: str) -> int:
+            values["revision"] = commit
+            if run("ci", "--query", 2, *arguments, "--history", file).exit_code:
+                return 1
+            return run("release", "--history", file, "--tolerance", 100).exit_code
+
+        assert [step(commit) for commit in COMMITS[:2]] == [0, 0]
+        values.update(planted)
+        assert step(COMMITS[2]) == wanted
+        assert len(Path(file).read_text().splitlines()) == 3
 
     @pytest.mark.parametrize(
         ("number", "wanted"), [(4, 0), (5, 1), (6, 1), (7, 1), (8, 0), (9, 1), (11, 1)]

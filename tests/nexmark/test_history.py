@@ -9,7 +9,8 @@ from runs import a_run, runs_of
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark import history
-from sparkbeam.nexmark.record import SCHEMA, read_json, write_json
+from sparkbeam.nexmark.record import ADDED, SCHEMA, read_json, write_json
+from sparkbeam.texts import without_folders
 
 
 class TestHistory:
@@ -64,27 +65,17 @@ class TestHistory:
         names = sqlite3.connect(file).execute("SELECT name FROM sqlite_master").fetchall()
         assert names == [("customers",)]
 
-    def test_one_of_the_first_form_is_taken_over(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("form", ADDED)
+    def test_one_of_an_older_form_is_taken_over(self, tmp_path: Path, form: int) -> None:
         file = tmp_path / "history.db"
         history.append([a_run()], file)
         with sqlite3.connect(file) as connection:
-            connection.execute("ALTER TABLE runs DROP COLUMN revision")
-            connection.execute("ALTER TABLE runs DROP COLUMN machine")
-            connection.execute("ALTER TABLE runs DROP COLUMN lacks")
-            connection.execute("PRAGMA user_version = 1")
-        new = a_run(revision="1d6d982", machine="a machine")
+            for name in ADDED[form]:
+                connection.execute(f"ALTER TABLE runs DROP COLUMN {name}")
+            connection.execute(f"PRAGMA user_version = {form}")
+        new = a_run(revision="1d6d982", machine="a machine", lacks="it has no clock", pace=0.03)
         history.append([new], file)
         assert history.read(file) == [a_run(), new]
-
-    def test_one_of_the_second_form_is_taken_over(self, tmp_path: Path) -> None:
-        file = tmp_path / "history.db"
-        history.append([a_run(revision="1d6d982")], file)
-        with sqlite3.connect(file) as connection:
-            connection.execute("ALTER TABLE runs DROP COLUMN lacks")
-            connection.execute("PRAGMA user_version = 2")
-        new = a_run(seconds=None, failure="no", lacks="it has no clock")
-        history.append([new], file)
-        assert history.read(file) == [a_run(revision="1d6d982"), new]
 
     def test_another_version_is_told(self, tmp_path: Path) -> None:
         file = tmp_path / "history.db"
@@ -100,6 +91,57 @@ class TestHistory:
         (tmp_path / "file").touch()
         with pytest.raises(ConfigurationError, match="Cannot write"):
             history.append([a_run()], tmp_path / "file" / "history.db")
+
+
+class TestLines:
+    def test_runs_come_back_as_they_were_in_order(self, tmp_path: Path) -> None:
+        file = tmp_path / "new" / "folder" / "history.jsonl"
+        first, second = runs_of(2.0, 1.0), [a_run(failure="no", seconds=None, results=None)]
+        history.append(first, file)
+        history.append(second, file)
+        assert history.read(file) == first + second
+
+    def test_one_without_runs_is_a_history(self, tmp_path: Path) -> None:
+        history.append([], tmp_path / "history.jsonl")
+        assert history.read(tmp_path / "history.jsonl") == []
+
+    def test_a_last_line_without_its_end_stays_a_line(self, tmp_path: Path) -> None:
+        file = tmp_path / "history.jsonl"
+        history.append([a_run()], file)
+        file.write_text(file.read_text().rstrip("\n"))
+        history.append([a_run(query=4)], file)
+        assert [run.query for run in history.read(file)] == [3, 4]
+
+    @pytest.mark.parametrize("content", [b"customers\n1\n", b"\xff\xfe", b"{" * 2_000_000])
+    def test_another_file_is_told_and_left_alone(self, tmp_path: Path, content: bytes) -> None:
+        file = tmp_path / "history.jsonl"
+        file.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="line 1, is no run"):
+            history.append([a_run()], file)
+        assert file.read_bytes() == content
+
+    @pytest.mark.parametrize(
+        ("told", "kept"),
+        [
+            ("No such file: '/home/me/data/a.csv'", "No such file: 'a.csv'"),
+            ('File "/opt/x.y/b.py", line 3', 'File "b.py", line 3'),
+            ("cannot read ~/secret/c: 1/2 of a/b/c", "cannot read c: 1/2 of a/b/c"),
+            (r"no C:\Users\me\d.txt here", "no d.txt here"),
+        ],
+    )
+    def test_what_went_wrong_names_no_folder_of_the_machine(
+        self, tmp_path: Path, told: str, kept: str
+    ) -> None:
+        file = tmp_path / "history.jsonl"
+        history.append([a_run(failure=told, checked=told)], file)
+        (run,) = history.read(file)
+        assert (run.failure, run.checked) == (kept, kept)
+
+    def test_that_of_the_repository_can_be_read_and_names_no_folder(self) -> None:
+        runs = history.read(Path(__file__).parents[2] / "bench" / "nexmark.jsonl")
+        assert {run.events for run in runs} <= {10_000}
+        texts = [text for run in runs for text in (run.failure, run.checked) if text]
+        assert texts == list(map(without_folders, texts))
 
 
 class TestJson:
@@ -118,12 +160,13 @@ class TestJson:
         assert {"schema", "beam", "pyspark", "python", "sparkbeam", "cores"} <= values.keys()
         assert values["configuration"] == {"events": 1000}
 
-    def test_runs_of_the_first_form_are_read(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("form", ADDED)
+    def test_runs_of_an_older_form_are_read(self, tmp_path: Path, form: int) -> None:
         file = tmp_path / "runs.json"
         write_json([a_run()], file)
         values = json.loads(file.read_text())
-        del values["revision"], values["machine"], values["lacks"]
-        file.write_text(json.dumps({**values, "schema": 1}))
+        kept = {name: value for name, value in values.items() if name not in ADDED[form]}
+        file.write_text(json.dumps({**kept, "schema": form}))
         assert read_json(file) == [a_run()]
 
     def test_another_version_is_told(self, tmp_path: Path) -> None:

@@ -93,6 +93,16 @@ class TestChanges:
         (change,) = changes_in(steps(usual, usual, usual, busy))
         assert change.verdict is Verdict.SLOWER, "nothing tells yet that it passes"
 
+    def test_a_machine_that_is_busy_for_good_is_no_change(self) -> None:
+        usual, busy = (1.0, 1.01, 1.03), (3.0, 3.01, 3.02)
+        runs = steps(usual, usual, usual, busy, busy, busy)
+        paced = [replace(run, pace=0.03 * (run.seconds or 0)) for run in runs]
+        assert changes_in(paced) == []
+        assert changes_in([replace(run, pace=0.03) for run in runs])
+        assert changes_in([*runs[:9], *paced[9:]]), "of the past it is not known how busy it was"
+        assert judged(paced, build(runs[-1]), build(runs[0])).findings == []
+        assert judged(runs, build(runs[-1]), build(runs[0])).findings
+
     def test_few_repeats_need_a_growth_by_half(self) -> None:
         assert changes_in(steps([1.0], [1.0], [1.0], [1.4])) == []
         assert len(changes_in(steps([1.0], [1.0], [1.0], [1.6]))) == 1

@@ -1,11 +1,14 @@
 """The page of the history, also as a browser shows it."""
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import vl_convert
 from browsers import PHONE, WIDE, chromium, resize
 from pasts import SHORT, a_past, planted
 from runs import a_run, runs_of
@@ -85,6 +88,18 @@ class TestPage:
         picture = charts.result_sizes(runs)
         labels = picture["datasets"][picture["layer"][1]["data"]["name"]]
         assert [label["names"] for label in labels] == ["q3", "q0, q1, q12, q16"]
+
+    def test_sizes_have_a_gap_where_a_run_failed(self) -> None:
+        days = [f"2026-01-0{number}T00:00:00+00:00" for number in range(1, 6)]
+        runs = [run for day in days for run in runs_of(1.0, 1.1, 1.2, started=day)]
+        runs[7] = replace(runs[7], seconds=None, results=None, failure="no")
+        picture = charts.result_sizes(runs)
+        drawn = vl_convert.vegalite_to_svg({**picture, "width": 400})
+        (line,) = re.findall(r'mark-line.*?d="([^"]*)"', drawn)
+        assert line.count("M") == 2
+
+    def test_a_picture_of_sizes_without_any_is_drawn(self) -> None:
+        charts.result_sizes([a_run(), a_run(repeat=2, seconds=None, results=None, failure="no")])
 
     def test_what_changed_over_commits_stands_above_the_panels(self, tmp_path: Path) -> None:
         page = text_of(a_past(plant=planted), tmp_path)

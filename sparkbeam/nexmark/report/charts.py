@@ -31,8 +31,8 @@ def throughput(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def result_sizes(runs: Sequence[Run]) -> dict[str, Any]:
-    """Result counts over time: a flat line for each query unless something broke."""
-    rows = _rows(runs)
+    """Result counts over time: a flat line for each query, with a gap where a run failed."""
+    rows = _sizes(runs)
     queries = list(dict.fromkeys(row["query"] for row in rows))
     lines = (
         alt.Chart(_data(rows))
@@ -135,24 +135,36 @@ def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
 
 def _rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     ended = [run for run in runs if run.failure is None]
-    return [
-        {
-            "query": label(run),
-            "contestant": contestant(run),
-            "seconds": run.seconds,
-            "throughput": run.throughput,
-            "started": run.started,
-            "results": run.results,
-            "digest": run.digest,
-        }
-        for run in sorted(ended, key=lambda run: (run.query, run.started))
-    ]
+    return [_row(run) for run in sorted(ended, key=lambda run: (run.query, run.started))]
+
+
+def _row(run: Run) -> dict[str, Any]:
+    return {
+        "query": label(run),
+        "contestant": contestant(run),
+        "seconds": run.seconds,
+        "throughput": run.throughput,
+        "started": run.started,
+        "results": run.results,
+        "digest": run.digest,
+    }
+
+
+def _sizes(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The rows of runs, one without results for each invocation in which a query failed."""
+    failed = {(run.query, contestant(run), run.started): run for run in runs if run.failure}
+    ended = [run for run in runs if (run.query, contestant(run), run.started) not in failed]
+    return [*_rows(ended), *({**_row(run), "results": None} for run in failed.values())]
 
 
 def _labels(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The names of the queries where their lines end; one label for those that are close."""
-    ends = {int(row["query"].split(" ")[0][1:]): row["results"] for row in rows}
-    close = log1p(max(ends.values())) * _LABEL_HEIGHT / _SIZES_HEIGHT
+    ends = {
+        int(row["query"].split(" ")[0][1:]): row["results"]
+        for row in rows
+        if row["results"] is not None
+    }
+    close = log1p(max(ends.values(), default=0)) * _LABEL_HEIGHT / _SIZES_HEIGHT
     last = max(row["started"] for row in rows)
     labels: list[tuple[int, list[int]]] = []
     for query, size in sorted(ends.items(), key=lambda end: end[1]):
