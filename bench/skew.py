@@ -21,6 +21,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
@@ -111,6 +113,17 @@ def summed(p: Any, sales: Sales) -> Any:
     """A combine of the same keys."""
     pairs = made(p, "sales", sales_of(sales)) | beam.Map(lambda sale: (sale[1], sale[0]))
     return pairs | beam.CombinePerKey(sum)
+
+
+def counted(p: Any, sales: Sales) -> Any:
+    """The same behind a trigger that counts elements."""
+    pairs = made(p, "sales", sales_of(sales)) | beam.Map(lambda sale: (sale[1], sale[0]))
+    windows = beam.WindowInto(
+        GlobalWindows(),
+        trigger=Repeatedly(AfterCount(2)),
+        accumulation_mode=AccumulationMode.DISCARDING,
+    )
+    return pairs | windows | beam.CombinePerKey(sum)
 
 
 def filtered(p: Any, sales: Sales) -> Any:
@@ -237,6 +250,8 @@ def contestants(elements: int, grouped_elements: int, folder: Path) -> list[Cont
         ("CoGroupByKey, half on one key", grouped, few_hot, True),
         ("CombinePerKey(sum), even keys", summed, even, True),
         ("CombinePerKey(sum), half on one key", summed, hot, True),
+        ("CombinePerKey(sum) behind AfterCount, even keys", counted, even, True),
+        ("CombinePerKey(sum) behind AfterCount, half on one key", counted, hot, True),
         ("Join of 1 % of the items, not adaptive", filtered, even, False),
         ("Join of 1 % of the items", filtered, even, True),
         ("Join of tables, even keys", tables_joined, even, True),

@@ -263,6 +263,20 @@ class TestAfter:
         assert str(result.explain()) in capsys.readouterr().out
 
 
+def test_on_spark_half_of_the_values_on_one_key_are_told(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkbeam.explain.skew.LEAST", 5000)
+    made = beam.Pipeline(SparkRunner(spark), PipelineOptions(["--spark_parallelism=8"]))
+    pairs = made | beam.Create([(n % 2 * n % 600, f"{n * n:09d}") for n in range(4000)])
+    _ = pairs | beam.GroupByKey() | "Size" >> beam.MapTuple(lambda key, group: len(list(group)))
+    _ = pairs | "Most" >> beam.CombinePerKey(max) | beam.Map(str)
+    result: Any = made.run()
+    result.wait_until_finish()
+    (hot,) = (line for line in result.explain().stages.splitlines() if " hot " in line)
+    assert "times as much as the median" in hot
+
+
 def test_on_spark_partitions_of_each_shuffle_are_told(spark: Any) -> None:
     made = beam.Pipeline(SparkRunner(spark), PipelineOptions(["--spark_parallelism=5"]))
     pairs = made | beam.Create([("ab"[n % 2], n) for n in range(100)]) | "Same" >> beam.Filter(bool)

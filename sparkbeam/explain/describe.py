@@ -12,6 +12,7 @@ from itertools import groupby
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
+from sparkbeam.explain.skew import skewed
 from sparkbeam.metrics.summary import StageSummary, refused_words
 from sparkbeam.plan.columnsteps import applied, told
 from sparkbeam.plan.joining import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
@@ -143,7 +144,9 @@ def stages(
         summary: what a run has done, stage by stage; None before one.
         shuffles: what it has made of the shuffles before stages, by their ids; None likewise.
     """
-    refused = {} if summary is None else _refused(plan, summary)
+    ran = [] if summary is None else list(zip(plan.stages, summary, strict=True))
+    refused = _refused(ran)
+    hot = {stage.id: skewed(stage, done) for stage, done in ran}
     taken = defaultdict[str, list[ColumnStep]](list, told(plan))
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
@@ -156,6 +159,7 @@ def stages(
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
             *([("parts", shuffles[stage.id])] if shuffles and stage.id in shuffles else []),
+            *(("hot", words) for words in [hot.get(stage.id)] if words),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
             *(
@@ -245,12 +249,12 @@ def _of_tables(reading: str, needed: int, there: int) -> str:
 
 
 def _refused(
-    plan: Plan, summary: Iterable[StageSummary]
+    ran: Iterable[tuple[Stage, StageSummary]],
 ) -> dict[str, dict[str, Mapping[str, int]]]:
     """How many blocks each step of each stage has refused, by reason."""
     return {
         stage.id: {step.label: step.refused for step in done.steps if step.refused}
-        for stage, done in zip(plan.stages, summary, strict=True)
+        for stage, done in ran
     }
 
 
