@@ -3,8 +3,9 @@
 Run with ``python bench/query11.py``. Nexmark's bids are written to Parquet once for each number of
 events. Then, in one session on two cores, the contestants take turns: the query as it stands over
 Beam's own ``ReadFromParquet`` with ``--session_aggregator=canonical``, ``ordered`` and
-``columnar``, and Spark's aggregation. The runs are written to ``out/query11.csv``, which
-``query11.vl.json`` draws; ``--draw`` does so into the documents.
+``columnar``, and Spark's aggregation. The runs are written to ``query11.csv`` in a folder, ``out``
+if not ``--folder docs``, and ``query11.svg`` beside it is what ``query11.vl.json`` draws of them;
+``--draw`` does that alone, of a file that is there.
 """
 
 import csv
@@ -56,11 +57,11 @@ def measured(events: list[int], runs: int) -> Measured:
     return every
 
 
-def as_csv(every: Measured) -> list[dict[str, str | float]]:
-    """A row for each run."""
-    return [
+def write(every: Measured, file: Path) -> None:
+    """Writes a row for each run."""
+    rows = [
         {
-            "Events": str(count),
+            "Events": count,
             "Aggregator": one.program,
             "Runtime (secs)": seconds,
             "Throughput (per sec)": count / seconds,
@@ -68,36 +69,51 @@ def as_csv(every: Measured) -> list[dict[str, str | float]]:
         for count, one in every
         for seconds in one.seconds
     ]
+    with file.open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.DictWriter(lines, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
-def draw(rows: list[dict[str, str | float]], picture: Path) -> None:
-    """Draws the picture that the specification makes of the rows, each scale about its boxes."""
+def drawn(file: Path) -> str:
+    """The picture that the specification makes of a file, each scale about its boxes."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
     specification = json.loads((ROOT / "bench" / "query11.vl.json").read_text())
-    specification["data"] = {"values": rows}
+    specification["data"] = {"values": [_parsed(row) for row in rows]}
     for group in specification["hconcat"]:
         for chart in group["hconcat"]:
             chart["encoding"]["y"]["scale"] = {"type": "log"}
             chart["encoding"]["y"]["axis"] = {"format": "~s"}
-    picture.write_text(vl_convert.vegalite_to_svg(specification))
+    picture: str = vl_convert.vegalite_to_svg(specification)
+    return picture
+
+
+def _parsed(row: dict[str, str]) -> dict[str, str | float]:
+    """A row in which numbers are numbers, as Vega-Lite reads it."""
+    texts = ("Events", "Aggregator")
+    return {name: value if name in texts else float(value) for name, value in row.items()}
 
 
 @click.command()
 @click.option("--events", type=int, multiple=True, default=(1_000_000, 10_000_000))
 @click.option("--runs", default=10, help="How many there are of each contestant.")
-@click.option("--draw", "is_drawn", is_flag=True, help="Draw the picture of the documents.")
-def main(events: tuple[int, ...], runs: int, *, is_drawn: bool) -> None:
-    """Measures, writes the file and prints the table."""
+@click.option("--folder", type=click.Path(path_type=Path), default=ROOT / "out")
+@click.option("--draw", "is_drawn", is_flag=True, help="Draw what is there; measure nothing.")
+def main(events: tuple[int, ...], runs: int, folder: Path, *, is_drawn: bool) -> None:
+    """Measures, writes the file, draws it and prints the table."""
     logging.disable(logging.WARNING)
-    every = measured(list(events), runs)
-    rows = as_csv(every)
-    out = ROOT / "out" / "query11.csv"
-    out.parent.mkdir(exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    if is_drawn:
-        draw(rows, ROOT / "docs" / "query11.svg")
+    folder.mkdir(exist_ok=True)
+    file = folder / "query11.csv"
+    if not is_drawn:
+        every = measured(list(events), runs)
+        write(every, file)
+        show(every)
+    (folder / "query11.svg").write_text(drawn(file))
+
+
+def show(every: Measured) -> None:
+    """Prints the medians."""
     table = Table("events", "aggregator", "s", "events/s")
     for count, one in every:
         table.add_row(f"{count:,}", one.program, f"{one.median:.2f}", f"{count / one.median:,.0f}")

@@ -7,13 +7,16 @@ given probability, 6 ms behind the latest element so far; else it falls 1 ms beh
 
 All iterations take the same time of the processor, each from an empty buffer, so that a faster
 aggregator comes to have more sessions; what it takes to make the elements does not count, and
-what it takes until the first of the sessions can be had does. The
-columnar aggregator gets them in columns of 10,000, the others one by one. The results are written
-in the form of JMH's, ``out/ordered/jmh-result.json`` for the canonical and the ordered aggregator,
-and ``out/columnar/jmh-result.json`` with the columnar one in the place of the ordered one.
-``reduce.vl.json`` draws either of them; ``--draw`` does so into the documents. ``--inserts random
---probability 0.1`` measures one point alone. The files are written after each point; ``--keep``
-leaves those there that are not measured again. All points with ``--seconds 10`` take 90 minutes.
+what it takes until the first of the sessions can be had does. The canonical and the ordered
+aggregator get them one by one. The columnar one is the table in which a combine gathers the pairs
+of a pipeline that come in columns: it gets columns of 10,000, makes sessions of as many as a
+combine does, and hands its sessions on where a combine does. The results are written to a folder
+(``--folder``, ``out``) in the form of JMH's: ``jmh-result.json`` for the canonical and the ordered
+aggregator, and ``jmh-result-columnar.json`` with the columnar one in the place of the ordered one.
+``reduce-ordered.svg`` and ``reduce-columnar.svg`` beside them are what ``reduce.vl.json`` draws of
+them; ``--draw`` does that alone, of files that are there. ``--inserts random --probability 0.1``
+measures one point alone. The files are written after each point; ``--keep`` leaves those there that
+are not measured again. All points with ``--seconds 10`` take 90 minutes.
 """
 
 import json
@@ -33,8 +36,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.windows.canonical import CanonicalSessions
+from sparkbeam.windows.columnar import SessionColumns
 from sparkbeam.windows.ordered import OrderedSessions
-from sparkbeam.windows.runs import ColumnarSessions
+from sparkbeam.worker.steps import combines
+from sparkbeam.worker.steps.sessiontables import NumberTable
 
 ROOT = Path(__file__).parents[1]
 GAP, NEW, NEXT = 5_000, 6_000, 1_000
@@ -99,18 +104,27 @@ def one_by_one(aggregator: Any, workload: Workload, seconds: float) -> Measured:
     return finished(aggregator, buffer, count, spent)
 
 
-def as_columns(aggregator: ColumnarSessions, workload: Workload, seconds: float) -> Measured:
-    """Reduces batches of columns."""
-    buffer = aggregator.zero()
-    spent, count = 0.0, 0
-    values = [None] * BATCH
-    while spent < seconds:
+def as_columns(workload: Workload, seconds: float) -> Measured:
+    """Gathers columns in the table of a combine, and takes the sessions out when it is full."""
+    table = NumberTable(SessionColumns(CountCombineFn(), max))
+    spent, count, waiting, sessions = 0.0, 0, 0, 0
+    keys = ones = np.ones(BATCH, np.int64)
+    while spent < seconds or waiting:
         column = workload.take(BATCH)
         begin = time.process_time()
-        buffer = aggregator.reduce_all(buffer, column, column + GAP, column, values)
+        table.add(keys, column, column + GAP, column, ones)
+        waiting += BATCH
+        if waiting >= combines.MAX_BUFFERED:
+            table.settle()
+            waiting = 0
+            if len(table) > combines.MAX_KEYS:
+                sessions += len(table.take_columns() or ())
         spent += time.process_time() - begin
         count += BATCH
-    return finished(aggregator, buffer, count, spent)
+    begin = time.process_time()
+    sessions += len(table.take_columns() or ())
+    spent += time.process_time() - begin
+    return Measured(count / spent, sessions)
 
 
 def finished(aggregator: Any, buffer: Any, count: int, spent: float) -> Measured:
@@ -124,7 +138,7 @@ def finished(aggregator: Any, buffer: Any, count: int, spent: float) -> Measured
 AGGREGATORS: dict[str, Callable[[Workload, float], Measured]] = {
     "canonical": lambda *what: one_by_one(CanonicalSessions(CountCombineFn(), max), *what),
     "ordered": lambda *what: one_by_one(OrderedSessions(CountCombineFn(), max), *what),
-    "columnar": lambda *what: as_columns(ColumnarSessions(CountCombineFn(), max), *what),
+    "columnar": as_columns,
 }
 
 Point = tuple[str, bool, float]
@@ -181,11 +195,12 @@ def _place(result: dict[str, Any]) -> tuple[bool, float, bool]:
     return params["ordered"] == "false", probability, params["optimize"] == "true"
 
 
-def draw(results: list[dict[str, Any]], picture: Path) -> None:
-    """Draws the picture that the specification makes of results."""
+def drawn(file: Path) -> str:
+    """The picture that the specification makes of a file."""
     specification = json.loads((ROOT / "bench" / "reduce.vl.json").read_text())
-    specification["data"] = {"values": results}
-    picture.write_text(vl_convert.vegalite_to_svg(specification))
+    specification["data"] = {"values": json.loads(file.read_text())}
+    picture: str = vl_convert.vegalite_to_svg(specification)
+    return picture
 
 
 def table(found: dict[Point, list[Measured]]) -> Table:
@@ -207,18 +222,17 @@ def table(found: dict[Point, list[Measured]]) -> Table:
     return shown
 
 
-def write(
-    found: dict[Point, list[Measured]], optimized: str, *, keep: bool, is_drawn: bool
-) -> None:
-    """Writes the file of an aggregator, and draws it."""
-    results = in_jmhs_form(found, optimized)
-    file = ROOT / "out" / optimized / "jmh-result.json"
-    if keep:
-        results = kept(file, results)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(results, indent=1))
-    if is_drawn:
-        draw(results, ROOT / "docs" / f"reduce-{optimized}.svg")
+FILES = {"ordered": "jmh-result.json", "columnar": "jmh-result-columnar.json"}
+"""The file of each aggregator that is compared with the canonical one."""
+
+
+def write(found: dict[Point, list[Measured]], folder: Path, *, keep: bool) -> None:
+    """Writes the files of the aggregators."""
+    for optimized, name in FILES.items():
+        results = in_jmhs_form(found, optimized)
+        if keep:
+            results = kept(folder / name, results)
+        (folder / name).write_text(f"{json.dumps(results, indent=1)}\n")
 
 
 @click.command()
@@ -228,24 +242,29 @@ def write(
 @click.option("--inserts", type=click.Choice(INSERTS), multiple=True, default=INSERTS)
 @click.option("--probability", type=float, multiple=True, default=PUBLISHED)
 @click.option("--keep", is_flag=True, help="Other points in the files stay there.")
-@click.option("--draw", "is_drawn", is_flag=True, help="Draw the pictures of the documents.")
+@click.option("--folder", type=click.Path(path_type=Path), default=ROOT / "out")
+@click.option("--draw", "is_drawn", is_flag=True, help="Draw what is there; measure nothing.")
 def main(
     iterations: int,
     seconds: float,
     inserts: tuple[str, ...],
     probability: tuple[float, ...],
+    folder: Path,
     *,
     curve: bool,
     keep: bool,
     is_drawn: bool,
 ) -> None:
     """Measures, writes the files and prints the table."""
+    folder.mkdir(exist_ok=True)
     found: dict[Point, list[Measured]] = {}
-    for point in product(inserts, CURVE if curve else probability):
+    for point in () if is_drawn else product(inserts, CURVE if curve else probability):
         found |= measured(*point, iterations, seconds)
-        for optimized in ("ordered", "columnar"):
-            write(found, optimized, keep=keep, is_drawn=is_drawn)
-    Console(width=100).print(table(found))
+        write(found, folder, keep=keep)
+    for optimized, name in FILES.items():
+        (folder / f"reduce-{optimized}.svg").write_text(drawn(folder / name))
+    if found:
+        Console(width=100).print(table(found))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from apache_beam.transforms.combiners import (
 from apache_beam.transforms.cy_combiners import MaxInt64Fn, SumInt64Fn
 from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from columnbuffers import ColumnSessions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ from sparkbeam.windows.aggregator import Aggregator, Session, in_session
 from sparkbeam.windows.canonical import CanonicalSessions
 from sparkbeam.windows.columnar import SessionColumns
 from sparkbeam.windows.ordered import OrderedSessions
-from sparkbeam.windows.runs import ColumnarSessions, Runs
+from sparkbeam.windows.runs import Runs
 from sparkbeam.wire.rounding import coded_span
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -42,7 +43,7 @@ import worked
 KINDS: dict[str, Any] = {
     "canonical": CanonicalSessions,
     "ordered": OrderedSessions,
-    "columnar": ColumnarSessions,
+    "columnar": ColumnSessions,
 }
 MILLI = 1000
 
@@ -161,7 +162,7 @@ def test_they_are_those_of_beam(kind: Any, fn: beam.CombineFn, values: Any, data
     stamps = data.draw(st.sampled_from([min, max]))
     elements = [element for part in parts for element in part]
     with (
-        mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=5, _PIECE=2),
+        mock.patch.object(columnruns, "_PIECE", 2),
         mock.patch.object(pieces, "_PIECE", 2),
     ):
         aggregator = kind(fn, stamps)
@@ -243,7 +244,7 @@ def test_a_block_of_sessions_is_parted_when_it_is_long() -> None:
 
 
 def test_columns_add_up_values_in_the_order_in_which_they_come() -> None:
-    aggregator = ColumnarSessions(ToListCombineFn(), max)
+    aggregator = ColumnSessions(ToListCombineFn(), max)
     buffer = aggregator.zero()
     for time in (3, 1, 2, 1):
         buffer = aggregator.reduce(buffer, time, time + 5, time, time)
@@ -358,7 +359,7 @@ def test_runs_of_many_keys_merge_whatever_comes_when(
     assert len(runs) == len(found)
 
 
-@pytest.mark.parametrize("kind", [OrderedSessions, ColumnarSessions])
+@pytest.mark.parametrize("kind", [OrderedSessions, ColumnSessions])
 @settings(max_examples=300)
 @given(batches_of_windows, st.sampled_from([min, max]), st.integers(1, 3), st.integers(0, 25))
 def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
@@ -369,19 +370,19 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     every: list[tuple[Window, int]] = []
     with (
         mock.patch.multiple(ordered, _PIECE=piece, _MOST=2 * piece),
-        mock.patch.multiple(columnruns, _WAITING=3, _GATHERED=20, _PIECE=piece),
+        mock.patch.object(columnruns, "_PIECE", piece),
         mock.patch.object(pieces, "_PIECE", piece),
     ):
         for number, batch in enumerate(batches):
             buffer = buffers[number >= second]
             windows = [(start, start + length) for _, start, length in batch]
             numbers = list(range(len(every), len(every) + len(batch)))
-            if kind is ColumnarSessions and number % 3:
-                starts, ends = (np.array(column) for column in zip(*windows, strict=True))
-                aggregator.reduce_all(buffer, starts, ends, np.array(numbers), numbers)
+            elements = [(*w, one, one) for one, w in zip(numbers, windows, strict=True)]
+            if kind is ColumnSessions and number % 3:
+                aggregator.reduce_all(buffer, elements)
             else:
-                for one, window in zip(numbers, windows, strict=True):
-                    aggregator.reduce(buffer, *window, one, one)
+                for element in elements:
+                    aggregator.reduce(buffer, *element)
             every += (((0, *window[1:]), n) for window, n in zip(batch, numbers, strict=True))
         found = aggregator.finish(aggregator.merge(*buffers))
         assert [shown_session((0, one)) for one in found] == by_the_rule(every, stamps)
@@ -478,30 +479,6 @@ def test_what_one_run_has_alone_stays_as_it_is() -> None:
         *range(90_000, 100_000, 10),
     ]
     assert sum(len(part) for call in merge.mock_calls for part in call.args[1:]) < 2_400
-
-
-def test_as_many_elements_wait_as_sessions_were_merged() -> None:
-    aggregator = ColumnarSessions(CountCombineFn(), max)
-    buffer = aggregator.zero()
-    waited = []
-    with mock.patch.multiple(columnruns, _GATHERED=1000, _MOST_GATHERED=6000):
-        for starts in np.random.default_rng(1).permutation(30_000).reshape(-1, 500) * 10:
-            before = buffer.gathered
-            aggregator.reduce_all(buffer, starts, starts + 5, starts, [None] * 500)
-            if not buffer.gathered:
-                waited.append(before + 500)
-    assert waited == [1000, 1000, 2000, 4000, 6000, 6000, 6000]
-    assert len(list(aggregator.finish(buffer))) == 30_000
-
-
-def test_elements_in_their_order_do_not_wait_for_more() -> None:
-    aggregator = ColumnarSessions(CountCombineFn(), max)
-    buffer = aggregator.zero()
-    with mock.patch.multiple(columnruns, _GATHERED=1000):
-        for begin in range(0, 20_000, 500):
-            starts = np.arange(begin, begin + 500) * 10
-            aggregator.reduce_all(buffer, starts, starts + 5, starts, [None] * 500)
-            assert buffer.gathered < 1000
 
 
 def test_columns_that_come_in_small_parts_are_merged_seldom() -> None:

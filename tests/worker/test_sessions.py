@@ -49,7 +49,7 @@ def combined(runner: Any, windowing: beam.WindowInto, fn: Any, how: str = "auto"
 def test_they_are_those_of_beams_own_runner(
     combiner: Any, fn: Any, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(combines, "_MAX_KEYS", 5)  # So that they are put out in parts.
+    monkeypatch.setattr(combines, "MAX_KEYS", 5)  # So that they are put out in parts.
     windowing = beam.WindowInto(Sessions(2), timestamp_combiner=combiner)
     expected = combined(FnApiRunner(), windowing, fn)
     assert combined(BatchRunner(), windowing, fn, how) == expected

@@ -44,8 +44,12 @@ from sparkbeam.worker.steps.step import Step, Way
 
 _Made = TypeVar("_Made")
 
-_MAX_KEYS = 100_000
-_MAX_BUFFERED = 200_000
+MAX_KEYS = 100_000
+"""Accumulators are put out when there are more."""
+
+MAX_BUFFERED = 200_000
+"""So many values wait to be added up together."""
+
 _MAX_BUFFERED_BYTES = 32 << 20
 _MAX_BYTES = 64 << 20
 _MEASURED_BYTES = 4 << 20
@@ -306,7 +310,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         """Counts so many values, of so many bytes; whether they and all others are added up now."""
         self._count += count
         self._bytes += size
-        is_enough = self._count >= _MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES
+        is_enough = self._count >= MAX_BUFFERED or self._bytes >= _MAX_BUFFERED_BYTES
         if is_enough:
             self._add_up()
         return is_enough
@@ -324,7 +328,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._settle()
         self._unmeasured += self._bytes
         self._count = self._bytes = 0
-        if self._keys > _MAX_KEYS or self._are_large():
+        if self._keys > MAX_KEYS or self._are_large():
             self._put_out()
 
     def _settle(self) -> None:
