@@ -25,6 +25,7 @@ from sparkbeam.explain.batch import Rehearsal
 from sparkbeam.explain.explanation import Explanation, is_collecting, show
 from sparkbeam.explain.joins import joins
 from sparkbeam.explain.shuffles import shuffles
+from sparkbeam.explain.skew import hot_keys
 from sparkbeam.explain.streaming import layers
 from sparkbeam.interrupts import interruptible
 from sparkbeam.metrics import options as metrics_options
@@ -291,10 +292,11 @@ def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run
     plans = run.executed() or ["Spark does not tell what it has run."]
     summary, graphs = run.result.summary(), run.graphs()
     shuffled = {} if plan.streaming else shuffles(plan, graphs)
+    hot = hot_keys(plan, graphs, summary.stages)
     return Explanation(
         _plan=redacted(plan, hide),
         pipeline=hide(outline()),
-        stages=hide(describe.stages(plan, run.files, summary.stages, shuffled)),
+        stages=hide(describe.stages(plan, run.files, summary.stages, shuffled, hot)),
         spark=printable(hide("\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]))),
         aggregations=hide(aggregations(plan, summary, shuffled)),
         joins=hide(joins(plan, graphs)),

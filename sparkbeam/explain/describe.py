@@ -12,7 +12,6 @@ from itertools import groupby
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from sparkbeam.explain.skew import skewed
 from sparkbeam.metrics.summary import StageSummary, refused_words
 from sparkbeam.plan.columnsteps import applied, told
 from sparkbeam.plan.joining import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
@@ -135,6 +134,7 @@ def stages(
     files: Collection[str] = (),
     summary: Iterable[StageSummary] | None = None,
     shuffles: Mapping[str, str] | None = None,
+    hot: Mapping[str, str] | None = None,
 ) -> str:
     """The stages, in an order in which they can run.
 
@@ -143,10 +143,9 @@ def stages(
         files: the labels of those sources of Spark's whose files the workers read themselves.
         summary: what a run has done, stage by stage; None before one.
         shuffles: what it has made of the shuffles before stages, by their ids; None likewise.
+        hot: what is to be said of partitions with far more data than others, likewise.
     """
-    ran = [] if summary is None else list(zip(plan.stages, summary, strict=True))
-    refused = _refused(ran)
-    hot = {stage.id: skewed(stage, done) for stage, done in ran}
+    refused = {} if summary is None else _refused(plan, summary)
     taken = defaultdict[str, list[ColumnStep]](list, told(plan))
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
@@ -159,7 +158,7 @@ def stages(
         facts = [
             ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
             *([("parts", shuffles[stage.id])] if shuffles and stage.id in shuffles else []),
-            *(("hot", words) for words in [hot.get(stage.id)] if words),
+            *([("hot", hot[stage.id])] if hot and stage.id in hot else []),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(("step", _of_tables(*found)) for found in read_of_tables(stage)),
             *(
@@ -249,12 +248,12 @@ def _of_tables(reading: str, needed: int, there: int) -> str:
 
 
 def _refused(
-    ran: Iterable[tuple[Stage, StageSummary]],
+    plan: Plan, summary: Iterable[StageSummary]
 ) -> dict[str, dict[str, Mapping[str, int]]]:
     """How many blocks each step of each stage has refused, by reason."""
     return {
         stage.id: {step.label: step.refused for step in done.steps if step.refused}
-        for stage, done in ran
+        for stage, done in zip(plan.stages, summary, strict=True)
     }
 
 

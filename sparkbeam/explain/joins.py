@@ -8,12 +8,13 @@ from sparkbeam.plan.joining import LEFT, RIGHT
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.upstream.spark import PlanNode
 
-_NAMES = {
+JOINS = {
     "BroadcastHashJoin": "broadcast: one side went to all tasks of the other",
     "SortMergeJoin": "sort-merge: both sides were shuffled and sorted by key",
     "ShuffledHashJoin": "shuffled hash: both sides were shuffled by key, and one is a hash table",
     "BroadcastNestedLoopJoin": "broadcast, without a hash table",
 }
+"""Spark's joins by the beginnings of the names of their operators."""
 
 
 def joins(plan: Plan, graphs: list[list[PlanNode]]) -> str:
@@ -37,7 +38,7 @@ def joins(plan: Plan, graphs: list[list[PlanNode]]) -> str:
 
 def _lines(stage: Stage, nodes: dict[int, PlanNode]) -> Iterator[str]:
     host = host_of(stage, nodes)
-    join = host and first(host, nodes, tuple(_NAMES))
+    join = host and first(host, nodes, tuple(JOINS))
     if join is None:
         return
     yield wrapped(f"{stage.id}  ", ", ".join(map(printable, stage.labels)))
@@ -49,8 +50,8 @@ def _lines(stage: Stage, nodes: dict[int, PlanNode]) -> Iterator[str]:
 
 
 def _kind(join: PlanNode) -> str:
-    name = next(name for name in _NAMES if join.name.startswith(name))
-    return _NAMES[name]
+    name = next(name for name in JOINS if join.name.startswith(name))
+    return JOINS[name]
 
 
 def _side(top: PlanNode, nodes: dict[int, PlanNode]) -> str:

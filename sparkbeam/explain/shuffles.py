@@ -13,6 +13,11 @@ _SHUFFLES = frozenset([Exchange.BY_KEY, Exchange.REBALANCE])
 _OTHERS = ("Exchange", "ReusedExchange", "MapInArrow")
 """The shuffle before a stage, or what stands where it would be told twice."""
 
+_READ = ("local bytes read", "remote bytes read")
+"""What the tasks behind a shuffle have read of it, by whether it was on their machine."""
+
+_BYTES = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB"))}
+
 _SIZES = re.compile(r"\(([\d.,]+ \w+), ([\d.,]+ \w+), ([\d.,]+ \w+)")
 """The smallest, the median and the largest of what Spark has measured."""
 
@@ -74,6 +79,33 @@ def words_of(exchange: PlanNode, top: PlanNode, nodes: Nodes) -> Iterator[str]:
     size = _SIZES.search(of_read.get("partition data size", ""))
     if size:
         yield f"of {size[1]} to {size[3]}, {size[2]} in the median"
+
+
+def sizes_of(top: PlanNode, nodes: Nodes) -> tuple[int, int] | None:
+    """The bytes of the largest partition of a shuffle and of the one in the middle.
+
+    They are those that adaptive execution has read, or else those that tasks have.
+
+    Args:
+        top: an operator that reads the shuffle.
+        nodes: all operators.
+    """
+    read = first(top, nodes, ("AQEShuffleRead", "Exchange"))
+    if read is None:
+        return None
+    told = [read.metrics.get(name, "") for name in ("partition data size", *_READ)]
+    sizes = [found for found in map(_SIZES.search, told) if found]
+    if not sizes:
+        return None
+    each = [tuple(map(_bytes, found.groups())) for found in sizes]
+    least, median, largest = max(each, key=lambda one: one[2])
+    # Of two partitions Spark has the larger one in the middle.
+    return largest, least if read.metrics.get("number of partitions") == "2" else median
+
+
+def _bytes(text: str) -> int:
+    number, unit = text.replace(",", "").split()
+    return round(float(number) * _BYTES.get(unit, 1 << 50))
 
 
 def _written(exchange: PlanNode) -> Iterator[str]:

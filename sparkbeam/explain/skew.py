@@ -1,8 +1,13 @@
 """Keys with far more data than others, and what helps."""
 
+from collections.abc import Iterable
+
+from sparkbeam.explain.joins import JOINS
+from sparkbeam.explain.shuffles import Nodes, first, host_of, sizes_of
 from sparkbeam.metrics.summary import StageSummary
-from sparkbeam.plan.model import Exchange, Layout, Stage
+from sparkbeam.plan.model import Exchange, Layout, Plan, Stage
 from sparkbeam.progress import words
+from sparkbeam.upstream.spark import PlanNode
 
 LEAST = 256 << 20
 """A partition is told from so many bytes on, as Spark has it of joins."""
@@ -25,24 +30,54 @@ _GROUP = (
 _STATE = "the elements and the state of a key are in one task: a finer key spreads them"
 
 
-def skewed(stage: Stage, done: StageSummary) -> str | None:
-    """How much larger the largest partition of a stage is than others, and the remedy.
+def hot_keys(
+    plan: Plan, graphs: Iterable[list[PlanNode]], summary: Iterable[StageSummary]
+) -> dict[str, str]:
+    """How much larger the largest partition of a stage is than others, with the remedy.
 
     Args:
-        stage: of the plan.
-        done: what a run has done of it.
+        plan: what has run.
+        graphs: Spark's plans, each as its operators; none of a streaming query.
+        summary: what has been done, stage by stage.
 
     Returns:
-        Words; None where the stage reads no shuffle by key, or an even one.
+        Words by the ids of stages; of those with even partitions there are none.
     """
-    if stage.exchange not in (Exchange.BY_KEY, Exchange.JOIN) or not done.spark:
-        return None
-    spark = max(done.spark, key=lambda one: one.largest_bytes)
-    largest, median = spark.largest_bytes, spark.median_bytes
-    if largest <= LEAST or largest <= TIMES * median:
-        return None
+    by_id = [{node.id: node for node in graph} for graph in graphs]
+    found = {}
+    for stage, done in zip(plan.stages, summary, strict=True):
+        if stage.exchange not in (Exchange.BY_KEY, Exchange.JOIN):
+            continue
+        sizes = _of_layer(done) if plan.streaming else _of_exchanges(stage, by_id)
+        if sizes is not None and sizes[0] > max(LEAST, TIMES * sizes[1]):
+            found[stage.id] = f"{_told(*sizes)}: {_remedy(stage)}"
+    return found
+
+
+def _of_layer(done: StageSummary) -> tuple[int, int] | None:
+    """The largest partition and the one in the middle of the shuffle before a layer."""
+    sizes = [(spark.largest_bytes, spark.median_bytes) for spark in done.spark]
+    return max(sizes, default=None)
+
+
+def _of_exchanges(stage: Stage, by_id: Iterable[Nodes]) -> tuple[int, int] | None:
+    """The same of the shuffle before a stage, which may share tasks with others, or of a side."""
+    for nodes in by_id:
+        host = host_of(stage, nodes)
+        if host is None:
+            continue
+        tops = host.children
+        join = first(host, nodes, tuple(JOINS)) if stage.join is not None else None
+        sizes = [sizes_of(nodes[top], nodes) for top in (join.children if join else tops)]
+        known = [each for each in sizes if each is not None]
+        if known:
+            return max(known)
+    return None
+
+
+def _told(largest: int, median: int) -> str:
     times = f", {largest / median:,.0f} times as much as the median" if median else ""
-    return f"the largest partition has {words.size(largest)}{times}: {_remedy(stage)}"
+    return f"the largest partition has {words.size(largest)}{times}"
 
 
 def _remedy(stage: Stage) -> str:

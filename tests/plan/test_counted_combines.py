@@ -6,6 +6,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to, is_empty
 from apache_beam.transforms.trigger import (
     AccumulationMode,
@@ -27,6 +28,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
     WindowFn,
 )
+from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from plans import translated
 
@@ -124,6 +126,22 @@ def test_panes_are_those_of_the_group(window: WindowFn, mode: Any, stamp: Any) -
         assert_that(some, equal_to([True]), "some")
 
     run(build)
+
+
+@pytest.mark.blocks(reason="Beam's own merge hands on a list without accumulators")
+@pytest.mark.parametrize("mode", [AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])
+def test_a_pane_of_a_stream_may_be_empty(mode: Any) -> None:
+    stream = TestStream().add_elements([TimestampedValue(("a", 3), 1)]).advance_watermark_to(2)
+    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+    with beam.Pipeline(StreamingRunner(), options=options) as p:
+        windowed = (
+            p
+            | stream.advance_watermark_to_infinity()
+            | beam.WindowInto(FixedWindows(10), trigger=TRIGGERS["soon"], accumulation_mode=mode)
+        )
+        last = () if mode == AccumulationMode.DISCARDING else (3,)
+        found = windowed | beam.CombinePerKey(Merging())
+        assert_that(found, equal_to([("a", (3,)), ("a", last)]))
 
 
 def test_two_combines_of_the_same_elements() -> None:

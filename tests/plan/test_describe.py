@@ -7,10 +7,7 @@ import pytest
 from apache_beam.transforms import trigger, userstate, window
 from plans import fan_out, stage, translated
 
-from sparkbeam import Join
 from sparkbeam.explain import describe
-from sparkbeam.metrics.sparkstages import SparkStage
-from sparkbeam.metrics.summary import StageSummary
 from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan
 
 
@@ -39,57 +36,6 @@ class Stateful(beam.DoFn):
     ) -> Any:
         seen.write(1)
         yield element
-
-
-def ran(build: Any, largest: int, median: int, *, id: str = "s1") -> str:
-    """What is told after a run in which the partitions before a stage were so large."""
-    _, plan = translated(build)
-    read = SparkStage(7, tasks=9, largest_bytes=largest, median_bytes=median)
-    done = [
-        StageSummary(stage.name, (), spark=(read,) if stage.id == id else ())
-        for stage in plan.stages
-    ]
-    text = describe.stages(plan, summary=done)
-    return " ".join(line for line in text.split() if line)
-
-
-class TestHotKeys:
-    def test_a_group_much_larger_than_the_median_is_told_with_what_helps(self) -> None:
-        text = ran(lambda p: keyed(p) | beam.GroupByKey() | beam.Map(print), 600 << 20, 20 << 20)
-        assert "hot the largest partition has 629.1 MB, 30 times as much as the median" in text
-        assert "sparkbeam.Join" in text
-        assert "with_hot_key_fanout" in text
-
-    def test_of_a_combine_it_is_the_fanout(self) -> None:
-        text = ran(lambda p: keyed(p) | beam.CombinePerKey(sum) | beam.Map(print), 600 << 20, 1)
-        assert "with_hot_key_fanout" in text
-        assert "sparkbeam.Join" not in text
-
-    def test_of_state_it_is_a_finer_key(self) -> None:
-        text = ran(lambda p: keyed(p) | beam.ParDo(Stateful()), 600 << 20, 0)
-        assert "has 629.1 MB: the elements and the state of a key are in one task" in text
-
-    def test_of_a_join_it_is_more_writers(self) -> None:
-        def build(p: beam.Pipeline) -> Any:
-            other = p | "Other" >> beam.Create([("a", 2)])
-            join = Join(on={side: lambda pair: pair[0] for side in "lr"}, result=lambda *each: each)
-            return {"l": keyed(p), "r": other} | join
-
-        _, plan = translated(build)
-        (joining,) = (stage.id for stage in plan.stages if stage.join)
-        assert "let more of them write the side" in ran(build, 600 << 20, 1, id=joining)
-
-    @pytest.mark.parametrize(
-        ("largest", "median"), [(256 << 20, 1), (600 << 20, 120 << 20), (0, 0), (2000, 1)]
-    )
-    def test_small_and_even_partitions_are_not_told(self, largest: int, median: int) -> None:
-        assert " hot " not in ran(lambda p: keyed(p) | beam.GroupByKey(), largest, median)
-
-    def test_a_shuffle_without_keys_is_not_told(self) -> None:
-        text = ran(
-            lambda p: keyed(p) | beam.Map(str) | beam.Reshuffle() | beam.Map(print), 600 << 20, 1
-        )
-        assert " hot " not in text
 
 
 class TestStages:

@@ -1,0 +1,130 @@
+"""Keys with far more data than others are told after a run, with what helps."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.transforms import userstate
+from plans import translated
+
+from sparkbeam import Join
+from sparkbeam.explain.skew import hot_keys
+from sparkbeam.metrics.sparkstages import SparkStage
+from sparkbeam.metrics.summary import StageSummary
+from sparkbeam.plan.model import Exchange, Plan
+from sparkbeam.upstream.spark import PlanNode
+
+Graph = list[PlanNode]
+ADAPTIVE, READ = "partition data size", "local bytes read"
+
+
+def keyed(pipeline: beam.Pipeline) -> Any:
+    return pipeline | "Numbers" >> beam.Create([("a", 1)], reshuffle=False)
+
+
+def grouped(pipeline: beam.Pipeline) -> Any:
+    return keyed(pipeline) | beam.GroupByKey() | beam.Map(print)
+
+
+class Stateful(beam.DoFn):
+    def process(
+        self,
+        element: Any,
+        seen: Any = beam.DoFn.StateParam(
+            userstate.ReadModifyWriteStateSpec("seen", beam.coders.VarIntCoder())
+        ),
+    ) -> Any:
+        yield element
+
+
+def joined(p: beam.Pipeline) -> Any:
+    on = dict.fromkeys("lr", lambda pair: pair[0])
+    return {"l": keyed(p), "r": p | beam.Create([("a", 2)])} | Join(on=on)
+
+
+def graph(plan: Plan, metric: str, sizes: str, partitions: str = "200") -> Graph:
+    """A plan of Spark's in which each shuffle has partitions of such sizes, as it tells them."""
+    told = f"total (min, med, max)\n9 GiB ({sizes})"
+    metrics = {"number of partitions": partitions, metric: told}
+    kind = "AQEShuffleRead" if metric == ADAPTIVE else "Exchange"
+    nodes = []
+    for number, stage in enumerate(plan.stages):
+        at = 10 * number
+        is_join = stage.exchange is Exchange.JOIN
+        top = (at + 1,) if stage.inputs else ()
+        nodes += [
+            PlanNode(at, "MapInArrow", f"MapInArrow {stage.id}: x", {}, top),
+            PlanNode(at + 1, "SortMergeJoin" if is_join else "Sort", "", {}, (at + 2,)),
+            PlanNode(at + 2, kind, "", metrics, (at + 3,)),
+            PlanNode(at + 3, "Exchange", "", {}, ()),
+        ]
+    return nodes
+
+
+def told(
+    build: Callable[[beam.Pipeline], Any], sizes: str, metric: str = ADAPTIVE, partitions: str = "9"
+) -> str:
+    """What is told of the only stage that reads a shuffle by key; empty where nothing is."""
+    _, plan = translated(build)
+    summary = [StageSummary(stage.name, ()) for stage in plan.stages]
+    found = hot_keys(plan, [graph(plan, metric, sizes, partitions)], summary)
+    assert len(found) <= 1
+    return "".join(found.values())
+
+
+HOT = "1.0 MiB, 20.0 MiB, 600.0 MiB (stage 3.0: task 7)"
+
+
+@pytest.mark.parametrize("metric", [ADAPTIVE, READ])
+def test_a_group_much_larger_than_the_median_is_told_with_what_helps(metric: str) -> None:
+    text = told(grouped, HOT, metric)
+    assert text.startswith("the largest partition has 629.1 MB, 30 times as much as the median: ")
+    assert "sparkbeam.Join" in text
+    assert "with_hot_key_fanout" in text
+
+
+def test_of_a_combine_it_is_the_fanout() -> None:
+    text = told(lambda p: keyed(p) | beam.CombinePerKey(sum) | beam.Map(print), HOT)
+    assert "with_hot_key_fanout" in text
+    assert "sparkbeam.Join" not in text
+
+
+def test_of_state_it_is_a_finer_key() -> None:
+    text = told(lambda p: keyed(p) | beam.ParDo(Stateful()), "0.0 B, 0.0 B, 1.5 GiB")
+    assert text == (
+        "the largest partition has 1.6 GB: the elements and the state of a key are in one task: a "
+        "finer key spreads them"
+    )
+
+
+def test_of_a_join_it_is_more_writers() -> None:
+    assert "let more of them write the side" in told(joined, HOT)
+
+
+def test_of_two_partitions_the_smaller_one_is_usual() -> None:
+    sizes = "20.0 MiB, 600.0 MiB, 600.0 MiB"
+    assert told(grouped, sizes) == ""
+    assert "30 times" in told(grouped, sizes, partitions="2")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    ["1.0 B, 2.0 B, 256.0 MiB", "1.0 MiB, 200.0 MiB, 999.0 MiB", "0.0 B, 0.0 B, 0.0 B", "no sizes"],
+)
+def test_small_and_even_partitions_are_not_told(sizes: str) -> None:
+    assert told(grouped, sizes) == ""
+
+
+def test_a_shuffle_without_keys_is_not_told() -> None:
+    assert told(lambda p: keyed(p) | beam.Map(str) | beam.Reshuffle() | beam.Map(print), HOT) == ""
+
+
+def test_of_a_stream_it_is_what_the_last_micro_batch_has_read() -> None:
+    _, plan = translated(grouped, streaming=True)
+    read = SparkStage(7, tasks=9, largest_bytes=600 << 20, median_bytes=20 << 20)
+    summary = [StageSummary(stage.name, (), spark=(read,)) for stage in plan.stages]
+    (text,) = hot_keys(plan, [], summary).values()
+    assert "629.1 MB, 30 times" in text
+    nothing = [StageSummary(stage.name, ()) for stage in plan.stages]
+    assert hot_keys(plan, [], nothing) == {}
