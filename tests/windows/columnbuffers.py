@@ -62,5 +62,5 @@ class ColumnSessions:
         *times, values = zip(*buffer.waiting, strict=True)
         buffer.waiting = []
         keys = np.zeros(len(values), np.int64)
-        columns = (np.array(column, np.int64) for column in times)
-        buffer.runs.add(self._make.reduce(keys, *columns, list(values)))
+        starts, ends, stamps = (np.array(column, np.int64) for column in times)
+        buffer.runs.add(self._make.reduce(keys, starts, ends, stamps, list(values)))
