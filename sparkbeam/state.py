@@ -11,10 +11,13 @@ A DoFn asks for one by ``DoFn.StateParam(spec)``, as for Beam's own. They run on
 What is read comes as it is asked for and costs in proportion to that, whatever else is there; it
 may be iterated over again, while nothing has been written. Whoever writes while it iterates gets a
 RuntimeError from the iterator, as with a dict.
+
+These and the states of Beam's own specs have a ``read_later()``, which announces a read: see
+:class:`Later`.
 """
 
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from apache_beam.coders.coders import Coder
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -28,6 +31,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.upstream.beam import before_par_dos, runner_below
 
 __all__ = [
+    "Later",
     "MapRuntimeState",
     "MapStateSpec",
     "MultimapRuntimeState",
@@ -38,6 +42,7 @@ __all__ = [
 
 K = TypeVar("K")
 V = TypeVar("V")
+T_co = TypeVar("T_co", covariant=True)
 
 _PROTOCOL = "sparkbeam:user_state:{}:v1"
 
@@ -143,6 +148,19 @@ class SortedMultimapStateSpec(KeyedStateSpec):
         return super()._checked(coder)
 
 
+class Later(Protocol[T_co]):
+    """A read that is announced by the ``read_later()`` of a state.
+
+    The first read of any state of the key fetches what all announced reads need, as far as memory
+    has room. An announcement holds until then, or until the bundle ends; a read sees all that is
+    written before it, be it after the announcement.
+    """
+
+    def read(self) -> T_co:
+        """Reads what was announced."""
+        ...
+
+
 class MapRuntimeState(RuntimeState, Generic[K, V]):
     """A value for each key."""
 
@@ -160,6 +178,13 @@ class MapRuntimeState(RuntimeState, Generic[K, V]):
 
     def remove(self, key: K) -> None:
         """Removes a key, if it is there."""
+        raise NotImplementedError(type(self))
+
+    def read_later(self, *keys: K) -> Later[Iterable[tuple[K, V]]]:
+        """Announces a read of keys, by whatever method; of all where none is given.
+
+        The entries are those of the given keys that are there, in their order.
+        """
         raise NotImplementedError(type(self))
 
     def keys(self) -> Iterable[K]:
@@ -202,6 +227,10 @@ class MultimapRuntimeState(RuntimeState, Generic[K, V]):
         """Removes a key with its values, if it is there."""
         raise NotImplementedError(type(self))
 
+    def read_later(self, *keys: K) -> Later[Iterable[tuple[K, V]]]:
+        """Announces a read of keys, by whatever method; of all where none is given."""
+        raise NotImplementedError(type(self))
+
     def keys(self) -> Iterable[K]:
         """All keys, each once, in the order of their encodings."""
         raise NotImplementedError(type(self))
@@ -224,6 +253,15 @@ class SortedMultimapRuntimeState(MultimapRuntimeState[K, V]):
 
     The bounds of a range belong to it. ``reverse=True`` gives a range from its end on.
     """
+
+    def read_later(
+        self, *keys: K, low: K | None = None, high: K | None = None
+    ) -> Later[Iterable[tuple[K, V]]]:
+        """Announces a read of keys, and of the range between two, by whatever method.
+
+        Without arguments it is one of all keys. Of a key also its ``floor`` is there, most often.
+        """
+        raise NotImplementedError(type(self))
 
     def all_entries(self, *, reverse: bool = False) -> Iterable[tuple[K, V]]:
         """All entries."""

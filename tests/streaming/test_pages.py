@@ -445,6 +445,9 @@ def change(stage: KeyedState, model: Model, name: bytes, random_: random.Random)
     record = stage.record(name)
     cell = random_.choice([b"a", b"b"])
     stamp = random_.randrange(1000)
+    if random_.randrange(4) == 0:
+        record.bag(b"bag " + cell).read_later()
+        record.ordered(b"ordered").read_later([(stamp, random_.choice([None, stamp + 100]))])
     match random_.randrange(14):
         case 0 | 1 | 2:
             value = random_.randbytes(random_.choice([0, 10, 300]))

@@ -137,7 +137,10 @@ def apply_sorted(state: SortedMultimapState, model: Sorted, ops: list[Op], value
                 state.remove_between(low, high)
                 model.remove(low, high)
             case ("look", low, high):
+                announced = state.read_later(low=low, high=high)
                 check_sorted(state, model, low, high)
+                assert list(announced.read()) == model.between(low, high)
+                state.read_later(high)
 
 
 def numbered() -> Iterator[bytes]:
@@ -180,7 +183,10 @@ def apply_map(state: MapState, model: dict[int, bytes], ops: list[Op], values: A
                 assert state.put_if_absent(key, value) == model.get(key)
                 model.setdefault(key, value)
             case ("look", low, high):
+                announced = state.read_later(high, low)
                 assert state.get(low) == model.get(low)
+                found = [(key, model[key]) for key in (high, low) if key in model]
+                assert list(announced.read()) == found
                 assert state.get(high, "none") == model.get(high, "none")
                 assert dict(state.entries()) == model
                 assert sorted(state.keys()) == sorted(model)

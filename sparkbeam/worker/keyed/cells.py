@@ -88,6 +88,10 @@ class Cell:
         self._remember(self._record, self._window)
         return DONE
 
+    def read_later(self) -> None:
+        """Announces that a bag is going to be read."""
+        self._record.bag(self._name).read_later()
+
     def ordered(self) -> OrderedBag[bytes]:
         """The ordered bag that is there."""
         return self._record.ordered(self._name)

@@ -4,7 +4,7 @@ The key of an entry is the encoded key of the user, so that a range of keys is a
 What is put waits in the state until somebody reads, until it is much, or until the bundle ends.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from apache_beam.coders import coder_impl
@@ -32,8 +32,8 @@ class Read:
 
     def __init__(
         self,
-        entries: Callable[[], Iterator[tuple[bytes, bytes]]],
-        decode: Callable[[bytes, bytes], Any],
+        entries: Callable[[], Iterable[tuple[Any, Any]]],
+        decode: Callable[[Any, Any], Any],
     ) -> None:
         self._entries = entries
         self._decode = decode
@@ -41,6 +41,10 @@ class Read:
     def __iter__(self) -> Iterator[Any]:
         decode = self._decode
         return (decode(key, value) for key, value in self._entries())
+
+    def read(self) -> "Read":
+        """Its items; for :class:`.Later`."""
+        return self
 
 
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(Read)
@@ -59,6 +63,10 @@ class EncodedMultimap:
     def __len__(self) -> int:
         self.write()
         return len(self._bag)
+
+    def read_later(self, ranges: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Announces that ranges of keys are going to be read."""
+        self._bag.read_later(ranges)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Adds an entry behind those of its key."""
@@ -174,6 +182,9 @@ class _OverEntries:
     def entries(self) -> Iterable[tuple[Any, Any]]:
         return Read(lambda: self._entries.range(b"", None), self._entry)
 
+    def read_later(self, *keys: Any) -> Read:
+        return self._later([(key, after(key)) for key in map(self._encode_key, keys)])
+
     def is_empty(self) -> bool:
         return not len(self._entries)
 
@@ -183,6 +194,14 @@ class _OverEntries:
     def commit(self) -> None:
         """Writes what a bundle has put."""
         self._entries.write()
+
+    def _later(self, ranges: Sequence[tuple[bytes, bytes | None]]) -> Read:
+        """Announces a read of ranges, of all keys if there are none; their entries."""
+        entries, ranges = self._entries, ranges or [(b"", None)]
+        entries.read_later(ranges)
+        return Read(
+            lambda: (entry for low, end in ranges for entry in entries.range(low, end)), self._entry
+        )
 
     def _key(self, key: bytes, _: bytes) -> Any:
         return self._decode_key(key)
@@ -245,6 +264,14 @@ class SortedMultimapState(MultimapState, SortedMultimapRuntimeState[Any, Any]):
 
     def entries_from(self, low: Any, *, reverse: bool = False) -> Iterable[tuple[Any, Any]]:
         return self._range(self._encode_key(low), None, reverse=reverse)
+
+    def read_later(self, *keys: Any, low: Any = None, high: Any = None) -> Read:
+        ranges: list[tuple[bytes, bytes | None]] = []
+        ranges += ((key, after(key)) for key in map(self._encode_key, keys))
+        if low is not None or high is not None:
+            end = None if high is None else self._after(high)
+            ranges.append((b"" if low is None else self._encode_key(low), end))
+        return self._later(ranges)
 
     def entries_between(
         self, low: Any, high: Any, *, reverse: bool = False

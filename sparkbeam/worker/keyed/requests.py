@@ -73,6 +73,11 @@ class StageState(sdk_worker.CachingStateHandler):
         if expiry <= MAX_MICROS and record.timer(timer_id) is None:
             record.set_timer(timer_id, EVENT_TIME, expiry, None, window)
 
+    def forget_announced(self) -> None:
+        """Drops the announcements of reads that have not followed."""
+        if self.records is not None:
+            self.records.overflow.forget_announced()
+
     def forget(self, record: Record, window: bytes) -> None:
         """Empties all states that a record has for a window, and those of the bundle at hand."""
         for state in self._of_steps:
@@ -90,8 +95,8 @@ class StageState(sdk_worker.CachingStateHandler):
     ) -> Iterable[Any]:
         match state_key.WhichOneof("type"):
             case "ordered_list_user_state":
-                wanted = state_key.ordered_list_user_state.range
-                found = self._ordered(state_key).range(wanted.start, wanted.end)
+                asked = state_key.ordered_list_user_state
+                found = self._ordered(asked).range(asked.range.start, asked.range.end)
                 return (coder.decode_nested(encoded) for _, encoded in found)
             case "iterable_side_input":
                 request, key = state_key.iterable_side_input, b""
@@ -111,23 +116,28 @@ class StageState(sdk_worker.CachingStateHandler):
         coder: coder_impl.CoderImpl,
         elements: Iterable[Any],
     ) -> Any:
-        self._ordered(state_key).add(
+        request = state_key.ordered_list_user_state
+        self._ordered(request).add(
             [(stamp, coder.encode_nested((stamp, value))) for stamp, value in elements]
         )
-        request = state_key.ordered_list_user_state
         self.remember(self._record(request.key), request.window)
         return DONE
 
     def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Any:
-        wanted = state_key.ordered_list_user_state.range
-        self._ordered(state_key).clear(wanted.start, wanted.end)
+        request = state_key.ordered_list_user_state
+        self._ordered(request).clear(request.range.start, request.range.end)
         return DONE
+
+    def read_later(
+        self, request: beam_fn_api_pb2.StateKey.OrderedListUserState, start: int, end: int
+    ) -> None:
+        """Announces that a range of an ordered list is going to be read."""
+        self._ordered(request).read_later([(start, end)])
 
     def done(self) -> None:
         """Nothing is pending."""
 
-    def _ordered(self, state_key: beam_fn_api_pb2.StateKey) -> OrderedBag[int]:
-        request = state_key.ordered_list_user_state
+    def _ordered(self, request: beam_fn_api_pb2.StateKey.OrderedListUserState) -> OrderedBag[int]:
         cell = user_cell(self.state_name, request.user_state_id, request.window)
         return self._record(request.key).ordered(cell)
 

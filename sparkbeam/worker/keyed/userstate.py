@@ -6,7 +6,8 @@ bag of the record, maps are in ``maps.py``. What a bundle changes is written whe
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.portability.api import beam_fn_api_pb2
@@ -14,17 +15,19 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import userstate
 from apache_beam.transforms.core import CombineFn
 from apache_beam.transforms.window import BoundedWindow
+from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.plan.eventtime import EventTimeSpec
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.wire.failure import StepFailed
 from sparkbeam.worker.keyed.cells import Cell, Remember, user_cell
 from sparkbeam.worker.keyed.eventtime import EventTime
-from sparkbeam.worker.keyed.maps import MapState, MultimapState, SortedMultimapState
+from sparkbeam.worker.keyed.maps import MapState, MultimapState, Read, SortedMultimapState
 from sparkbeam.worker.layouts.tables import immutable_size
 from sparkbeam.worker.state.records import Record
 
 _NOTHING = object()
+_TIMES = bundle_processor.SynchronousOrderedListRuntimeState
 
 
 class UserState(bundle_processor.FnApiUserStateContext):
@@ -98,9 +101,9 @@ class UserState(bundle_processor.FnApiUserStateContext):
             case userstate.CombiningValueStateSpec():
                 return CombiningState(cell, spec.coder.get_impl(), self._combine_fn(spec))
             case userstate.BagStateSpec():
-                return bundle_processor.SynchronousBagRuntimeState(cell, cell, spec.coder)
+                return BagState(cell, spec.coder)
             case userstate.SetStateSpec():
-                return bundle_processor.SynchronousSetRuntimeState(cell, cell, spec.coder)
+                return SetState(cell, spec.coder)
             case MapStateSpec():
                 return MapState(spec, cell)
             case MultimapStateSpec():
@@ -118,9 +121,8 @@ class UserState(bundle_processor.FnApiUserStateContext):
             transform_id=self._step, user_state_id=spec.name, window=window, key=self._encoded
         )
         state_key = beam_fn_api_pb2.StateKey(ordered_list_user_state=asked)
-        return bundle_processor.SynchronousOrderedListRuntimeState(
-            self._handler, state_key, spec.coder
-        )
+        announce = partial(self._handler.read_later, asked)
+        return OrderedListState(announce, self._handler, state_key, spec.coder)
 
     def _combine_fn(self, spec: userstate.CombiningValueStateSpec) -> CombineFn:
         fn = self._combine_fns.get(spec.name)
@@ -142,6 +144,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
                     known.states.pop((key, name), None)
 
     def commit(self) -> None:
+        self._handler.forget_announced()
         for window in self._windows.values():
             for (_, name), state in window.states.items():
                 self._commit(name, state)
@@ -181,6 +184,44 @@ class _Window:
         self.states: dict[tuple[bytes, str], Any] = {}
 
 
+class _InBag:
+    """A state of Beam's over a bag of the record."""
+
+    def __init__(self, cell: Any, coder: coders.Coder) -> None:
+        super().__init__(cell, cell, coder)  # type: ignore[call-arg]
+        self._cell = cell
+
+    def read_later(self) -> Self:
+        """Announces a read, see :class:`.Later`."""
+        self._cell.read_later()
+        return self
+
+
+class BagState(_InBag, bundle_processor.SynchronousBagRuntimeState):
+    """The state of a ``BagStateSpec``."""
+
+
+class SetState(_InBag, bundle_processor.SynchronousSetRuntimeState):
+    """The state of a ``SetStateSpec``."""
+
+
+class OrderedListState(bundle_processor.SynchronousOrderedListRuntimeState):
+    """The state of an ``OrderedListStateSpec``."""
+
+    def __init__(self, announce: Callable[[int, int], None], *request: Any) -> None:
+        super().__init__(*request)
+        self._announce = announce
+
+    def read_later(
+        self,
+        min_timestamp: Timestamp = _TIMES.TIMESTAMP_RANGE_MIN,
+        limit_timestamp: Timestamp = _TIMES.TIMESTAMP_RANGE_MAX,
+    ) -> Read:
+        """Announces a ``read_range``, see :class:`.Later`."""
+        self._announce(min_timestamp.micros, limit_timestamp.micros)
+        return Read(lambda: self.read_range(min_timestamp, limit_timestamp), lambda *pair: pair)
+
+
 class CellState(userstate.RuntimeState):
     """A state that is one value of the record; it is written at the end of a bundle."""
 
@@ -190,6 +231,10 @@ class CellState(userstate.RuntimeState):
         self._changed = False
         self._stored = cell.get()
         self._value: Any = _NOTHING
+
+    def read_later(self) -> Self:
+        """Announces a read, which takes no access: a value is in the record."""
+        return self
 
     def clear(self) -> None:
         """Removes what is there."""

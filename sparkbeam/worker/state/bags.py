@@ -4,7 +4,7 @@ A small bag is a list within the record. Beyond :data:`SMALL_BYTES` its items mo
 each an entry of its own, so that an addition rewrites the last segment at most.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -82,6 +82,16 @@ class Bag:
                 yield from content
         yield from islice(peek(numbers[-1:])[0], in_last)
         yield from items
+
+    def read_later(self) -> None:
+        """Announces that it is going to be read, see :meth:`.Overflow.announce`."""
+        self._owner.overflow.announce(self._ahead)
+
+    def _ahead(self, room: int) -> Iterator[Iterable[int]]:
+        state = self._owner.collection(self._cell)
+        if state and state[_RUNS]:
+            segments = sum(many for _, many in state[_RUNS])
+            yield islice(_numbers(state), room * segments // state[_SPILLED_BYTES])
 
     def append(self, items: Sequence[bytes]) -> None:
         """Adds items to the end."""

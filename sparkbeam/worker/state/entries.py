@@ -1,6 +1,7 @@
 """Entries of a byte map as objects, in a cache that writes them back when it is full."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from sparkbeam.worker.state.contents import dumps, loads
@@ -10,6 +11,13 @@ CACHE_BYTES = 64 << 20
 """Entries kept in memory take about this many bytes as they are stored."""
 
 _PUT_BYTES = 8 << 20
+_ANNOUNCED = 128
+
+Ahead = Callable[[int], Iterator[Iterable[int]]]
+"""Lists the entries that a read needs, level by level, up to a number of bytes.
+
+Those of one level are in memory before the next level is listed.
+"""
 
 
 class Entry:
@@ -129,7 +137,8 @@ class EntryCache:
         """The contents of entries, to be read only; what is read for this is not kept."""
         contents = {name: self._entries[name].content for name in names if name in self._entries}
         missing = [name for name in names if name not in contents]
-        for name, data in zip(missing, self._map.get(missing), strict=True):
+        found = self._map.get(missing) if missing else ()
+        for name, data in zip(missing, found, strict=True):
             if data is None:
                 raise KeyError(f"The state has lost its entry {name.hex()}")
             contents[name] = loads(data)
@@ -266,6 +275,25 @@ class Overflow:
         self.next_number = next_number
         self.size = size
         self._prefix = prefix
+        self._announced: list[Ahead] = []
+
+    def announce(self, ahead: Ahead) -> None:
+        """Has the next access read this too, along with all else that is announced."""
+        self._announced.append(ahead)
+        if len(self._announced) >= _ANNOUNCED:
+            self._read_announced()
+
+    def forget_announced(self) -> None:
+        """Drops the announcements of reads that have not followed."""
+        self._announced.clear()
+
+    def _read_announced(self) -> None:
+        """Reads what is announced as far as memory has room, each level in one access."""
+        announced, self._announced = self._announced, []
+        share = self.cache.room // 2 // len(announced)
+        reads = [ahead(share) for ahead in announced]
+        while numbers := dict.fromkeys(chain.from_iterable(next(read, ()) for read in reads)):
+            self.load(numbers)
 
     def create(self, content: Any, size: int) -> int:
         """The number of a new entry."""
@@ -277,14 +305,20 @@ class Overflow:
 
     def load(self, numbers: Iterable[int]) -> list[Entry]:
         """Entries, to be changed or read more than once."""
+        if self._announced:
+            self._read_announced()
         return self.cache.load([self._name(number) for number in numbers])
 
     def entry(self, number: int) -> Entry:
         """One entry, as :meth:`load` gives it."""
+        if self._announced:
+            self._read_announced()
         return self.cache.entry(self._name(number))
 
     def peek(self, numbers: Iterable[int]) -> list[Any]:
         """The contents of entries, to be read once."""
+        if self._announced:
+            self._read_announced()
         return self.cache.peek([self._name(number) for number in numbers])
 
     def resize(self, entry: Entry, before: int, after: int) -> None:

@@ -8,7 +8,8 @@ little is left in them. A range costs what lies in it: its buckets, and their no
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -93,28 +94,37 @@ class OrderedBag(Generic[K]):
 
     def prefetch(self, keys: Iterable[K]) -> None:
         """Reads at once what buckets some keys are in, or would be, as far as memory has room."""
+        overflow = self._owner.overflow
+        overflow.cache.trim()
+        for numbers in self._ahead([(key, key) for key in keys], overflow.cache.room // 2):
+            overflow.load(numbers)
+
+    def read_later(self, ranges: Sequence[tuple[K, K | None]]) -> None:
+        """Announces that ranges are going to be read, see :meth:`.Overflow.announce`."""
+        self._owner.overflow.announce(partial(self._ahead, ranges))
+
+    def _ahead(self, ranges: Sequence[tuple[K, K | None]], room: int) -> Iterator[Collection[int]]:
+        """Lists nodes, then buckets: of ranges, and where their first keys would be."""
         state = self._owner.collection(self._cell)
         if not state or not state[_NODES]:
             return
-        overflow, nodes = self._owner.overflow, state[_NODES]
-        overflow.cache.trim()
-        by_node: dict[int, list[K]] = {}
-        for key in keys:
-            by_node.setdefault(_place(nodes, key), []).append(key)
+        nodes = state[_NODES]
+        by_node: dict[int, list[tuple[K, K | None]]] = {}
+        for start, end in ranges:
+            low, (_, high) = _place(nodes, start), _between(nodes, start, end)
+            for place in range(low, max(low + 1, min(high, low + _NODES_AHEAD))):
+                by_node.setdefault(place, []).append((start, end))
         places = list(by_node)[:_NODES_AHEAD]
-        entries = overflow.load([nodes[place][_NUMBER] for place in places])
-        room = overflow.cache.room // 2
-        wanted: dict[int, None] = {}
-        for place, entry in zip(places, entries, strict=True):
-            node = _node_of(entry)
-            for key in by_node[place]:
-                bucket = node.place(key)
-                if node.numbers[bucket] not in wanted:
-                    room -= node.sizes[bucket]
-                    if room < 0:
-                        break
-                    wanted[node.numbers[bucket]] = None
-        overflow.load(wanted)
+        numbers = [nodes[place][_NUMBER] for place in places]
+        yield numbers
+        loaded = map(_node_of, self._owner.overflow.load(numbers))
+        sizes = {
+            node.numbers[bucket]: node.sizes[bucket]
+            for place, node in zip(places, loaded, strict=True)
+            for start, end in by_node[place]
+            for bucket in _reached(node, start, end)
+        }
+        yield list(sizes)[: bisect_right(list(accumulate(sizes.values())), room)]
 
     def last_before(self, end: K) -> tuple[K, bytes] | None:
         """The last entry of which the key is before another one."""
@@ -425,6 +435,12 @@ def _bucket_of(entry: Entry) -> Bucket[Any]:
 def _place(nodes: list[Any], key: Any) -> int:
     """Which node takes a key."""
     return max(0, bisect_right(nodes, key, key=_first) - 1)
+
+
+def _reached(node: Node[Any], start: Any, end: Any) -> range:
+    """The buckets of a node for a range, at least the one that its first key would be in."""
+    low, (_, high) = node.place(start), node.touched(start, end)
+    return range(low, max(low + 1, high))
 
 
 def _ends_before(key: Any, end: Any) -> bool:

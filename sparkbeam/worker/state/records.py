@@ -55,7 +55,13 @@ class RecordOwner(Protocol):
 
 
 class Records(Protocol):
-    """The records of a stage's keys."""
+    """The records of a stage's keys.
+
+    Attributes:
+        overflow: where what is large goes.
+    """
+
+    overflow: Overflow
 
     def record(self, key: bytes) -> "Record":
         """The record of a key, made if there is none."""

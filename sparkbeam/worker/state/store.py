@@ -35,6 +35,7 @@ class MemoryMap:
     Attributes:
         entries: what is there.
         reads: how many values have been asked for.
+        trips: in how many accesses.
         writes: how many keys have been put or deleted.
         put_bytes: how many bytes have been put.
     """
@@ -42,11 +43,13 @@ class MemoryMap:
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
         self.reads = 0
+        self.trips = 0
         self.writes = 0
         self.put_bytes = 0
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self.reads += len(keys)
+        self.trips += 1
         return [self.entries.get(key) for key in keys]
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
