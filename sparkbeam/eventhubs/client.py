@@ -62,6 +62,7 @@ class Events:
         properties: those of the sender, names and values as texts.
         system: other annotations and properties of the message, as texts.
         bodies: what was sent.
+        again: they have been read before, and come from memory.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -72,12 +73,13 @@ class Events:
     properties: list[list[tuple[str, str | None]]] = field(default_factory=list)
     system: list[list[tuple[str, str | None]]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    again: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def columns(self) -> tuple[list[Any], ...]:
-        """All of them."""
+        """All columns."""
         return (
             self.numbers,
             self.offsets,

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,15 @@ from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, S
 
 _GRACE = 5.0
 _BACKLOG = 64
-_EVENTS, _ABSENT = "events", "absent"
+_EVENTS, _AGAIN, _ABSENT = "events", "again", "absent"
 _ERRORS = {kind.__name__: kind for kind in (EventHubsError, BrokenOffError, StolenError)}
 
-Lend = Callable[[str, int, int, float], Events | None]
-"""Reads with a receiver of this process: its name, position, end and seconds to wait."""
+Lend = Callable[[str, int, int, int, float], Events | None]
+"""Reads with a receiver of this process.
+
+It is given the receiver's name, the beginning of the range, the position, the end and how many
+seconds to wait; none of these if only what the process still has is wanted.
+"""
 
 
 def name_of(reading: Any) -> str:
@@ -64,8 +68,10 @@ class Neighbours:
         self._closed = False
         self._socket = f"{os.getpid()}-{secrets.token_hex(4)}"
 
-    def read(self, name: str, position: int, end: int, seconds: float) -> Events | None:
+    def read(self, name: str, begin: int, position: int, end: int, seconds: float) -> Events | None:
         """The next events from the receiver of another process; None if none has it there.
+
+        Takes what :data:`Lend` does.
 
         Raises:
             BrokenOffError: the receiver has ended; another one may be opened.
@@ -77,11 +83,11 @@ class Neighbours:
             if target == self._socket or not _is_own(self._folder):
                 return None
             with Client(str(self._folder / target), "AF_UNIX") as asked:
-                asked.send_bytes(json.dumps([name, position, end, seconds]).encode())
+                asked.send_bytes(json.dumps([name, begin, position, end, seconds]).encode())
                 if not asked.poll(seconds + _GRACE):
                     return None
                 kind, found = loaded(asked.recv_bytes(), list)
-                bodies = asked.recv_bytes() if kind == _EVENTS else b""
+                bodies = asked.recv_bytes() if kind in (_EVENTS, _AGAIN) else b""
         except FileNotFoundError:
             return None
         except (OSError, EOFError, ValueError):  # The process has ended, or is no reader.
@@ -90,7 +96,9 @@ class Neighbours:
             return None
         if kind in _ERRORS:
             raise _ERRORS[kind](found)
-        return _unpacked(found, bodies) if kind == _EVENTS else None
+        if kind not in (_EVENTS, _AGAIN):
+            return None
+        return replace(_unpacked(found, bodies), again=kind == _AGAIN)
 
     def tell(self, name: str) -> None:
         """Lets the others know that this process has a receiver."""
@@ -128,9 +136,9 @@ class Neighbours:
         with asker, suppress(OSError, EOFError, ValueError):
             if not asker.poll(_GRACE):
                 return
-            name, position, end, seconds = loaded(asker.recv_bytes(), list)
+            name, begin, position, end, seconds = loaded(asker.recv_bytes(), list)
             try:
-                found = self._lend(name, position, end, seconds)
+                found = self._lend(name, begin, position, end, seconds)
             except EventHubsError as error:
                 kind = type(error).__name__
                 answer = [kind if kind in _ERRORS else BrokenOffError.__name__, str(error)]
@@ -141,7 +149,8 @@ class Neighbours:
                 return
             *columns, bodies = found.columns()
             sizes = [len(body) for body in bodies]
-            asker.send_bytes(json.dumps([_EVENTS, [*columns, sizes]]).encode())
+            kind = _AGAIN if found.again else _EVENTS
+            asker.send_bytes(json.dumps([kind, [*columns, sizes]]).encode())
             asker.send_bytes(b"".join(bodies))
 
     def close(self) -> None:

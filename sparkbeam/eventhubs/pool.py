@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkbeam.eventhubs.client import Client, EventHubsError, Events, Place, Receiver
+from sparkbeam.eventhubs.lately import LastRanges
 from sparkbeam.eventhubs.neighbours import Neighbours, default_folder, name_of
 from sparkbeam.eventhubs.settings import Connection
 
@@ -21,6 +22,7 @@ _LOOK_SECONDS = 10.0
 
 _PATIENCE = 0.25
 _NOWHERE = -1
+_NOT_TO_READ = -1.0
 
 
 def opened(connection: Connection) -> Client:
@@ -104,6 +106,7 @@ class Pool:
         reused: how many readings have gone on with a receiver that was kept.
         borrowed: with one that another process keeps.
         made: for how many a receiver was opened.
+        ranges: what was read last.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -118,6 +121,7 @@ class Pool:
         self.reused = 0
         self.borrowed = 0
         self.made = 0
+        self.ranges = LastRanges()
 
     @contextmanager
     def client(self, connection: Connection) -> Iterator[Client]:
@@ -133,19 +137,21 @@ class Pool:
         end: int,
         seconds: float,
         *,
+        begin: int | None = None,
         shared: bool = False,
     ) -> Events:
         """The next events from a position on; none if none came in time.
 
-        They come from the receiver that is there already, in this process or another one of the
-        machine, or from a new one.
+        They come from memory if they were read in this range before, from the receiver that is
+        there already, or from a new one; both in this process or another one of the machine.
 
         Args:
             reading: what is read.
             position: of the first event.
             end: the sequence number behind the last one that is wanted.
             seconds: how long to wait for the first.
-            shared: another process may be asked. It has work of its own, so for very many
+            begin: where the range begins of which they are; None for the position.
+            shared: another process may be asked to read. It has work of its own, so for very many
                 events a receiver of our own is faster.
 
         Raises:
@@ -153,17 +159,23 @@ class Pool:
             EventHubsError: it has ended for good.
         """
         kept = self._of(reading.connection)
-        name = name_of(reading)
-        if shared and isinstance(position, int) and not _is_at(kept, reading, position):
-            found = self._neighbours.read(name, position, end, seconds)
-            if found is not None:
-                self.borrowed += 1
-                return found
+        if isinstance(position, int):
+            begin = position if begin is None else begin
+            again = self.ranges.get(reading, position, end)
+            if again is not None:
+                return again
+            if not _is_at(kept, reading, position):
+                wait = seconds if shared else _NOT_TO_READ
+                found = self._neighbours.read(name_of(reading), begin, position, end, wait)
+                if found is not None:
+                    self.borrowed += not found.again
+                    return found
         with self._borrowed(reading.connection) as kept:
             receiver = self._receiver(kept, reading, position)
             found = _read(receiver, end, seconds)
             if isinstance(position, int):
                 kept.keep(reading, receiver)
+                self.ranges.add(reading, position if begin is None else begin, position, found)
             else:
                 receiver.close()
         return found
@@ -187,11 +199,18 @@ class Pool:
             self._neighbours.tell(name)
         return receiver
 
-    def _lend(self, name: str, position: int, end: int, seconds: float) -> Events | None:
+    def _lend(
+        self, name: str, begin: int, position: int, end: int, seconds: float
+    ) -> Events | None:
         """Reads for another process, if a receiver is at that position and soon free."""
         reading = self._names.get(name)
         kept = None if reading is None else self._kept.get(reading.connection)
-        if reading is None or kept is None or not kept.lock.acquire(timeout=_PATIENCE):
+        if reading is None or kept is None:
+            return None
+        again = self.ranges.get(reading, position, end)
+        if again is not None or seconds == _NOT_TO_READ:
+            return again
+        if not kept.lock.acquire(timeout=_PATIENCE):
             return None
         try:
             kept.used = time.monotonic()
@@ -205,10 +224,12 @@ class Pool:
             kept.keep(reading, receiver)
         finally:
             kept.lock.release()
+        self.ranges.add(reading, begin, position, found)
         return found
 
     def forget(self, reading: Reading) -> None:
-        """Ends the receiver of a reading that is kept."""
+        """Ends the receiver of a reading that is kept, and forgets what it has read."""
+        self.ranges.forget(reading)
         kept = self._of(reading.connection)
         with kept.lock:
             receiver = kept.take(reading)
@@ -219,7 +240,7 @@ class Pool:
         """Ends the receiver of a reading in whatever process of this machine has it."""
         self.forget(reading)
         with contextlib.suppress(EventHubsError):
-            self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, 0)
+            self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, _NOWHERE, 0)
 
     @contextmanager
     def _borrowed(self, connection: Connection) -> Iterator[_Kept]:
@@ -236,6 +257,7 @@ class Pool:
         with self._lock:
             if self._process != os.getpid():  # What a parent has opened is the parent's.
                 self._kept, self._names, self._process = {}, {}, os.getpid()
+                self.ranges = LastRanges()
                 self._neighbours = Neighbours(self._lend, self._folder)
                 self._looking = None
             self._asked = time.monotonic()
@@ -262,6 +284,7 @@ class Pool:
 
     def _close_idle(self, now: float) -> None:
         """Ends what is not in use, and has not been for long."""
+        self.ranges.forget_idle(now)
         with self._lock:
             found = list(self._kept.values())
         for kept in found:

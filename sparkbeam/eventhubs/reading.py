@@ -70,8 +70,10 @@ class RangeReader:
         self._alone = False
         self.lost = 0
         """How many events had expired."""
+        self.count = 0
+        """How many events were read of the hub, and not from memory."""
         self.seconds = 0.0
-        """How long reading has taken, without what was done with the events."""
+        """How long that has taken, without what was done with the events."""
 
     def events(self) -> Iterator[Events]:
         """The events, some at a time.
@@ -92,7 +94,9 @@ class RangeReader:
             if found.numbers:
                 self._check(found.numbers[0])
                 self._position = found.numbers[-1] + 1
-                self.seconds += now - asked
+                if not found.again:
+                    self.count += len(found)
+                    self.seconds += now - asked
                 yield found
                 since = silent = asked = monotonic()
                 continue
@@ -111,7 +115,8 @@ class RangeReader:
         seconds = min(_SLICE, self._options.receiver_timeout, self._options.operation_timeout)
         end = self._range.end
         few = end - self._position <= _FEW and not self._alone
-        return self._pool.read(self._reading, self._position, end, seconds, shared=few)
+        begin = self._range.start
+        return self._pool.read(self._reading, self._position, end, seconds, begin=begin, shared=few)
 
     def _try_again(self, error: BrokenOffError, since: float) -> None:
         """Waits, or gives up.

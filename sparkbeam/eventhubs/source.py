@@ -115,13 +115,11 @@ class _Reads:
         number = int(partition.events.partition)
         name = self._options.timestamp_property
         reader = RangeReader(self._options, partition.events)
-        count = 0
         for events in reader.events():
-            count += len(events)
             yield columns.batch(events, partition.hub, number, self._schema, name)
         if partition.report is not None:
             name = partition.events.partition
-            partition.report.send(Read(partition.number, name, count, reader.seconds))
+            partition.report.send(Read(partition.number, name, reader.count, reader.seconds))
 
 
 class EventHubsReader(_Reads, DataSourceReader):
