@@ -69,6 +69,7 @@ from waiting import until
 
 import sparkbeam
 from sparkbeam.errors import PipelineFailed
+from sparkbeam.upstream import azure as of_azure
 from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import external as of_external
@@ -1244,6 +1245,13 @@ class TestAzure:
             assert hasattr(client._amqp_transport, name)
         assert client._create_auth().get_token().token.startswith("SharedAccessSignature")
         assert client._address.hostname == "localhost:1"
+
+    def test_a_property_of_64_bits_is_encoded(self) -> None:
+        azure = pytest.importorskip("azure.eventhub")
+        for value in (2**31, -(2**63)):
+            event = azure.EventData(b"x")
+            event.properties = {"n": of_azure.as_property(value)}
+            azure.EventDataBatch(1 << 20).add(event)
 
 
 def test_spark_replaces_files_of_a_checkpoint_without_checksums(spark: Any, tmp_path: Path) -> None:

@@ -6,15 +6,20 @@ from dataclasses import dataclass, field
 from sparkbeam import arguments
 from sparkbeam.documents import loaded
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.monitoring import Monitor
 from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, parse_all
 from sparkbeam.eventhubs.reports import LOOPBACK
 from sparkbeam.eventhubs.settings import Connection
 from sparkbeam.eventhubs.slowness import SlowPartitions
+from sparkbeam.eventhubs.writing import BATCH_BYTES, LEAST_BATCH_BYTES, MOST_BATCH_BYTES
 
 DEFAULT_GROUP = "$Default"
 EPOCH = "epoch"
 """The option with the epoch of the receivers."""
+
+MONITOR, PICKLED_MONITOR = "slowPartitionMonitor", "secretPartitionMonitor"
+"""The options with the name of a function that watches the partitions, and with it pickled."""
 
 REPORT_HOST = "reportHost"
 """The option with the address at which executors reach the driver."""
@@ -32,6 +37,7 @@ _KNOWN = (
     "secretConnectionString",
     "secretConnectionFunction",
     "secretCredential",
+    PICKLED_MONITOR,
     "connectionString",
     "namespace",
     "eventHub",
@@ -52,10 +58,22 @@ _KNOWN = (
     "discoverPartitions",
     "timestampProperty",
     "slowPartitionThreshold",
+    MONITOR,
     REPORT_HOST,
     REPORT_BIND,
     "placement",
     PLACES,
+)
+
+_OF_SINK = (
+    *_KNOWN[:3],
+    "connectionString",
+    "namespace",
+    "eventHub",
+    "client",
+    "maxBatchBytes",
+    "operationTimeout",
+    "checkpointLocation",  # Spark hands it on.
 )
 
 
@@ -85,6 +103,7 @@ class SourceOptions:
         report_bind: where the driver listens for them; None for there.
         placement: ``balanced`` or ``hash``.
         places: how many tasks run at once; None for partitions in the order of their numbers.
+        monitor: watches the partitions; None for nobody.
     """
 
     connection: Connection
@@ -108,6 +127,7 @@ class SourceOptions:
     report_bind: str | None = None
     placement: str = BALANCED
     places: int | None = None
+    monitor: Monitor | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -116,13 +136,7 @@ class SourceOptions:
         Raises:
             ConfigurationError: an option is unknown, missing, or no such value.
         """
-        given = {name.lower(): value for name, value in options.items()}
-        unknown = given.keys() - {name.lower() for name in _KNOWN}
-        if unknown:
-            raise ConfigurationError(
-                f"The source 'eventhubs' has no option {arguments.shown(min(unknown))}, "
-                f"only {', '.join(_KNOWN[3:])}."
-            )
+        given = _known("source", options, _KNOWN)
         start, discover = given.get("startingposition"), given.get("discoverpartitions", "300")
         return cls(
             Connection.of_options(given),
@@ -146,7 +160,51 @@ class SourceOptions:
             given.get(REPORT_BIND.lower()),
             arguments.one_of("placement", given.get("placement", BALANCED), PLACEMENTS),
             _number(given, PLACES, 1) if PLACES in given else None,
+            _monitor(given),
         )
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where events are sent to, and how.
+
+    Attributes:
+        connection: to the event hub.
+        batch_bytes: of how many bytes of events a batch is made at most.
+        timeout: seconds for which a batch is tried again.
+    """
+
+    connection: Connection
+    batch_bytes: int
+    timeout: float
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
+        """What Spark hands a data source that is to be written to.
+
+        Raises:
+            ConfigurationError: an option is unknown, missing, or no such value.
+        """
+        given = _known("sink", options, _OF_SINK)
+        name = "maxBatchBytes"
+        return cls(
+            Connection.of_options(given),
+            _number(given, name, LEAST_BATCH_BYTES, BATCH_BYTES, MOST_BATCH_BYTES),
+            _seconds(given, "operationTimeout", 300),
+        )
+
+
+def _known(what: str, options: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The options by their names in lower case; raises ConfigurationError for unknown ones."""
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = given.keys() - {name.lower() for name in names}
+    if unknown:
+        shown = (name for name in names if not name.startswith("secret"))
+        raise ConfigurationError(
+            f"The {what} 'eventhubs' has no option {arguments.shown(min(unknown))}, only "
+            f"{', '.join(shown)}."
+        )
+    return given
 
 
 def _number(
@@ -169,6 +227,16 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
 def _slow(given: Mapping[str, str]) -> SlowPartitions | None:
     name = "slowPartitionThreshold"
     return SlowPartitions(_seconds(given, name, 0)) if name.lower() in given else None
+
+
+def _monitor(given: Mapping[str, str]) -> Monitor | None:
+    pickled, name = given.get(PICKLED_MONITOR.lower()), given.get(MONITOR.lower())
+    if name is not None and "." not in name:
+        raise ConfigurationError(
+            f"{MONITOR}={arguments.shown(name)} is no name of a function: use one such as "
+            "'package.module.function'."
+        )
+    return None if pickled is None and name is None else Monitor(pickled, name or "")
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:

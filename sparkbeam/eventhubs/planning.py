@@ -182,6 +182,18 @@ class Planner:
             and found.end <= max(at, found.first)
         }
 
+    def lag(self, end: Numbers) -> Numbers:
+        """How many events of each partition are left behind a micro-batch.
+
+        Args:
+            end: of the micro-batch, as :meth:`up_to` has told last.
+        """
+        return {
+            partition: max(0, found.end - max(at, found.first))
+            for partition, at in end.items()
+            if (found := self._known.get(partition)) is not None
+        }
+
     def limit(self) -> int | None:
         """How many events a micro-batch takes where Spark sets no limit of its own."""
         most = self._options.most

@@ -21,7 +21,7 @@ from sparkbeam.eventhubs.client import (
     error_of,
 )
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.upstream.azure import Consumer, Management
+from sparkbeam.upstream.azure import Consumer, Management, as_property
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OPEN_SECONDS = 60
@@ -130,7 +130,9 @@ class SdkClient:
             batch = self._producer.create_batch(**where)
             for event in events:
                 made = self._azure.EventData(event.body)
-                made.properties = dict(event.properties)
+                made.properties = {
+                    name: as_property(value) for name, value in event.properties.items()
+                }
                 try:
                     batch.add(made)
                 except ValueError:

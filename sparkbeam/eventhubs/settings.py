@@ -115,8 +115,8 @@ class Connection:
         if credential is not None:
             raise ConfigurationError("credential= goes with fully_qualified_namespace= alone.")
         if callable(connection_string):
-            packed = _packed("connection_string", connection_string)
-            return cls(function=packed, hub=event_hub, client=client)
+            function = packed("connection_string", connection_string)
+            return cls(function=function, hub=event_hub, client=client)
         found = text("connection_string", connection_string, _REMEDY, secret=True)
         connection = cls(text=found, hub=event_hub, client=client)
         if not found.startswith(_ENVIRONMENT):
@@ -139,8 +139,8 @@ class Connection:
                 f"client='{client}' takes a connection string alone: use client='sdk' with "
                 "fully_qualified_namespace=."
             )
-        packed = _packed("credential", credential)
-        return cls(namespace=namespace, credential=packed, hub=hub, client=client)
+        pickled = packed("credential", credential)
+        return cls(namespace=namespace, credential=pickled, hub=hub, client=client)
 
     @classmethod
     def of_options(cls, options: Mapping[str, str]) -> "Connection":
@@ -206,7 +206,7 @@ class Connection:
             ConfigurationError: there is no such variable, or the function gives none.
         """
         if self.function is not None:
-            return text("connection_string()", _unpacked(self.function)(), _REMEDY, secret=True)
+            return text("connection_string()", unpacked(self.function)(), _REMEDY, secret=True)
         assert self.text is not None
         if not self.text.startswith(_ENVIRONMENT):
             return self.text
@@ -221,19 +221,26 @@ class Connection:
     def azure_credential(self) -> Any:
         """The credential to use with a namespace."""
         assert self.credential is not None
-        found = _unpacked(self.credential)
+        found = unpacked(self.credential)
         return found() if callable(found) and not hasattr(found, "get_token") else found
 
 
-def _packed(name: str, value: Any) -> str:
+_MAKING = (
+    "give a function that makes it in the process that connects, such as "
+    "lambda: DefaultAzureCredential()"
+)
+
+
+def packed(name: str, value: Any, remedy: str = _MAKING) -> str:
+    """A function or an object as a text; raises :class:`ConfigurationError` if it cannot be."""
     try:
         return base64.b64encode(cloudpickle.dumps(value)).decode()
     except Exception as error:
         raise ConfigurationError(
-            f"{name}=<{type(value).__name__}> cannot be pickled: give a function that makes it in "
-            "the process that connects, such as lambda: DefaultAzureCredential()."
+            f"{name}=<{type(value).__name__}> cannot be pickled: {remedy}."
         ) from error
 
 
-def _unpacked(packed: str) -> Any:
-    return pickle.loads(base64.b64decode(packed))
+def unpacked(text: str) -> Any:
+    """The inverse of :func:`packed`."""
+    return pickle.loads(base64.b64decode(text))

@@ -1,11 +1,13 @@
 """Partitions that are slow to read get less of a micro-batch, so that the others need not wait."""
 
+import math
 import statistics
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sparkbeam import arguments
+from sparkbeam.eventhubs.monitoring import Watch
 
 _MICRO_BATCHES = 3
 _LEAST, _WHOLE = 0.001, 0.99
@@ -23,15 +25,21 @@ class SlowPartitions:
 
     Attributes:
         threshold: seconds; a read that takes less is not slow.
+        monitor: a function that gets a list of a :class:`.PartitionStatus` of each partition, where
+            micro-batches are planned: in a process of Spark's beside the driver. What it raises is
+            logged.
 
     Raises:
-        ConfigurationError: that is no duration.
+        ConfigurationError: that is no duration, or no function.
     """
 
     threshold: float = 30.0
+    monitor: Watch | None = None
 
     def __post_init__(self) -> None:
         arguments.duration("threshold", self.threshold, "seconds", most=_LONGEST)
+        if self.monitor is not None:
+            arguments.function("monitor", self.monitor, "use one of a list of PartitionStatus")
 
 
 @dataclass(frozen=True)
@@ -52,14 +60,14 @@ class Read:
 
 
 class Factors:
-    """How much of its share each partition gets.
+    """How much of its share each partition gets, and how long it took to read.
 
     Args:
-        slow: which partitions are slow.
+        slow: which partitions are slow; None for none.
     """
 
-    def __init__(self, slow: SlowPartitions) -> None:
-        self._threshold = slow.threshold
+    def __init__(self, slow: SlowPartitions | None) -> None:
+        self._threshold = math.inf if slow is None else slow.threshold
         self._reads: dict[str, deque[Read]] = {}
         self._factors: dict[str, float] = {}
         self._latest = 0
@@ -81,6 +89,11 @@ class Factors:
             self._adjusted = self._latest
             self._adjust(partitions)
         return self._factors
+
+    def last(self, partition: str) -> Read | None:
+        """The last report of a partition."""
+        reads = self._reads.get(partition)
+        return reads[-1] if reads else None
 
     def _adjust(self, partitions: Collection[str]) -> None:
         recent = {

@@ -2,6 +2,7 @@
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -24,12 +26,14 @@ from pyspark.sql.types import StructType
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import columns
 from sparkbeam.eventhubs.client import EventHubsError
-from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.monitoring import PartitionStatus, Watch, Watched
+from sparkbeam.eventhubs.options import SinkOptions, SourceOptions
 from sparkbeam.eventhubs.placement import in_turn, place
 from sparkbeam.eventhubs.planning import Numbers, Planner
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.reading import Range, RangeReader
 from sparkbeam.eventhubs.reports import Reports, ReportTo
+from sparkbeam.eventhubs.sink import EventHubsStreamWriter, EventHubsWriter, check_columns
 from sparkbeam.eventhubs.slowness import Factors, Read
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,7 +46,7 @@ NoteEnds = Callable[[Numbers], None]
 
 
 class EventHubsSource(DataSource):
-    """The data source ``eventhubs``, for ``spark.read`` and ``spark.readStream``.
+    """The data source ``eventhubs``, for ``read``, ``readStream``, ``write`` and ``writeStream``.
 
     ::
 
@@ -50,6 +54,9 @@ class EventHubsSource(DataSource):
         spark.readStream.format("eventhubs").options(
             connectionString="env:HUB", eventHub="clicks", startingPosition="start"
         ).load()
+        rows.write.format("eventhubs").mode("append").options(
+            connectionString="env:HUB", eventHub="counts"
+        ).save()
 
     ``docs/eventhubs.md`` lists the options and the columns.
 
@@ -71,11 +78,31 @@ class EventHubsSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = _with_all_columns(self, schema)
-        return EventHubsStreamReader(options, schema, self._note_ends())
+        return EventHubsStreamReader(options, schema, self._note_ends(), self._watches())
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return EventHubsWriter(*self._sending(schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        return EventHubsStreamWriter(*self._sending(schema, overwrite=overwrite))
+
+    def _sending(self, schema: StructType, *, overwrite: bool) -> tuple[SinkOptions, str]:
+        """Where rows are sent to, and a name of this run."""
+        if overwrite:
+            raise ConfigurationError(
+                "An event hub cannot be overwritten: use the mode 'append', in streaming the "
+                "output mode 'append' or 'update'."
+            )
+        check_columns(schema)
+        return SinkOptions.parse(self.options), uuid.uuid4().hex
 
     def _note_ends(self) -> NoteEnds | None:
         """Who is told at the planning of each micro-batch; None for nobody."""
         return None
+
+    def _watches(self) -> Sequence[Watch]:
+        """Who else is told how the partitions are, beside the monitor of the options."""
+        return ()
 
 
 def _with_all_columns(source: EventHubsSource, schema: StructType) -> SourceOptions:
@@ -136,7 +163,11 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
     """Plans micro-batches, on the driver."""
 
     def __init__(
-        self, options: SourceOptions, schema: StructType, note_ends: NoteEnds | None = None
+        self,
+        options: SourceOptions,
+        schema: StructType,
+        note_ends: NoteEnds | None = None,
+        watches: Sequence[Watch] = (),
     ) -> None:
         super().__init__(options, schema)
         self._note_ends = note_ends
@@ -145,7 +176,9 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
         self._planner = Planner(options, self._epoch)
         self._hub = ""
         self._targets: Numbers | None = None
-        self._factors = None if options.slow is None else Factors(options.slow)
+        self._watched = Watched([*watches, *filter(None, [options.monitor])])
+        wanted = options.slow is not None or self._watched
+        self._factors = Factors(options.slow) if wanted else None
         self._reports: Reports | None = None
         self._number = 0
 
@@ -163,7 +196,8 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> Offset:
         begin = self._numbers(start)
         most = getattr(limit, "max_rows", None)
-        end = self._planner.up_to(begin, most, self._slowness(begin))
+        factors = self._slowness(begin)
+        end = self._planner.up_to(begin, most, factors)
         if self._targets is not None:
             end = {
                 partition: max(begin.get(partition, 0), min(at, self._targets.get(partition, at)))
@@ -173,7 +207,18 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
             if end == begin:  # The run is over, and its epoch keeps others out.
                 self._planner.end_receivers()
         self._note(self._planner.finished(begin, end))
+        self._watched.tell(self._statuses(end, factors))
         return {self._name(): end}
+
+    def _statuses(self, end: Numbers, factors: Mapping[str, float]) -> list[PartitionStatus]:
+        """How the partitions are, for those who watch."""
+        if not self._watched:
+            return []
+        lag = self._planner.lag(end)
+        return [
+            _status(partition, lag[partition], factors, self._factors)
+            for partition in sorted(lag, key=int)
+        ]
 
     def _note(self, ends: Numbers) -> None:
         if self._note_ends is not None and ends != self._ends:
@@ -213,7 +258,11 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
             try:
                 self._reports = Reports(self._options.report_host, self._options.report_bind)
             except OSError as error:
-                _LOGGER.warning("slow_partitions= does nothing, as no task can report: %s", error)
+                _LOGGER.warning(
+                    "Nobody tells how long partitions take, and slow_partitions= does nothing, as "
+                    "no task can report: %s",
+                    error,
+                )
                 self._factors = None
         return None if self._reports is None else self._reports.to
 
@@ -226,6 +275,14 @@ class EventHubsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvail
 
     def commit(self, end: Any) -> None:
         """Nothing is to be done: the service keeps no positions."""
+
+
+def _status(
+    partition: str, lag: int, factors: Mapping[str, float], reads: Factors | None
+) -> PartitionStatus:
+    read = None if reads is None else reads.last(partition)
+    events, seconds = (0, 0.0) if read is None else (read.events, read.seconds)
+    return PartitionStatus(int(partition), lag, factors.get(partition, 1.0), events, seconds)
 
 
 def _epoch(options: SourceOptions) -> int | None:

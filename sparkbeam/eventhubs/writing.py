@@ -17,6 +17,9 @@ SENT = "sparkbeam-sent"
 BATCH_BYTES = 1 << 20
 """What a hub takes at once, in all tiers but the basic one."""
 
+LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 10, 20 << 20
+"""What a batch may be limited to."""
+
 _EVENTS = 500
 _ALL_BYTES = 8 << 20
 _OVERHEAD = 100
@@ -32,7 +35,8 @@ class Sending:
         body: gives the body; None for elements that are bytes or texts.
         properties: gives the properties; None for none.
         partition_key: gives the partition key; None for none.
-        partition: gives the number of the partition; None to go from one to the next.
+        partition: gives the number of the partition; None to go from one to the next. Of one
+            element either of the two may give None, and has to.
         batch_bytes: of how many bytes of events a batch is made at most.
         timeout: seconds for which a batch is tried again.
     """
@@ -41,7 +45,7 @@ class Sending:
     body: Callable[[Any], Any] | None = None
     properties: Callable[[Any], Mapping[str, Any]] | None = None
     partition_key: Callable[[Any], str | None] | None = None
-    partition: Callable[[Any], int] | None = None
+    partition: Callable[[Any], int | None] | None = None
     batch_bytes: int = BATCH_BYTES
     timeout: float = 300
 
@@ -109,15 +113,16 @@ class HubWriter:
 
     def _target(self, element: Any) -> Target:
         sending = self._sending
-        if sending.partition is not None:
-            number = sending.partition(element)
+        number = None if sending.partition is None else sending.partition(element)
+        key = None if sending.partition_key is None else sending.partition_key(element)
+        if number is not None:
+            if key is not None:
+                raise EventHubsError("An event has partition_id and partition_key: give one.")
             if not isinstance(number, int) or str(number) not in self._known():
                 raise EventHubsError(f"partition_id: the event hub has no partition {number!r}.")
             return str(number), None
-        if sending.partition_key is not None:
-            key = sending.partition_key(element)
-            if key is not None:
-                return None, str(key)
+        if key is not None:
+            return None, str(key)
         known = self._known()
         return known[self._turn % len(known)], None
 
@@ -164,7 +169,7 @@ def body_of(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return value.encode()
+        return _encoded("body", value)
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     raise EventHubsError(
@@ -179,6 +184,9 @@ def check_properties(properties: Mapping[str, Any]) -> None:
         kind = type(value)
         if not isinstance(name, str):
             raise EventHubsError(f"properties: the name {name!r} is no text.")
+        for part in (name, value):
+            if isinstance(part, str):
+                _encoded(f"properties: {name!r}", part)
         if kind is int and not -_LARGEST <= value < _LARGEST:
             raise EventHubsError(f"properties: {name!r} has more than 64 bits.")
         if kind not in _PLAIN:
@@ -186,6 +194,13 @@ def check_properties(properties: Mapping[str, Any]) -> None:
                 f"properties: {name!r} is a {kind.__name__}: give a text, number, truth value, "
                 "bytes, datetime or None."
             )
+
+
+def _encoded(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise EventHubsError(f"{what}: this is no text of Unicode: {error.reason}.") from None
 
 
 _PLAIN = frozenset([str, int, float, bool, bytes, datetime, UUID, type(None)])

@@ -6,11 +6,13 @@
 :class:`EventHubsEvent`     what is read
 :class:`EventPosition`      where reading begins or ends
 :class:`SlowPartitions`     which partitions get less as they are slow to read
+:class:`PartitionStatus`    what a monitor of these gets
 ==========================  =============================================================
 
 They need the package ``sparkbeam[eventhubs]`` and run on :class:`sparkbeam.SparkRunner` alone.
 """
 
+from sparkbeam.eventhubs.monitoring import PartitionStatus
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.slowness import SlowPartitions
 from sparkbeam.io.hub_event import EventHubsEvent
@@ -20,6 +22,7 @@ from sparkbeam.io.write_hub import WriteToEventHubs
 __all__ = [
     "EventHubsEvent",
     "EventPosition",
+    "PartitionStatus",
     "ReadFromEventHubs",
     "SlowPartitions",
     "WriteToEventHubs",

@@ -13,10 +13,10 @@ from sparkbeam import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.columns import EVENT_TIME, schema
-from sparkbeam.eventhubs.options import DEFAULT_GROUP
+from sparkbeam.eventhubs.options import DEFAULT_GROUP, PICKLED_MONITOR
 from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, all_as_text
-from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.settings import Connection, packed
 from sparkbeam.eventhubs.slowness import SlowPartitions
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
@@ -203,7 +203,7 @@ def _limits(
         "maxEventsPerTrigger": _count("max_events_per_trigger", most, 0),
         "maxRatePerPartition": _rates(rates),
         "prefetch": _count("prefetch", prefetch, 1),
-        "slowPartitionThreshold": _slow(slow),
+        **_slow(slow),
     }
 
 
@@ -229,14 +229,18 @@ def _how(
     }
 
 
-def _slow(given: object) -> str | None:
+def _slow(given: object) -> _Options:
     if given is None:
-        return None
+        return {}
     if not isinstance(given, SlowPartitions):
         raise ConfigurationError(
             f"slow_partitions={arguments.shown(given)} is none: use SlowPartitions(threshold=30)."
         )
-    return str(given.threshold)
+    found: _Options = {"slowPartitionThreshold": str(given.threshold)}
+    if given.monitor is not None:
+        remedy = "use a function of a module, without what cannot be pickled"
+        found[PICKLED_MONITOR] = packed("monitor", given.monitor, remedy)
+    return found
 
 
 def _position(name: str, given: object) -> str | None:

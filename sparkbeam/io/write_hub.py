@@ -11,11 +11,16 @@ from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.writing import BATCH_BYTES, HubWriter, Sending
+from sparkbeam.eventhubs.writing import (
+    BATCH_BYTES,
+    LEAST_BATCH_BYTES,
+    MOST_BATCH_BYTES,
+    HubWriter,
+    Sending,
+)
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
 
-_LEAST_BYTES, _MOST_BYTES = 1 << 10, 20 << 20
 _LONGEST = 1e6
 _AMQP_ONLY = ("max_batch_bytes", "operation_timeout", "client")
 
@@ -39,7 +44,8 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         partition_key: of all events, or a function that gives that of an element: events of one
             key are in one partition, in their order.
         partition_id: the number of the partition of all events, or a function that gives that of
-            an element. Without a key and this, batches go from one partition to the next.
+            an element, None for any. Without a key and this, batches go from one partition to the
+            next.
         max_batch_bytes: of how many bytes of events a batch is made; None for 1 MiB, which a hub
             takes at once. Where it takes less, as in the basic tier, a batch is sent in several.
         operation_timeout: seconds for which a batch is tried again before the pipeline fails.
@@ -62,7 +68,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         body: Callable[[Any], Any] | None = None,
         properties: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] | None = None,
         partition_key: str | Callable[[Any], str | None] | None = None,
-        partition_id: int | Callable[[Any], int] | None = None,
+        partition_id: int | Callable[[Any], int | None] | None = None,
         max_batch_bytes: int | None = None,
         operation_timeout: float = 300,
         client: str = "sdk",
@@ -115,7 +121,9 @@ class _Always:
 def _bytes(given: int | None) -> int:
     if given is None:
         return BATCH_BYTES
-    return arguments.whole_number("max_batch_bytes", given, least=_LEAST_BYTES, most=_MOST_BYTES)
+    return arguments.whole_number(
+        "max_batch_bytes", given, least=LEAST_BATCH_BYTES, most=MOST_BATCH_BYTES
+    )
 
 
 def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
@@ -136,7 +144,7 @@ def _key(given: Any) -> Callable[[Any], str | None] | None:
     return _Always(arguments.text("partition_key", given, remedy))
 
 
-def _partition(given: Any) -> Callable[[Any], int] | None:
+def _partition(given: Any) -> Callable[[Any], int | None] | None:
     if given is None or callable(given):
         return given
     return _Always(arguments.whole_number("partition_id", given, least=0, most=2**31))

@@ -6,6 +6,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.metrics.sink import RunnerMetric, RunnerMetricKind
 from sparkbeam.progress.model import (
+    PartitionProgress,
     PipelineProgress,
     Progress,
     StageProgress,
@@ -57,6 +58,20 @@ def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
         yield RunnerMetric(_GAUGE, "lag_ms", "", _ms(progress.lag_seconds))
     for stage in progress.stages:
         yield from _streaming_stage(stage)
+    for partition in progress.partitions:
+        yield from _partition(partition)
+
+
+def _partition(of: PartitionProgress) -> Iterator[RunnerMetric]:
+    """The factor is in thousandths, which is the least that it gets to."""
+    figures = (
+        ("partition_lag_events", of.lag),
+        ("partition_factor_permille", round(1000 * of.factor)),
+        ("partition_read_events", of.events),
+        ("partition_read_ms", _ms(of.seconds)),
+    )
+    for name, value in figures:
+        yield RunnerMetric(_GAUGE, name, of.step, value, str(of.partition))
 
 
 def _streaming_stage(stage: StreamingStageProgress) -> Iterator[RunnerMetric]:

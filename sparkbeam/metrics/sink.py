@@ -27,12 +27,20 @@ class RunnerMetric:
         name: such as ``output_watermark_ms``; docs/metrics.md lists them.
         step: the labels of the transforms that run fused; empty for the whole pipeline.
         value: a whole number; the name ends with its unit where it has one.
+        partition: of an event hub, its number; empty for what is of none.
     """
 
     kind: RunnerMetricKind
     name: str
     step: str
     value: int
+    partition: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What tells it from others of its name: step and partition, where it has them."""
+        found = {"step": self.step, "partition": self.partition}
+        return {label: text for label, text in found.items() if text}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from sparkbeam.page.view import (
     StageView,
     batch_stage,
     of_query,
+    partition_rows,
     streaming_stages,
 )
 from sparkbeam.plan.model import Plan
@@ -76,6 +77,7 @@ class RunView:
             over=over,
             facts=tuple(self._facts(progress)),
             stages=tuple(self._stages(progress)),
+            partitions=partition_rows(getattr(progress, "partitions", ())),
             notes=tuple(
                 (note.step, note.text, note.times, note.last)
                 for note in self._monitor.notes.recent()

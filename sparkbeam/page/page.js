@@ -38,10 +38,13 @@ function showGraph(stages) {
   }
 }
 
+function tableRows(lines) {
+  return lines.map((cells) => element("tr", "", ...cells.map((cell) => element("td", cell))));
+}
+
 function steps(stage) {
   const head = ["step", "in", "out", "time", "bytes out", ""];
-  const rows = stage.steps.map((cells) =>
-    element("tr", "", ...cells.map((cell) => element("td", cell))));
+  const rows = tableRows(stage.steps);
   const table = element("table", "",
     element("thead", "", element("tr", "", ...head.map((cell) => element("th", cell)))),
     element("tbody", "", ...rows));
@@ -147,6 +150,11 @@ function remember(moments) {
   past = past.filter((at) => at.time > last - HOUR);
 }
 
+function showPartitions(partitions) {
+  byId("hubs").hidden = partitions.length === 0;
+  byId("partitions").replaceChildren(...tableRows(partitions));
+}
+
 function showNotes(notes) {
   byId("noted").hidden = notes.length === 0;
   byId("notes").replaceChildren(...notes.map(([step, text, times, last]) => {
@@ -164,6 +172,7 @@ function show(page) {
   byId("error").textContent = page.error;
   showGraph(page.stages);
   showStages(page.stages);
+  showPartitions(page.partitions);
   showSpans(page.stages);
   remember(page.history);
   showHistory();

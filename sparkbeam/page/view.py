@@ -1,6 +1,6 @@
 """What the live page shows, as plain data that its script puts in place."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -9,6 +9,7 @@ from sparkbeam.metrics.summary import StageSummary, cells, spark_words
 from sparkbeam.progress import words
 from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import (
+    PartitionProgress,
     StageProgress,
     StreamingProgress,
     StreamingStageProgress,
@@ -23,6 +24,8 @@ Note = tuple[str, str, int, float]
 
 BOX_LINES = 3
 """So many lines of figures a box of the graph has."""
+
+_MOST_PARTITIONS = 200
 
 LONGEST_ERROR = 10_000
 LONGEST_TITLE = 100
@@ -70,6 +73,7 @@ class PageContent:
         notes: what steps have logged and warned of.
         error: what the pipeline has failed with.
         gone: why nothing of this may be true any more; empty where it is.
+        partitions: of event hubs, a line each with its step first.
     """
 
     state: str
@@ -79,6 +83,7 @@ class PageContent:
     notes: tuple[Note, ...] = ()
     error: str = ""
     gone: str = ""
+    partitions: tuple[tuple[str, ...], ...] = ()
 
     def content(self, redaction: Callable[[str], str]) -> dict[str, Any]:
         """All of it as what JSON can say, without secrets."""
@@ -189,8 +194,22 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
         yield "elements/s", f"{progress.per_second:,.0f}"
     if progress.lag_seconds is not None:
         yield "behind", words.duration(progress.lag_seconds)
+    yield from of_hubs(progress.partitions)
     if progress.dropped_late:
         yield "late elements dropped", f"{progress.dropped_late:,}"
+
+
+def of_hubs(partitions: Sequence[PartitionProgress]) -> Iterator[Fact]:
+    """The figures of all event hubs that a stream reads."""
+    backlog, slow = words.left(partitions), words.slowest(partitions)
+    return _told((("left to read", backlog), ("slow", slow)))
+
+
+def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, ...], ...]:
+    """The lines of partitions; where they are many, of those that are furthest behind."""
+    listed = list(partitions)
+    most = sorted(listed, key=lambda partition: -partition.lag)[:_MOST_PARTITIONS]
+    return tuple(words.partition(partition) for partition in listed if partition in most)
 
 
 def of_steps(summary: StageSummary) -> Iterator[Fact]:

@@ -8,7 +8,15 @@ from typing import Any
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.explain import picture
 from sparkbeam.page.beacon import graph_of
-from sparkbeam.page.view import BOX_LINES, Fact, PageContent, StageView, streaming_stages
+from sparkbeam.page.view import (
+    BOX_LINES,
+    Fact,
+    PageContent,
+    StageView,
+    of_hubs,
+    partition_rows,
+    streaming_stages,
+)
 from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.progress import words
 from sparkbeam.progress.history import History, Moment
@@ -74,6 +82,7 @@ class CheckpointView:
             over=found.is_over,
             facts=tuple(_facts(found, sign, now)),
             stages=tuple(_stages(found, sign)),
+            partitions=partition_rows(found.partitions),
             notes=() if sign is None else sign.notes,
             error="" if sign is None else sign.error,
             gone="" if silent is None else _GONE.format(words.duration(silent)),
@@ -134,6 +143,7 @@ def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
         yield "the next was due", f"{words.duration(found.overdue)} ago"
     if found.lag is not None:
         yield "behind", words.duration(found.lag)
+    yield from of_hubs(found.partitions)
     dropped = sum(step.dropped_late for step in found.steps)
     if dropped:
         yield "late elements dropped", f"{dropped:,}"

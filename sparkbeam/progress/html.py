@@ -70,6 +70,15 @@ def _batch(progress: PipelineProgress) -> str:
 
 
 def _streaming(progress: StreamingProgress) -> str:
+    return f"{_stages(progress)}{_partitions(progress) if progress.partitions else ''}"
+
+
+def _partitions(progress: StreamingProgress) -> str:
+    rows = (map(escape, words.partition(partition)) for partition in progress.partitions)
+    return table_html(words.OF_PARTITIONS, map(tuple, rows))
+
+
+def _stages(progress: StreamingProgress) -> str:
     head = ("stage", "elements", "rate", "watermark", "held", "state", "late")
     today = datetime.now(UTC).date()
     return table_html(

@@ -161,6 +161,27 @@ class StreamingStageProgress:
 
 
 @dataclass(frozen=True)
+class PartitionProgress:
+    """A partition of an event hub when a micro-batch was planned.
+
+    Attributes:
+        step: the label of the transform that reads it.
+        partition: its number.
+        lag: how many events are left in the hub behind the micro-batch.
+        factor: how much of its share the micro-batch takes; below 1 for a slow partition.
+        events: how many the last reading had that a task has told of; 0 before the first.
+        seconds: how long that took.
+    """
+
+    step: str
+    partition: int
+    lag: int
+    factor: float = 1.0
+    events: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class StreamingProgress:
     """A streaming pipeline at the end of its last micro-batch.
 
@@ -174,6 +195,7 @@ class StreamingProgress:
         lag_seconds: the time from the least watermark of the sources until now. None where that
             has no meaning: before there is one, when all sources have ended, for a TestStream.
         stages: in an order in which they can run.
+        partitions: of the event hubs that are read over AMQP.
     """
 
     state: StageState = StageState.WAITING
@@ -182,6 +204,7 @@ class StreamingProgress:
     per_second: float = 0.0
     lag_seconds: float | None = None
     stages: tuple[StreamingStageProgress, ...] = ()
+    partitions: tuple[PartitionProgress, ...] = ()
 
     @property
     def dropped_late(self) -> int:

@@ -73,6 +73,7 @@ class StreamingTracker:
             per_second=_rate([batch.elements for batch in recent], seconds),
             lag_seconds=self._lag(last),
             stages=stages_progress(recent, self._names),
+            partitions=last.partitions,
         )
 
     def _lag(self, batch: MicroBatch) -> float | None:

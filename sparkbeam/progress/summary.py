@@ -5,7 +5,7 @@ the feedback of the micro-batch.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from sparkbeam.documents import text, whole
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
+from sparkbeam.progress.model import PartitionProgress
 from sparkbeam.wire.messages import Holder, StageStatus, Status, Tick
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
@@ -60,6 +61,7 @@ class MicroBatch:
             None where it says nothing of how far the pipeline is behind.
         stages: by their ids.
         names: the labels of their transforms, by their ids too.
+        partitions: of the event hubs that are read, as they were when it was planned.
     """
 
     number: int
@@ -69,6 +71,7 @@ class MicroBatch:
     source_watermark: int | None
     stages: Mapping[str, StageSummary]
     names: Mapping[str, str] = field(default_factory=dict)
+    partitions: tuple[PartitionProgress, ...] = ()
 
     def content(self) -> dict[str, Any]:
         """All of it as what JSON can say."""
@@ -91,7 +94,10 @@ class MicroBatch:
                 no micro-batch.
         """
         stages = {id: _stage_of(stage) for id, stage in content["stages"].items()}
-        found = cls(**{**content, "stages": stages})
+        partitions = tuple(
+            partition_of(list(partition.values())) for partition in content.get("partitions", ())
+        )
+        found = cls(**{**content, "stages": stages, "partitions": partitions})
         for number in (found.number, found.ended, found.duration, found.elements):
             whole(number)
         if found.source_watermark is not None:
@@ -121,6 +127,18 @@ def _stage_of(content: Mapping[str, Any]) -> StageSummary:
     return found
 
 
+def partition_of(values: Sequence[Any]) -> PartitionProgress:
+    """A partition, of whatever somebody has written; raises ``ValueError`` or ``TypeError``."""
+    found = PartitionProgress(*values)
+    text(found.step)
+    for number in (found.partition, found.lag, found.events):
+        whole(number)
+    for amount in (found.factor, found.seconds):
+        if type(amount) not in (int, float):
+            raise ValueError("this is no number")
+    return found
+
+
 def _holder_of(content: Mapping[str, Any]) -> Holder:
     found = Holder(**content)
     text(found.key), text(found.what), text(found.step)
@@ -137,6 +155,7 @@ def summary(
     total: Mapping[str, TaskReport],
     *,
     busy: Mapping[str, tuple[int, int]],
+    partitions: tuple[PartitionProgress, ...] = (),
     since: int,
     now: int,
 ) -> MicroBatch:
@@ -149,6 +168,7 @@ def summary(
         new: a report for each stage that had something to do, by its id.
         total: the same over all micro-batches so far.
         busy: see :class:`StageSummary`, by the id of the stage.
+        partitions: see :class:`MicroBatch`.
         since: a time at which the micro-batch had not begun; in microseconds.
         now: when it has ended.
     """
@@ -176,6 +196,7 @@ def summary(
         source_watermark=_source_watermark(topology, tick, stages),
         stages=stages,
         names={stage.id: stage.name for stage in topology.plan.stages},
+        partitions=partitions,
     )
 
 

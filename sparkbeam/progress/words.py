@@ -1,11 +1,13 @@
 """Progress in words and figures, as all screens say it."""
 
+from collections.abc import Iterable
 from datetime import date
 from unicodedata import east_asian_width
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.progress.model import (
+    PartitionProgress,
     PipelineProgress,
     Progress,
     StageProgress,
@@ -51,10 +53,36 @@ def _of_query(progress: StreamingProgress) -> list[str]:
         parts += [duration(progress.batch_seconds), f"{progress.per_second:,.0f} elements/s"]
         if progress.lag_seconds is not None:
             parts.append(f"{duration(progress.lag_seconds)} behind")
+    backlog, slow = left(progress.partitions), slowest(progress.partitions)
+    parts += [f"{backlog} left to read"] * bool(backlog) + [slow] * bool(slow)
     if progress.dropped_late:
         elements = "element" if progress.dropped_late == 1 else "elements"
         parts.append(f"{progress.dropped_late:,} late {elements} dropped")
     return parts
+
+
+def left(partitions: Iterable[PartitionProgress]) -> str:
+    """The events that wait in event hubs."""
+    count = sum(partition.lag for partition in partitions)
+    return f"{count:,} {'event' if count == 1 else 'events'}" if count else ""
+
+
+def slowest(partitions: Iterable[PartitionProgress]) -> str:
+    """The partition that gets least of its share, if it is slow."""
+    least = min(partitions, key=lambda partition: partition.factor, default=None)
+    if least is None or least.factor >= 1:
+        return ""
+    return f"partition {least.partition} slow, at {least.factor:.3g}"
+
+
+OF_PARTITIONS = ("read by", "partition", "left", "factor", "last read", "took")
+"""The heads of a table of partitions."""
+
+
+def partition(of: PartitionProgress) -> tuple[str, ...]:
+    """A line of that table."""
+    took = (f"{of.events:,}", duration(of.seconds)) if of.events else ("", "")
+    return line(of.step), str(of.partition), f"{of.lag:,}", f"{of.factor:.3g}", *took
 
 
 def tasks(stage: StageProgress) -> str:

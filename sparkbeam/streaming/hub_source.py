@@ -1,23 +1,33 @@
 """The data source of Event Hubs, as a streaming pipeline reads it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparkbeam.eventhubs.monitoring import Watch
 from sparkbeam.eventhubs.source import EventHubsSource, NoteEnds
 from sparkbeam.streaming.ends import Ends
+from sparkbeam.streaming.hub_partitions import NotePartitions
 
 ENDS = "ends"
 """The option with where to note which partitions have nothing left; see :class:`.Ends`."""
 
+PARTITIONS = "partitions"
+"""The option with where to note how they are, in the same form."""
+
 
 class PipelineHubSource(EventHubsSource):
-    """Notes for the watermark which partitions have nothing left, if it is told where."""
+    """Notes which partitions have nothing left, and how all of them are, if it is told where."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         given = {name.lower(): value for name, value in options.items()}
-        ends = given.pop(ENDS, None)
+        ends, partitions = given.pop(ENDS, None), given.pop(PARTITIONS, None)
         super().__init__(given)
+        self._partitions = None if partitions is None else Ends.parse(partitions)
         self._ends = None if ends is None else Ends.parse(ends)
 
     def _note_ends(self) -> NoteEnds | None:
         return None if self._ends is None else self._ends.write
+
+    def _watches(self) -> Sequence[Watch]:
+        at = self._partitions
+        return () if at is None else (NotePartitions(at.checkpoint, at.tag),)

@@ -5,7 +5,9 @@ from typing import Any, Self
 
 from sparkbeam.collecting import collected
 from sparkbeam.plan.layers import Topology
+from sparkbeam.progress.model import PartitionProgress
 from sparkbeam.progress.summary import summary
+from sparkbeam.streaming import hub_partitions
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
 from sparkbeam.streaming.committed import Committed, busiest, stored_reports
@@ -126,6 +128,15 @@ class QuerySink:
             batch.unpersist()
         self._take(table)
 
+    def _partitions(self) -> tuple[PartitionProgress, ...]:
+        """How the partitions of event hubs are."""
+        hubs = (clock for clock in self._clocks if clock.tells_ends)
+        return tuple(
+            partition
+            for hub in hubs
+            for partition in hub_partitions.noted(self._files, hub.tag, hub.label)
+        )
+
     def _take(self, table: Any) -> None:
         """Takes in what a micro-batch says of itself."""
         said = _Said.of(table)
@@ -155,6 +166,7 @@ class QuerySink:
             new.by_stage,
             self._committed.by_stage,
             busy=busiest(reports),
+            partitions=self._partitions(),
             since=self._since,
             now=now_micros(),
         )

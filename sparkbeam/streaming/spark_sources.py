@@ -97,8 +97,8 @@ def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:
     from sparkbeam.streaming import hub_source
 
     session.dataSource.register(hub_source.PipelineHubSource)
-    noted = () if spec.idle is None else ((hub_source.ENDS, ends.text()),)
-    options = (*spec.options, *noted, *_of_run(session, kept))
+    noted = [hub_source.PARTITIONS, *([] if spec.idle is None else [hub_source.ENDS])]
+    options = (*spec.options, *((name, ends.text()) for name in noted), *_of_run(session, kept))
     return replace(spec, options=options, is_own=False)
 
 

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.progress import words
-from sparkbeam.progress.model import StreamingStageProgress
+from sparkbeam.progress.model import PartitionProgress, StreamingStageProgress
 from sparkbeam.progress.streaming import is_long_ago, stages_progress
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.execution import check_pipeline, stored_pipeline
@@ -75,6 +75,7 @@ class Status:
         overdue: how long ago the clock had something to do; None where it has not.
         steps: those that run fused, as of the last micro-batch.
         stages: the ids of these in the plan.
+        partitions: of the event hubs that are read, as of the last micro-batch.
         sign: the last sign of life of the program; None where it is not known, or older than the
             last micro-batch.
         generation: how often a driver has been started over the checkpoint; 0 for unknown.
@@ -90,6 +91,7 @@ class Status:
     overdue: float | None = None
     steps: tuple[StreamingStageProgress, ...] = ()
     stages: tuple[str, ...] = ()
+    partitions: tuple[PartitionProgress, ...] = ()
     sign: Sign | None = None
     generation: int = 0
 
@@ -117,6 +119,7 @@ class Status:
             "pending_seconds": _rounded(self.pending),
             "overdue_seconds": _rounded(self.overdue),
             "steps": [_step(step) for step in self.steps],
+            "partitions": [asdict(partition) for partition in self.partitions],
         }
 
     def lines(self) -> Iterator[str]:
@@ -138,6 +141,8 @@ class Status:
             parts.append(f", the next one was due {words.duration(self.overdue)} ago")
         if self.lag is not None:
             parts.append(f", {words.duration(self.lag)} behind")
+        backlog, slow = words.left(self.partitions), words.slowest(self.partitions)
+        parts += [f", {backlog} left to read"] * bool(backlog) + [f", {slow}"] * bool(slow)
         yield "".join(parts)
         if self.sign is not None and self.sign.error:
             first, *_ = self.sign.error.strip().split("\n", 1)
@@ -256,6 +261,7 @@ def _judged(
         overdue=overdue,
         steps=() if batch is None else stages_progress([*before, batch], _names(batch)),
         stages=() if batch is None else tuple(batch.stages),
+        partitions=() if batch is None else batch.partitions,
         sign=sign,
         generation=generation,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _SECONDS = 30
+_INT = 1 << 31
 _HUB = b"com.microsoft:eventhub"
 _PARTITION = b"com.microsoft:partition"
 
@@ -127,3 +128,12 @@ class Management:
     def close(self) -> None:
         """Ends it."""
         self._open.close()
+
+
+def as_property(value: Any) -> Any:
+    """A property as the SDK encodes it, which takes each whole number for one of 32 bits."""
+    if type(value) is int and not -_INT <= value < _INT:
+        from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
+
+        return {TYPE: AMQPTypes.long, VALUE: value}
+    return value

@@ -80,7 +80,8 @@ def test_keys_and_partitions_are_those_of_the_elements(server: EventHubsServer) 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_properties_keep_their_types(server: EventHubsServer, client: str) -> None:
-    given = {"t": "ä", "i": -5, "f": 0.5, "b": True, "n": None, "y": b"\x00\xff"}
+    numbers = {"i": -5, "l": 2**31, "m": -(2**63), "f": 0.5}
+    given = {"t": "ä", **numbers, "b": True, "n": None, "y": b"\x00\xff"}
     write(server, [b"x"], client=client, properties=lambda element: given)
     (event,) = (event for at in range(4) for event in server.events("clicks", at))
     found = dict(event.properties)
@@ -95,6 +96,8 @@ def test_properties_keep_their_types(server: EventHubsServer, client: str) -> No
         (None, {}, "a NoneType cannot be the body"),
         (b"x", {"properties": lambda e: {"a": {1}}}, "'a' is a set"),
         (b"x", {"properties": lambda e: {"a": 2**63}}, "'a' has more than 64 bits"),
+        (b"x", {"properties": lambda e: {"a": "\ud800"}}, "'a': this is no text of Unicode"),
+        ("\ud800", {}, "body: this is no text of Unicode"),
         (b"x", {"properties": lambda e: {3: "a"}}, "the name 3 is no text"),
         (b"x", {"partition": lambda e: 9}, "no partition 9"),
         (bytes(2_000_000), {}, "larger than the event hub takes"),

@@ -65,7 +65,8 @@ def _of_runner(metric: RunnerMetric, now: float) -> dict[str, Any]:
             {"timestamp": _time(now), "value": metric.value} if is_gauge else metric.value
         ),
         "name": {"name": metric.name, "namespace": NAMESPACE},
-        "step": metric.step,
+        "step": "",
+        **metric.labels,
     }
 
 

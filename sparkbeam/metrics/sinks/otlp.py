@@ -97,8 +97,7 @@ def _of_user(metrics: PushedMetrics, since: int, now: int) -> Iterator[Metric]:
 def _of_runner(metrics: PushedMetrics, since: int, now: int) -> Iterator[Metric]:
     points: dict[tuple[RunnerMetricKind, str], list[NumberDataPoint]] = {}
     for metric in metrics.runner:
-        labels = {"step": metric.step} if metric.step else {}
-        point = _number(labels, metric.value, since, now)
+        point = _number(metric.labels, metric.value, since, now)
         points.setdefault((metric.kind, metric.name), []).append(point)
     for (kind, name), found in points.items():
         if kind is RunnerMetricKind.COUNTER:

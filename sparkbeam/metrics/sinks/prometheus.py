@@ -226,8 +226,8 @@ def _of_runner(metrics: Iterable[RunnerMetric]) -> Iterator[Metric]:
         if name not in families:
             kind = _FAMILIES[metric.kind]
             words = f"{metric.name} of {'each step' if of_step else 'the pipeline'}."
-            families[name] = kind(name, words, labels=("step",) if of_step else ())
-        families[name].add_metric([_text(metric.step)] if of_step else [], metric.value)
+            families[name] = kind(name, words, labels=tuple(metric.labels))
+        families[name].add_metric([*map(_text, metric.labels.values())], metric.value)
     yield from families.values()
 
 

@@ -51,7 +51,8 @@ def readings(metrics: PushedMetrics) -> Iterator[Reading]:
 
 def of_runner(metric: RunnerMetric) -> Reading:
     """A metric of the runner in the same form; its value is a whole number, whatever the kind."""
-    return Reading(metric.kind, NAMESPACE, metric.name, metric.step, ATTEMPTED, metric.value)
+    step = "/".join(metric.labels.values())
+    return Reading(metric.kind, NAMESPACE, metric.name, step, ATTEMPTED, metric.value)
 
 
 def _is_set(kind: str, value: Any) -> bool:

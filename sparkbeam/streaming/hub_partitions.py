@@ -1,0 +1,54 @@
+"""How the partitions of an event hub are, from the planner of a source to the sink.
+
+The two run in different processes, and a small file under the checkpoint is what both see.
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from sparkbeam.documents import loaded
+from sparkbeam.errors import CheckpointFailed
+from sparkbeam.progress.model import PartitionProgress
+from sparkbeam.progress.summary import partition_of
+from sparkbeam.streaming.files import Files, files
+
+
+@dataclass(frozen=True)
+class NotePartitions:
+    """Writes how the partitions of a source are.
+
+    Attributes:
+        checkpoint: the checkpoint location.
+        tag: of the source.
+    """
+
+    checkpoint: str
+    tag: int
+
+    def __call__(self, statuses: Sequence[Any]) -> None:
+        """Takes each :class:`~sparkbeam.eventhubs.monitoring.PartitionStatus`, or loses it."""
+        content = json.dumps([astuple(status) for status in statuses]).encode()
+        with suppress(CheckpointFailed):
+            files(self.checkpoint).write(_name(self.tag), content)
+
+
+def noted(kept: Files, tag: int, label: str) -> tuple[PartitionProgress, ...]:
+    """How the partitions of a source were when its last micro-batch was planned.
+
+    Args:
+        kept: the files under the checkpoint.
+        tag: of the source.
+        label: of the transform that reads it.
+    """
+    try:
+        rows = loaded(kept.read(_name(tag)) or b"[]", list)
+        return tuple(partition_of([label, *row]) for row in rows)
+    except (ValueError, TypeError, CheckpointFailed):
+        return ()
+
+
+def _name(tag: int) -> str:
+    return f"partitions/{tag}.json"
