@@ -111,7 +111,8 @@ class OrderedBag(Generic[K]):
         nodes = state[_NODES]
         by_node: dict[int, list[tuple[K, K | None]]] = {}
         for start, end in ranges:
-            low, (_, high) = _place(nodes, start), _between(nodes, start, end)
+            low = _place(nodes, start)
+            high = low if start == end else _between(nodes, start, end)[1]
             for place in range(low, max(low + 1, min(high, low + _NODES_AHEAD))):
                 by_node.setdefault(place, []).append((start, end))
         places = list(by_node)[:_NODES_AHEAD]
@@ -439,7 +440,8 @@ def _place(nodes: list[Any], key: Any) -> int:
 
 def _reached(node: Node[Any], start: Any, end: Any) -> range:
     """The buckets of a node for a range, at least the one that its first key would be in."""
-    low, (_, high) = node.place(start), node.touched(start, end)
+    low = node.place(start)
+    high = low if start == end else node.touched(start, end)[1]
     return range(low, max(low + 1, high))
 
 
