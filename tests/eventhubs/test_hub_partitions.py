@@ -19,7 +19,8 @@ from sparkbeam.eventhubs.slowness import Read
 from sparkbeam.io.eventhubs import ReadFromEventHubs, SlowPartitions
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.metrics.sink import PushedMetrics, RunnerMetric, RunnerMetricKind
-from sparkbeam.metrics.sinks import graphite, http
+from sparkbeam.metrics.sinks import graphite, http, otlp, prometheus
+from sparkbeam.options import SparkBeamOptions
 from sparkbeam.page.view import of_query, partition_rows
 from sparkbeam.progress import words
 from sparkbeam.progress.model import PartitionProgress, StageState, StreamingProgress
@@ -120,7 +121,12 @@ def test_partitions_are_labels_of_pushed_metrics() -> None:
     assert "partition_lag_events.Read/3.attempted.value 7 5\n" in "".join(graphite.lines(pushed))
     (gauge,) = json.loads(http.as_json(pushed))["gauges"]
     assert (gauge["step"], gauge["partition"]) == ("Read", "3")
-    assert metric.labels == {"step": "Read", "partition": "3"}
+    (family,) = prometheus._of_runner([metric])
+    assert family.samples[0].labels == {"step": "Read", "partition": "3"}
+    (scope,) = otlp.OtlpSink(SparkBeamOptions()).request(pushed).resource_metrics[0].scope_metrics
+    (point,) = scope.metrics[0].gauge.data_points
+    labels = {label.key: label.value.string_value for label in point.attributes}
+    assert labels == {"step": "Read", "partition": "3"}
 
 
 class _Nothing(MetricResults):

@@ -44,6 +44,7 @@ class Shown:
             (stage,) * 3,
             ((HOSTILE, LONG, 2, 1e9),),
             HOSTILE + LONG,
+            partitions=((LONG, "3", "1,234", "0.125", "100", HOSTILE),) * 2,
         ).content(str)
 
     def history(self, since: int) -> list[Moment]:
@@ -85,6 +86,7 @@ def test_hostile_and_long_texts_stay_texts_within_the_window(
     assert browser.title.startswith("<img")
     assert browser.find_elements(By.TAG_NAME, "img") == []
     assert HOSTILE in text(browser, "notes")
+    assert text(browser, "partitions").count(f"3 1,234 0.125 100 {HOSTILE}") == 2
     assert len(browser.find_elements(By.CSS_SELECTOR, "#charts polyline")) == 3
     assert browser.execute_script("return innerWidth") == width
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
