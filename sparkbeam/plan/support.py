@@ -119,7 +119,7 @@ FEATURES = (
         "`sparkbeam.io.eventhubs`: Azure Event Hubs",
         "yes",
         "yes",
-        "tested against a server of our own; see [eventhubs.md](eventhubs.md)",
+        "never run against Azure, only against our own server; see [eventhubs.md](eventhubs.md)",
     ),
     Feature("Drain", "yes", "yes", "unbounded restrictions are truncated"),
     Feature("TestStream", "-", "yes", "makes a pipeline a streaming one"),
