@@ -208,7 +208,7 @@ def of_hubs(partitions: Sequence[PartitionProgress]) -> Iterator[Fact]:
 def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, ...], ...]:
     """The lines of partitions; where they are many, of those that are furthest behind."""
     listed = list(partitions)
-    most = sorted(listed, key=lambda partition: -partition.lag)[:_MOST_PARTITIONS]
+    most = set(sorted(listed, key=lambda partition: -partition.lag)[:_MOST_PARTITIONS])
     return tuple(words.partition(partition) for partition in listed if partition in most)
 
 
