@@ -1,5 +1,7 @@
 """Reads that ``read_later`` announces: what they find, and in how many round trips."""
 
+import pickle
+import struct
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -22,13 +24,15 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
+from pyspark.sql.streaming.proto.StateMessage_pb2 import StateRequest, StateResponse
 
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.worker.keyed.requests import StageState
+from sparkbeam.worker.state import store
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.pages import ShardState
-from sparkbeam.worker.state.store import MemoryMap
+from sparkbeam.worker.state.store import ByteMap, MemoryMap
 
 MANY = 200
 SPECS = {
@@ -67,11 +71,54 @@ def fill(of: States) -> None:
         of.sorted.put(2 * number, item(number))
 
 
+class Server:
+    """Spark's side of the connection to its state store, as the file of the client.
+
+    Attributes:
+        trips: how often the client has waited for answers.
+    """
+
+    def __init__(self) -> None:
+        self.trips = 0
+        self._entries: dict[bytes, bytes] = {}
+        self._asked = b""
+        self._answers = b""
+        self._is_new = False
+
+    def write(self, content: bytes) -> None:
+        self._asked += content
+
+    def flush(self) -> None:
+        while self._asked:
+            _, size = struct.unpack("!ii", self._asked[:8])
+            request = StateRequest.FromString(self._asked[8 : 8 + size])
+            self._asked = self._asked[8 + size :]
+            answer = self._answer(request.stateVariableRequest.mapStateCall).SerializeToString()
+            self._answers += struct.pack("!i", len(answer)) + answer
+            self._is_new = True
+
+    def _answer(self, call: Any) -> Any:
+        match call.WhichOneof("method"):
+            case "getValue":
+                return StateResponse(value=self._entries.get(call.getValue.userKey, b""))
+            case "updateValue":
+                self._entries[call.updateValue.userKey] = call.updateValue.value
+            case "removeKey":
+                self._entries.pop(call.removeKey.userKey, None)
+        return StateResponse()
+
+    def read(self, size: int) -> bytes:
+        self.trips += self._is_new
+        self._is_new = False
+        found, self._answers = self._answers[:size], self._answers[size:]
+        return found
+
+
 class Kept:
     """States of a key that are stored, and read anew by each bundle."""
 
-    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        self.entries = MemoryMap()
+    def __init__(self, cache_bytes: int = CACHE_BYTES, entries: ByteMap | None = None) -> None:
+        self.entries: Any = entries or MemoryMap()
         self._cache_bytes = cache_bytes
         self.bundle(fill)
 
@@ -142,6 +189,22 @@ def one_by_one(of: States) -> dict[str, Any]:
 def test_all_that_is_announced_comes_in_a_round_trip_for_each_level(kept: Kept) -> None:
     assert kept.trips(announced) == 2, "that of the bags and of the nodes, that of the buckets"
     assert kept.trips(one_by_one) > 10
+
+
+def test_over_the_connection_to_spark_they_are_round_trips_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server()
+    monkeypatch.setattr(store, "state_client", lambda _: ("state", server, pickle))
+    kept, found = Kept(entries=store.PipelinedSparkMap(None)), list[int]()
+
+    def counted(of: States) -> None:
+        before = server.trips
+        assert len(announced(of)) == len(READS)
+        found.append(server.trips - before)
+
+    kept.bundle(counted)
+    assert found == [2]
 
 
 def test_bags_are_read_in_one_round_trip(kept: Kept) -> None:
