@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 class Companion(Protocol):
     """What goes beside a run."""
 
-    def begin(self, files: "Files | None") -> None:
+    def begin(self, files: "Files | None", plan: Plan) -> None:
         """The run begins; again where it starts again.
 
         Args:
             files: its own under its checkpoint; None in batch.
+            plan: with the addresses that its checkpoint has for it.
         """
 
     def end(self, state: str) -> None:
@@ -224,7 +225,7 @@ class Run:
                 **self._shared,
             ).run()
 
-        self._begun(None)
+        self._begun(None, self._plan)
         reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
         self.monitor.tell(reports)
         return reports
@@ -252,18 +253,16 @@ class Run:
             **self._shared,
         )
         with closing(execution):
-            last = recovering(execution.run, self._reports, execution.micro_batches)
-        return [TaskReport.parse(report) for report in last]
+            return recovering(execution.run, self._reports, execution.micro_batches)
 
-    def _begun(self, files: "Files | None") -> None:
+    def _begun(self, files: "Files | None", plan: Plan) -> None:
         for companion in self.companions:
-            companion.begin(files)
+            companion.begin(files, plan)
 
-    def _committed(self, number: int, serialized: list[bytes]) -> None:
+    def _committed(self, number: int, reports: list[TaskReport]) -> None:
         """Takes in the reports of a micro-batch."""
-        found = [TaskReport.parse(report) for report in serialized]
-        self.monitor.tell(found)
-        self.monitor.metrics.take_micro_batch(number, found)
+        self.monitor.tell(reports)
+        self.monitor.metrics.take_micro_batch(number, reports)
 
 
 def program() -> str:

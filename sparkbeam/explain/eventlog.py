@@ -68,7 +68,7 @@ class EventLog:
         self._post = post
         self._id: int | None = None
 
-    def begin(self, _: object) -> None:
+    def begin(self, *_: object) -> None:
         """Tells that the run has begun; again where it starts again."""
         if self._id is None:
             self._id = next(_IDS)

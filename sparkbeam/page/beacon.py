@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from sparkbeam.documents import loaded
@@ -64,9 +65,9 @@ class Beacon:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
 
-    def begin(self, files: Files | None) -> None:
+    def begin(self, files: Files | None, plan: Plan) -> None:
         """The checkpoint with these files is the run's: from now on there are signs."""
-        self._files = files
+        self._plan, self._files = plan, files
         with suppress(RuntimeError):  # A run that starts again has it already.
             self._thread.start()
 
@@ -103,12 +104,14 @@ class Beacon:
             self._ended.wait(self._period)
 
     def _graph(self) -> Sketch:
-        return sketch(redacted(self._plan, self._redaction))
+        # Whoever looks knows stages by the addresses that the checkpoint has for them.
+        stages = tuple(replace(stage, id=stage.address) for stage in self._plan.stages)
+        return sketch(redacted(replace(self._plan, stages=stages), self._redaction))
 
     def _sign(self, *, over: bool) -> Sign:
         monitor, redaction = self._run.monitor, self._redaction
         summary = run_summary(self._plan, monitor.metrics.committed_by_stage(), {}, 0)
-        stages = [*zip((stage.id for stage in self._plan.stages), summary.stages, strict=True)]
+        stages = [*zip((stage.address for stage in self._plan.stages), summary.stages, strict=True)]
         return Sign(
             written=self._clock(),
             period=self._period,

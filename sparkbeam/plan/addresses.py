@@ -17,7 +17,7 @@ from sparkbeam.plan.model import Plan, Port, SideInput, Stage
 Parts = Mapping[str, str]
 """What the state of a stage depends on, by what it is, in words."""
 
-_NOT_STATE = frozenset(["label", "reads", "place", "state name"])
+_NOT_STATE = frozenset(["label", "reads", "place", "state name", "steps"])
 _PORTS = re.compile(r", ports .*$")
 _UNKNOWN_TAGS = 1000
 """More ports than a checkpoint has that does not tell its ports."""
@@ -33,11 +33,17 @@ def place(parts: Parts) -> str:
     return _PORTS.sub("", parts["place"])
 
 
+def is_first(parts: Parts) -> bool:
+    """Return whether a stage is in the first layer, and so comes before all shuffles."""
+    return place(parts).startswith("layer 0,")
+
+
 def matching_stages(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> dict[str, str]:
     """Pair the stages of a plan with those of a checkpoint.
 
     Two stages are the same if they are fed by the same shuffle or begin with the same step, in the
-    same place if they keep nothing; or else if they stand in the same place with the same label.
+    same place if they keep nothing; or else if they stand in the same place with the same label,
+    or, before all shuffles, have steps in common.
 
     Args:
         old: the stages of the checkpoint, by their address.
@@ -47,7 +53,7 @@ def matching_stages(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> dict[
         The address of each stage that has one, by its id.
     """
     found: dict[str, str] = {}
-    for is_same in (_reads_the_same_there, _reads_the_same, _has_the_label_there):
+    for is_same in (_reads_the_same_there, _reads_the_same, _has_the_label_there, _has_steps_of):
         for id, parts in new.items():
             if id not in found:
                 free = (at for at in old if at not in found.values())
@@ -67,6 +73,11 @@ def _reads_the_same(old: Parts, new: Parts) -> bool:
 
 def _has_the_label_there(old: Parts, new: Parts) -> bool:
     return old["label"] == new["label"] and place(old) == place(new)
+
+
+def _has_steps_of(old: Parts, new: Parts) -> bool:
+    ours, others = (set(parts.get("steps", "").splitlines()) for parts in (new, old))
+    return place(old) == place(new) and not ours.isdisjoint(others)
 
 
 def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, int]:

@@ -24,6 +24,7 @@ from google.protobuf import wrappers_pb2
 
 from sparkbeam.plan.addresses import (
     Addresses,
+    is_first,
     is_output,
     keeps_state,
     matching_stages,
@@ -39,10 +40,10 @@ from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
-STATE_FORMAT = 7
+STATE_FORMAT = 8
 """How state, offsets and feedback are laid out; a change of that needs another number."""
 
-READABLE_FORMATS = frozenset([2, 3, 4, 5, 6, STATE_FORMAT])
+READABLE_FORMATS = frozenset([2, 3, 4, 5, 6, 7, STATE_FORMAT])
 """The formats that this version of sparkbeam goes on from."""
 
 _KEYED = (Layout.STORED, Layout.KEYED, Layout.TIME_SORTED)
@@ -71,8 +72,6 @@ def fingerprint(topology: Topology, shards: int) -> dict[str, Any]:
             stage.id: _Describer(stage).parts(number)
             for number, stages in enumerate(topology.layers)
             for stage in stages
-            # The first layer keeps nothing, but what starts with an Impulse does so only once.
-            if number or stage.exchange is Exchange.IMPULSE
         },
     }
 
@@ -196,7 +195,8 @@ def _other_depth(before: int, new: dict[str, Any], come: list[Parts]) -> list[st
     """Say that more or fewer shuffles follow each other than Spark's state has operators for."""
     if before == new["layers"]:
         return []
-    added = ", ".join(sorted({f"'{parts['label']}'" for parts in come}))
+    behind = (parts for parts in come if not is_first(parts))
+    added = ", ".join(sorted({f"'{parts['label']}'" for parts in behind}))
     cause = f" (step {added} is new)" if added else ""
     return [f"{before - 1} shuffles followed each other and {new['layers'] - 1} do now{cause}"]
 
@@ -245,7 +245,7 @@ def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
             yield from _changed(named, now, same_python=True, what="source")
 
 
-_ADDRESSES = frozenset(["label", "reads", "place", "port", "state name"])
+_ADDRESSES = frozenset(["label", "reads", "place", "port", "state name", "steps"])
 """Parts that tell where state is, and not how it is written."""
 
 
@@ -310,6 +310,11 @@ class _Describer:
             "state name": stage.state_name,
             "place": f"layer {layer}, {stage.exchange.value}",
         }
+        if not layer:
+            parts["steps"] = "\n".join(map(steady, stage.labels))
+            # The first layer keeps nothing, but what starts with an Impulse does so only once.
+            if stage.exchange is not Exchange.IMPULSE:
+                return parts
         if stage.layout in _KEYED:
             parts |= self._keyed()
         elif any(payload.restriction_coder_id for payload in self._par_dos()):

@@ -59,8 +59,8 @@ class MicroBatch:
         elements: how many elements the pipeline has taken in.
         source_watermark: the least watermark of the sources, in the time of their elements;
             None where it says nothing of how far the pipeline is behind.
-        stages: by their ids.
-        names: the labels of their transforms, by their ids too.
+        stages: by their addresses; in the driver that runs them, by their ids.
+        names: the labels of their transforms, likewise.
         partitions: of the event hubs that are read, as they were when it was planned.
     """
 
@@ -165,9 +165,9 @@ def summary(
         topology: what runs.
         tick: of the micro-batch.
         statuses: of each shard of each layer but the first.
-        new: a report for each stage that had something to do, by its id.
+        new: a report for each stage that had something to do, by its address.
         total: the same over all micro-batches so far.
-        busy: see :class:`StageSummary`, by the id of the stage.
+        busy: see :class:`StageSummary`, by the address of the stage.
         partitions: see :class:`MicroBatch`.
         since: a time at which the micro-batch had not begun; in microseconds.
         now: when it has ended.
@@ -176,7 +176,7 @@ def summary(
     stages = {}
     for stage in topology.plan.stages:
         found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
-        stages[stage.id] = StageSummary(
+        stages[stage.address] = StageSummary(
             new=_counts(new, stage),
             total=_counts(total, stage),
             dropped_late=_dropped(total, stage),
@@ -184,7 +184,7 @@ def summary(
             output_watermark=min(status.output_watermark for status in found),
             keys=sum(status.keys for status in found),
             state_bytes=sum(status.state_bytes for status in found),
-            busy=busy.get(stage.id, (0, 0)),
+            busy=busy.get(stage.address, (0, 0)),
             holder=min(found, key=lambda status: status.output_watermark).holder,
         )
     return MicroBatch(
@@ -195,7 +195,7 @@ def summary(
         elements=_taken_in(topology, stages),
         source_watermark=_source_watermark(topology, tick, stages),
         stages=stages,
-        names={stage.id: stage.name for stage in topology.plan.stages},
+        names={stage.address: stage.name for stage in topology.plan.stages},
         partitions=partitions,
     )
 
@@ -217,11 +217,11 @@ def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus
 
 
 def _counts(reports: Mapping[str, TaskReport], stage: Stage) -> Counts:
-    return reports[stage.id].counts if stage.id in reports else Counts()
+    return reports[stage.address].counts if stage.address in reports else Counts()
 
 
 def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
-    infos = reports[stage.id].infos if stage.id in reports else ()
+    infos = reports[stage.address].infos if stage.address in reports else ()
     return sum(
         monitoring_infos.extract_counter_value(info)
         for info in infos
@@ -241,10 +241,10 @@ def _taken_in(topology: Topology, stages: Mapping[str, StageSummary]) -> int:
         for _, tag in source.outputs:
             # All who read a source get the same elements.
             readers = [stage for stage in plan.stages if tag in stage.inputs]
-            elements += max((stages[stage.id].new.elements for stage in readers), default=0)
+            elements += max((stages[stage.address].new.elements for stage in readers), default=0)
     for stage in plan.stages:
         if stage.creates or stage.reads_unbounded:
-            elements += stages[stage.id].new.busiest
+            elements += stages[stage.address].new.busiest
     return elements
 
 
@@ -255,6 +255,8 @@ def _source_watermark(
     if any(source.urn != READ_URN for source in plan.sources):
         return None  # A TestStream has a time of its own.
     marks = [*tick.rounds[-1].watermarks.values()]
-    marks += [stages[stage.id].output_watermark for stage in plan.stages if stage.reads_unbounded]
+    marks += [
+        stages[stage.address].output_watermark for stage in plan.stages if stage.reads_unbounded
+    ]
     least = min(marks, default=MAX_MICROS)
     return least if MIN_MICROS < least < MAX_MICROS else None

@@ -15,16 +15,11 @@ class Committed:
     """One report for each stage, which stands for those of many tasks.
 
     Args:
-        by_stage: the reports by the id of their stage.
+        by_stage: the reports by the address of their stage.
     """
 
     def __init__(self, by_stage: Mapping[str, TaskReport] | None = None) -> None:
         self.by_stage: Mapping[str, TaskReport] = by_stage or {}
-
-    @classmethod
-    def of(cls, reports: Iterable[bytes]) -> "Committed":
-        """Those of tasks."""
-        return cls().plus(map(TaskReport.parse, reports))
 
     def plus(self, reports: Iterable[TaskReport]) -> "Committed":
         """This and more reports."""
@@ -52,8 +47,13 @@ class Committed:
         return json.dumps([report.serialize().decode() for report in self.by_stage.values()])
 
 
+def stored_reports(text: str) -> list[TaskReport]:
+    """The reports in what :meth:`Committed.store` gave; none in an empty text."""
+    return [TaskReport.parse(report.encode()) for report in json.loads(text or "[]")]
+
+
 def busiest(reports: Iterable[TaskReport]) -> dict[str, tuple[int, int]]:
-    """In how many tasks each stage has taken elements in, and how many at most, by its id."""
+    """In how many tasks each stage has taken elements in, and how many at most, by its name."""
     found: dict[str, tuple[int, int]] = {}
     for report in reports:
         tasks, most = found.get(report.stage, (0, 0))
@@ -61,8 +61,3 @@ def busiest(reports: Iterable[TaskReport]) -> dict[str, tuple[int, int]]:
         if elements:
             found[report.stage] = (tasks + 1, max(most, elements))
     return found
-
-
-def stored_reports(stored: str) -> list[bytes]:
-    """The reports, a stage each, in what :meth:`Committed.store` gave; empty for nothing."""
-    return [report.encode() for report in json.loads(stored or "[]")]

@@ -27,7 +27,6 @@ from sparkbeam.plan.model import Plan
 from sparkbeam.plan.ticks import start_steps
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.clocks import spark_sources
-from sparkbeam.streaming.committed import stored_reports
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import (
     Files,
@@ -44,6 +43,7 @@ from sparkbeam.streaming.sink import QuerySink
 from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
 from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
+from sparkbeam.streaming.storednames import StoredNames
 from sparkbeam.temporary import RunFolder
 from sparkbeam.texts import line
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
@@ -51,7 +51,7 @@ from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL, SCHEMA
 from sparkbeam.wire.output import OutputSpec
-from sparkbeam.wire.reports import Reporter
+from sparkbeam.wire.reports import Reporter, TaskReport
 from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
 from sparkbeam.worker.streaming.tasks import LayerTask, layer_tasks
 
@@ -85,8 +85,8 @@ class StreamingExecution:
         committed: called with the number of a micro-batch's tick and all reports so far, when it
             has been committed.
         observed: called with the figures of each micro-batch that has been committed.
-        begun: called with the run's own files, once the checkpoint is one of the plan and the
-            run's; again where the run starts again.
+        begun: called with the run's own files and the plan with its addresses, once the
+            checkpoint is one of the plan and the run's; again where the run starts again.
 
     Raises:
         ConfigurationError: there is no checkpoint location where one is needed.
@@ -108,9 +108,9 @@ class StreamingExecution:
         proceed: Callable[[], None] = lambda: None,
         drain: threading.Event | None = None,
         name: str | None = None,
-        committed: Callable[[int, list[bytes]], None] = lambda *_: None,
+        committed: Callable[[int, list[TaskReport]], None] = lambda *_: None,
         observed: Callable[[MicroBatch], None] = lambda _: None,
-        begun: Callable[[Files], None] = lambda _: None,
+        begun: Callable[[Files, Plan], None] = lambda *_: None,
     ) -> None:
         _check(session, checkpoint)
         count = shards or sessions.cores(session)
@@ -139,9 +139,9 @@ class StreamingExecution:
         self._stopping = False
         self._number: int | None = None
         self._taken: Callable[[], int] | None = None
-        self._reports: list[bytes] = []
+        self._reports: list[TaskReport] = []
 
-    def run(self) -> list[bytes]:
+    def run(self) -> list[TaskReport]:
         """Executes the plan until nothing is left to do; called again, it goes on.
 
         Returns:
@@ -153,7 +153,8 @@ class StreamingExecution:
         generation = self._start()
         own = OwnFiles(self._files, generation)
         self._feedback = FeedbackFiles(own)
-        self._begin(own)
+        self._names = StoredNames(self._topology.plan)
+        self._begin(own, self._topology.plan)
         self._stopping = False
         sources = self._sources(own)
         in_pieces = self._in_pieces(sources)
@@ -373,9 +374,9 @@ class StreamingExecution:
         if feedback is None:
             return False
         self._number = number
-        self._reports = stored_reports(feedback.reports)
+        self._reports = self._names.own_reports(feedback)
         self._tell(feedback.number, self._reports)
-        batch = MicroBatch.readable(feedback.summary)
+        batch = self._names.own_batch(feedback)
         if batch is not None:
             self._observe(batch)
         return feedback.finished

@@ -25,8 +25,8 @@ class Sign:
         state: that of the run.
         over: the run has ended.
         title: what the pipeline is called.
-        steps: by the ids of the stages, their cells of text: label, elements in and out, …
-        facts: of the stages, beside what the checkpoint tells, by their ids.
+        steps: by the addresses of the stages, their cells of text: label, elements in and out, …
+        facts: of the stages, beside what the checkpoint tells, by their addresses.
         notes: what steps have logged and warned of, the last first.
         error: what the run has failed with.
     """

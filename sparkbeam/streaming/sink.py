@@ -10,11 +10,12 @@ from sparkbeam.progress.summary import summary
 from sparkbeam.streaming import hub_partitions
 from sparkbeam.streaming.callbacks import Callbacks
 from sparkbeam.streaming.clocks import SourceClock, newest_seen, spark_sources
-from sparkbeam.streaming.committed import Committed, busiest, stored_reports
+from sparkbeam.streaming.committed import Committed, busiest
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import OwnFiles, unless_taken
 from sparkbeam.streaming.limits import limit_rows
 from sparkbeam.streaming.spark_sinks import SparkSinks
+from sparkbeam.streaming.storednames import StoredNames
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import (
     FINALIZERS_TAG,
@@ -89,6 +90,7 @@ class QuerySink:
         self, topology: Topology, files: OwnFiles, reports: Reports, *, in_pieces: bool = False
     ) -> None:
         self._topology = topology
+        self._names = StoredNames(topology.plan)
         self._files = files
         self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
         self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
@@ -152,11 +154,11 @@ class QuerySink:
         if tick.number != self.number + 1:
             # The first micro-batch of this run: an earlier one may have gone before.
             before = self._feedback.read(tick.number - 1)
-            self._committed = Committed.of(stored_reports(before.reports if before else ""))
+            self._committed = self._names.committed(before)
             self._callbacks = Callbacks(before.finalizers if before else ())
         self.number = tick.number
         self._callbacks.after(said.finalizers)
-        reports = [TaskReport.parse(report) for report in said.reports]
+        reports = [self._names.stored(TaskReport.parse(report)) for report in said.reports]
         new = Committed().plus(reports)
         self._committed = self._committed.told().plus(new.by_stage.values())
         figures = summary(
@@ -180,5 +182,6 @@ class QuerySink:
                 seen=newest_seen(self._clocks, said.seen),
                 summary=figures.content(),
                 finalizers=self._callbacks.waiting,
+                by_address=True,
             )
         )

@@ -74,7 +74,7 @@ class Status:
         pending: how long a micro-batch has been under way; None where none is.
         overdue: how long ago the clock had something to do; None where it has not.
         steps: those that run fused, as of the last micro-batch.
-        stages: the ids of these in the plan.
+        stages: the addresses of these.
         partitions: of the event hubs that are read, as of the last micro-batch.
         sign: the last sign of life of the program; None where it is not known, or older than the
             last micro-batch.

@@ -1,7 +1,8 @@
 """A program that starts again over its checkpoint when its code has changed; in process."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import BytesCoder, VarIntCoder
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.metrics.metric import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
@@ -23,7 +25,10 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.page.watch import CheckpointView
+from sparkbeam.progress.model import StreamingStageProgress
 from sparkbeam.streaming import source
+from sparkbeam.streaming.status import status
 
 Build = Callable[[beam.PCollection], beam.PCollection]
 """Numbers to texts."""
@@ -32,7 +37,13 @@ NUMBERS = 6
 
 
 class Program:
-    """Starts once with some code and, after a crash halfway, again with other code."""
+    """Starts once with some code and, after a crash halfway, again with other code.
+
+    Attributes:
+        result: of the last start.
+    """
+
+    result: Any
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -75,7 +86,8 @@ class Program:
             runner=StreamingRunner(self._spark), options=PipelineOptions(flags)
         )
         _ = build(pipeline | "Events" >> events) | "Note" >> beam.Map(note)
-        pipeline.run().wait_until_finish()
+        self.result = pipeline.run()
+        self.result.wait_until_finish()
 
 
 @pytest.fixture
@@ -328,3 +340,93 @@ def test_all_of_them_come_and_go_at_once(program: Program) -> None:
 
 def test_one_takes_the_place_of_another(program: Program) -> None:
     assert program.run(*(edited(*EDITS[at::2]) for at in (0, 1))) == EXPECTED
+
+
+# What is told of steps.
+
+
+def totals(program: Program) -> dict[str, Any]:
+    """How many elements each step has put out by now."""
+    steps = (step for stage in program.result.summary().stages for step in stage.steps)
+    return {step.label: step.elements_out for step in steps}
+
+
+def of_stages(stages: Iterable[StreamingStageProgress]) -> dict[str, Any]:
+    """How many elements have gone into the stage of each step, where that is one."""
+    found = [(label, each) for each in stages for label in each.name.split(" + ")]
+    counts = Counter(label for label, _ in found)
+    return {label: each.elements for label, each in found if counts[label] == 1}
+
+
+def common(one: dict[str, Any], other: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parts of both that the other one has too, of what the program has named."""
+    names = {name for name in one.keys() & other.keys() if "/" not in name}
+    return {name: one[name] for name in names}, {name: other[name] for name in names}
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    program = Program(tmp_path_factory.mktemp("unchanged"))
+    program.run(edited())
+    return program
+
+
+@pytest.mark.parametrize("edits", [EDITS[:1], EDITS], ids=["one", "all"])
+@pytest.mark.parametrize("order", [1, -1], ids=["come", "go"])
+def test_totals_stay_with_their_steps(
+    program: Program, unchanged: Program, tmp_path: Path, edits: tuple[str, ...], order: int
+) -> None:
+    """Whatever numbers stages and PCollections have in the changed program."""
+    program.run(*[edited(), edited(*edits)][::order])
+    told = program.result.progress().stages
+    for found, expected in (
+        common(totals(program), totals(unchanged)),
+        common(of_stages(told), of_stages(unchanged.result.progress().stages)),
+    ):
+        assert len(found) > 2
+        assert found == expected
+    assert of_stages(status(str(tmp_path)).steps) == of_stages(told)
+    page = CheckpointView(str(tmp_path)).content()
+    shown = {label: int(out) for s in page["stages"] for label, _, out, *_ in s["steps"]}
+    assert shown == totals(program)
+
+
+def test_a_counter_of_a_step_that_is_gone_stays(program: Program) -> None:
+    def count(number: Any) -> bool:
+        Metrics.counter("test", "counted").inc()
+        return True
+
+    program.run(lambda numbers: edited()(numbers | "Look" >> beam.Filter(count)), edited())
+    (counter,) = program.result.metrics().query(MetricsFilter().with_name("counted"))["counters"]
+    assert (counter.key.step, counter.committed) == ("Look", 2)
+
+
+def test_totals_that_an_earlier_version_has_kept_by_the_numbers_of_stages_go_on(
+    program: Program, unchanged: Program, tmp_path: Path
+) -> None:
+    """By the names of their steps, which are all that does not shift there."""
+    with pytest.raises(PipelineFailed, match="Halfway"):
+        program.start(edited())
+    by_ids(tmp_path)
+    program.start(edited(*EDITS))
+    found, expected = common(
+        of_stages(program.result.progress().stages),
+        of_stages(unchanged.result.progress().stages),
+    )
+    assert len(found) > 2
+    assert found == expected
+
+
+def by_ids(folder: Path) -> None:
+    """Has the last feedback name stages as the state format 7 does, by numbers that shift."""
+    path = max((folder / "sparkbeam/feedback").iterdir(), key=lambda path: int(path.stem))
+    content = json.loads(path.read_text())
+    del content["by_address"]
+    shifted = {at: f"s{99 - int(at[1:])}" for at in content["summary"]["stages"]}
+    for part in ("stages", "names"):
+        named = content["summary"][part]
+        content["summary"][part] = {shifted[at]: each for at, each in named.items()}
+    reports = [json.loads(report) for report in json.loads(content["reports"])]
+    reports = [report | {"stage": shifted[report["stage"]]} for report in reports]
+    content["reports"] = json.dumps([json.dumps(report) for report in reports])
+    path.write_text(json.dumps(content))
