@@ -215,6 +215,27 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
         raise SystemExit(1)
 
 
+@main.command(short_help="Show offsets, commits and watermarks of a checkpoint.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.argument("location")
+def checkpoint(location: str, as_json: bool) -> None:
+    """Show what the checkpoint LOCATION holds of its pipeline's course.
+
+    That is the last micro-batch that was planned and the last one that was committed, which
+    micro-batch runs again at a restart, the offsets of all sources, the watermarks of sources and
+    steps, and who keeps the least of them. Nothing is changed, whether the pipeline runs or not.
+    """
+    import json
+
+    from sparkbeam.streaming.checkpoint import checkpoint_content
+
+    try:
+        found = checkpoint_content(location)
+    except SparkBeamError as error:
+        raise usage_error(error) from error
+    click.echo(json.dumps(found.content()) if as_json else "\n".join(found.lines()))
+
+
 @main.command()
 @click.option(
     "--port",

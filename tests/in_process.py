@@ -44,6 +44,9 @@ from sparkbeam.worker import finalizers
 
 CORES = 2
 
+DURATIONS = {"latestOffset": 1, "walCommit": 2, "addBatch": 3_000, "commitOffsets": 4}
+"""What each micro-batch takes, in milliseconds, as Spark's progress has it."""
+
 T = TypeVar("T")
 Point = tuple[int, str]
 """A place in a query: the number of a micro-batch, and what of it has just been done."""
@@ -419,7 +422,7 @@ class Query:
         log.states.pop(batch - 1, None)
         self._spark.reach((batch, "committed"))
         self._reader.commit(json.loads(after))
-        self.lastProgress = {"sources": [{"endOffset": after}]}
+        self.lastProgress = {"sources": [{"endOffset": after}], "durationMs": DURATIONS}
         return True
 
     def _only(self, number: int) -> None:

@@ -1,5 +1,6 @@
 """What the runner itself has to tell of a pipeline, as metrics that are pushed."""
 
+import re
 from collections.abc import Iterator
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
@@ -16,6 +17,7 @@ from sparkbeam.progress.model import (
 )
 
 _COUNTER, _GAUGE = RunnerMetricKind
+_CAPITAL = re.compile("(?=[A-Z])")
 
 
 def runner_metrics(progress: Progress, failed_attempts: int) -> tuple[RunnerMetric, ...]:
@@ -54,6 +56,8 @@ def _streaming(progress: StreamingProgress) -> Iterator[RunnerMetric]:
     yield RunnerMetric(_COUNTER, "micro_batches", "", progress.micro_batch)
     yield RunnerMetric(_GAUGE, "micro_batch_ms", "", _ms(progress.batch_seconds))
     yield RunnerMetric(_GAUGE, "elements_per_second", "", round(progress.per_second))
+    for phase, seconds in progress.phases.items():
+        yield RunnerMetric(_GAUGE, f"{_CAPITAL.sub('_', phase).lower()}_ms", "", _ms(seconds))
     if progress.lag_seconds is not None:
         yield RunnerMetric(_GAUGE, "lag_ms", "", _ms(progress.lag_seconds))
     for stage in progress.stages:

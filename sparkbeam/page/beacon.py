@@ -128,6 +128,7 @@ class Beacon:
                 for note in monitor.notes.recent()
             ),
             error=shortened(self._run.problem, LONGEST_ERROR, redaction),
+            phases=monitor.phases(),
         )
 
 

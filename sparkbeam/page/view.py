@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from sparkbeam.metrics.summary import StageSummary, cells, spark_words
-from sparkbeam.progress import words
+from sparkbeam.progress import phases, words
 from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import (
     PartitionProgress,
@@ -192,6 +192,8 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
         yield "micro-batch", f"{progress.micro_batch:,}"
         yield "took", words.duration(progress.batch_seconds)
         yield "elements/s", f"{progress.per_second:,.0f}"
+    if progress.phases:
+        yield "phases", phases.in_words(progress.phases)
     if progress.lag_seconds is not None:
         yield "behind", words.duration(progress.lag_seconds)
     yield from of_hubs(progress.partitions)

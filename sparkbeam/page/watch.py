@@ -18,7 +18,7 @@ from sparkbeam.page.view import (
     streaming_stages,
 )
 from sparkbeam.plan.redaction import Redaction, shown_url
-from sparkbeam.progress import words
+from sparkbeam.progress import phases, words
 from sparkbeam.progress.history import History, Moment
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.feedback import FeedbackFiles
@@ -137,6 +137,8 @@ def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
     if found.since is not None:
         yield "committed", f"{words.duration(found.since)} ago"
         yield "took", words.duration(found.batch_seconds)
+    if found.phases:
+        yield "phases", phases.in_words(found.phases)
     if found.pending is not None:
         yield "the next is under way for", words.duration(found.pending)
     if found.overdue is not None:

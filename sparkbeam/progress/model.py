@@ -1,6 +1,7 @@
 """What there is to know of a running pipeline: a snapshot, for programs and for the display."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -196,6 +197,10 @@ class StreamingProgress:
             has no meaning: before there is one, when all sources have ended, for a TestStream.
         stages: in an order in which they can run.
         partitions: of the event hubs that are read over AMQP.
+        phases: the seconds that parts of the last micro-batch took, by their names: Spark's
+            ``latestOffset``, ``getBatch``, ``queryPlanning``, ``walCommit``, ``addBatch`` and
+            ``commitOffsets``, and within ``addBatch`` ``stages``, ``delivery`` to Spark's sinks,
+            ``collecting`` of reports and ``feedback``. Those that are not known are missing.
     """
 
     state: StageState = StageState.WAITING
@@ -205,6 +210,7 @@ class StreamingProgress:
     lag_seconds: float | None = None
     stages: tuple[StreamingStageProgress, ...] = ()
     partitions: tuple[PartitionProgress, ...] = ()
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def dropped_late(self) -> int:

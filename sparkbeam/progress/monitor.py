@@ -12,6 +12,7 @@ from sparkbeam.progress.listener import listen, may_reach_loopback
 from sparkbeam.progress.model import Progress
 from sparkbeam.progress.notes import Notes
 from sparkbeam.progress.output import OutputListener, tell
+from sparkbeam.progress.phases import Phases
 from sparkbeam.progress.places import Places
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch
@@ -80,6 +81,11 @@ class Monitor:
         assert isinstance(self._tracker, StreamingTracker)
         self._tracker.note(batch)
         self.history.note(batch)
+
+    def phases(self) -> tuple[int, Phases]:
+        """The number of the last micro-batch of a streaming query with its phases."""
+        assert isinstance(self._tracker, StreamingTracker)
+        return self._tracker.phases()
 
     def goes_along(self, reader: str, writer: str) -> None:
         """A stage of a batch does not wait for the end of another one, whatever the plan says."""

@@ -14,6 +14,7 @@ from sparkbeam.progress.model import (
     StreamingStageProgress,
     WatermarkHolder,
 )
+from sparkbeam.progress.phases import Phases
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import TaskReport
@@ -56,6 +57,12 @@ class StreamingTracker:
         with self._lock:
             self._end = StageState.STOPPED if reports is None else StageState.DONE
 
+    def phases(self) -> tuple[int, Phases]:
+        """The number of the last micro-batch with its phases."""
+        with self._lock:
+            last = self._recent[-1] if self._recent else None
+        return (0, {}) if last is None else (last.number, last.phases)
+
     def snapshot(self) -> StreamingProgress:
         """The query at the end of its last micro-batch."""
         with self._lock:
@@ -74,12 +81,18 @@ class StreamingTracker:
             lag_seconds=self._lag(last),
             stages=stages_progress(recent, self._names),
             partitions=last.partitions,
+            phases=in_seconds(last.phases),
         )
 
     def _lag(self, batch: MicroBatch) -> float | None:
         if batch.source_watermark is None:
             return None
         return max(0.0, self._clock() - batch.source_watermark / _SECOND)
+
+
+def in_seconds(phases: Phases) -> dict[str, float]:
+    """Return phases with their times in seconds."""
+    return {name: micros / _SECOND for name, micros in phases.items()}
 
 
 def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:

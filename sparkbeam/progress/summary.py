@@ -16,6 +16,7 @@ from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
 from sparkbeam.progress.model import PartitionProgress
+from sparkbeam.progress.phases import Phases, parsed
 from sparkbeam.wire.messages import Holder, StageStatus, Status, Tick
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
@@ -62,6 +63,7 @@ class MicroBatch:
         stages: by their addresses; in the driver that runs them, by their ids.
         names: the labels of their transforms, likewise.
         partitions: of the event hubs that are read, as they were when it was planned.
+        phases: how long its parts took; as it is stored, those of the sink but for the writing.
     """
 
     number: int
@@ -72,6 +74,7 @@ class MicroBatch:
     stages: Mapping[str, StageSummary]
     names: Mapping[str, str] = field(default_factory=dict)
     partitions: tuple[PartitionProgress, ...] = ()
+    phases: Phases = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
         """All of it as what JSON can say."""
@@ -97,7 +100,9 @@ class MicroBatch:
         partitions = tuple(
             partition_of(list(partition.values())) for partition in content.get("partitions", ())
         )
-        found = cls(**{**content, "stages": stages, "partitions": partitions})
+        phases = parsed(content.get("phases", {}))
+        read = {"stages": stages, "partitions": partitions, "phases": phases}
+        found = cls(**{**content, **read})
         for number in (found.number, found.ended, found.duration, found.elements):
             whole(number)
         if found.source_watermark is not None:

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from sparkbeam import documents
@@ -25,6 +26,7 @@ from sparkbeam.plan.fingerprint import (
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.ticks import start_steps
+from sparkbeam.progress.phases import Phases, of_progress
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.clocks import spark_sources
 from sparkbeam.streaming.feedback import FeedbackFiles
@@ -138,7 +140,8 @@ class StreamingExecution:
         self._begin = begun
         self._stopping = False
         self._number: int | None = None
-        self._taken: Callable[[], int] | None = None
+        self._own_sink: QuerySink | None = None
+        self._of_spark: tuple[int | None, Phases] = (None, {})
         self._reports: list[TaskReport] = []
 
     def run(self) -> list[TaskReport]:
@@ -238,7 +241,7 @@ class StreamingExecution:
         # Over Connect it works elsewhere, and does not know.
         if self._is_remote:
             return sink
-        self._taken = lambda: sink.number
+        self._own_sink = sink
         return StoppableSink(
             sink, self._is_stopping, lambda error: str(explained(error, self._failures))
         )
@@ -361,11 +364,14 @@ class StreamingExecution:
 
     def _hear(self, query: Any) -> bool:
         """Takes in what committed micro-batches say; whether nothing is left to do."""
-        if self._number is not None and self._taken is not None and self._taken() <= self._number:
+        sink = self._own_sink
+        if self._number is not None and sink is not None and sink.number <= self._number:
             return False  # To ask Spark takes it and us a millisecond.
-        last = _committed_tick(query)
+        progress = query.lastProgress
+        last = None if progress is None else _committed_tick(progress)
         if last is None:
             return False
+        self._of_spark = last, of_progress(progress)
         first = last if self._number is None else self._number + 1
         return any(self._hear_of(number) for number in range(first, last + 1))
 
@@ -378,8 +384,13 @@ class StreamingExecution:
         self._tell(feedback.number, self._reports)
         batch = self._names.own_batch(feedback)
         if batch is not None:
-            self._observe(batch)
+            self._observe(replace(batch, phases={**batch.phases, **self._phases(number)}))
         return feedback.finished
+
+    def _phases(self, number: int | None) -> Phases:
+        """What this process knows of the phases of a micro-batch."""
+        told = self._of_spark, (0, {}) if self._own_sink is None else self._own_sink.phases
+        return {name: took for of, some in told if of == number for name, took in some.items()}
 
     def _sources(self, own: Files) -> list[SourceFrame]:
         """Spark's sources."""
@@ -506,11 +517,8 @@ def check_pipeline(files: Files, content: bytes) -> None:
         raise damaged(files.path(_PIPELINE)) from None
 
 
-def _committed_tick(query: Any) -> int | None:
-    """The number of the last tick whose micro-batch Spark has committed; None before the first."""
-    progress = query.lastProgress
-    if progress is None:
-        return None
+def _committed_tick(progress: Any) -> int | None:
+    """The number of the last tick whose micro-batch is in a progress; None before the first."""
     # The ticks are the first of the sources.
     end = progress["sources"][0]["endOffset"]
     number: int = (json.loads(end) if isinstance(end, str) else end)["number"]

@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from sparkbeam.documents import loaded
+from sparkbeam.documents import loaded, whole
+from sparkbeam.progress.phases import parsed
 from sparkbeam.streaming.files import Files
 
 SIGN = "driver.json"
@@ -29,6 +30,7 @@ class Sign:
         facts: of the stages, beside what the checkpoint tells, by their addresses.
         notes: what steps have logged and warned of, the last first.
         error: what the run has failed with.
+        phases: the number of the last micro-batch with what its phases took, in microseconds.
     """
 
     written: float
@@ -40,6 +42,7 @@ class Sign:
     facts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     notes: tuple[tuple[str, str, int, float], ...] = ()
     error: str = ""
+    phases: tuple[int, Mapping[str, int]] = (0, {})
 
     def is_of(self, ended: float) -> bool:
         """Whether the run may be that of a micro-batch which has ended then, by its age."""
@@ -76,9 +79,11 @@ class Sign:
         state, title, error = (str(content[name]) for name in ("state", "title", "error"))
         written, period = float(content["written"]), float(content["period"])
         over = bool(content["over"])
+        number, phases = content.get("phases", (0, {}))
         if not (math.isfinite(written) and math.isfinite(period)):
             raise ValueError("this is no time")
-        return cls(written, period, state, over, title, steps, facts, notes, error)
+        timed = whole(number), parsed(phases)
+        return cls(written, period, state, over, title, steps, facts, notes, error, timed)
 
 
 def last_sign(files: Files) -> Sign | None:

@@ -1,11 +1,12 @@
 """The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sparkbeam.collecting import collected
 from sparkbeam.plan.layers import Topology
 from sparkbeam.progress.model import PartitionProgress
+from sparkbeam.progress.phases import COLLECTING, DELIVERY, FEEDBACK, STAGES, Phases, Stopwatch
 from sparkbeam.progress.summary import summary
 from sparkbeam.streaming import hub_partitions
 from sparkbeam.streaming.callbacks import Callbacks
@@ -84,6 +85,7 @@ class QuerySink:
 
     Attributes:
         number: of the tick of the last micro-batch that it has taken; 0 before the first.
+        phases: that number with the phases of the micro-batch, once its feedback is written.
     """
 
     def __init__(
@@ -99,6 +101,8 @@ class QuerySink:
         self._committed = Committed()
         self._in_pieces = in_pieces
         self.number = 0
+        self.phases: tuple[int, Phases] = (0, {})
+        self._watch = Stopwatch()
         self._callbacks = Callbacks()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
@@ -114,18 +118,23 @@ class QuerySink:
         self._files.check()  # Spark commits next.
 
     def _deliver(self, batch: Any, batch_id: int) -> None:
+        self._watch = Stopwatch()
         if self._in_pieces and not self.number:
             # No layer has run yet: they do as rows are asked for.
             limit_rows(batch.sparkSession)
         if not self._spark_sinks:
-            self._take(collected(batch.select("tag", "value")))
+            with self._watch.within(STAGES):
+                table = collected(batch.select("tag", "value"))
+            self._take(table)
             return
         batch.persist()
         try:
             # What is for Spark's sinks does not come to the driver.
-            table = collected(batch.selectExpr("tag", WORD))
+            with self._watch.within(STAGES):
+                table = collected(batch.selectExpr("tag", WORD))
             present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
-            self._spark_sinks.deliver(batch, present, batch_id)
+            with self._watch.within(DELIVERY):
+                self._spark_sinks.deliver(batch, present, batch_id)
         finally:
             batch.unpersist()
         self._take(table)
@@ -141,10 +150,20 @@ class QuerySink:
 
     def _take(self, table: Any) -> None:
         """Takes in what a micro-batch says of itself."""
-        said = _Said.of(table)
+        with self._watch.within(COLLECTING):
+            feedback = self._summed_up(_Said.of(table))
+        if feedback is None:
+            return
+        summary = {**feedback.summary, "phases": self._watch.phases}
+        with self._watch.within(FEEDBACK):
+            self._feedback.write(replace(feedback, summary=summary))
+        self.phases = feedback.number, self._watch.phases
+
+    def _summed_up(self, said: _Said) -> Feedback | None:
+        """What to tell the source; None where the micro-batch had no tick."""
         tick = said.tick
         if tick is None:
-            return
+            return None
         stages = [stage for status in said.statuses for stage in status.stages.values()]
         ended = all(mark >= MAX_MICROS for mark in tick.rounds[-1].watermarks.values())
         finished = ended and all(
@@ -173,15 +192,13 @@ class QuerySink:
             now=now_micros(),
         )
         self._since = figures.ended
-        self._feedback.write(
-            Feedback(
-                number=tick.number,
-                finished=finished and not self._callbacks.waiting,
-                due=due,
-                reports=self._committed.store(),
-                seen=newest_seen(self._clocks, said.seen),
-                summary=figures.content(),
-                finalizers=self._callbacks.waiting,
-                by_address=True,
-            )
+        return Feedback(
+            number=tick.number,
+            finished=finished and not self._callbacks.waiting,
+            due=due,
+            reports=self._committed.store(),
+            seen=newest_seen(self._clocks, said.seen),
+            summary=figures.content(),
+            finalizers=self._callbacks.waiting,
+            by_address=True,
         )

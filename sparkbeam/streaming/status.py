@@ -2,9 +2,9 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.progress import words
+from sparkbeam.progress import phases, words
 from sparkbeam.progress.model import PartitionProgress, StreamingStageProgress
-from sparkbeam.progress.streaming import is_long_ago, stages_progress
+from sparkbeam.progress.streaming import in_seconds, is_long_ago, stages_progress
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.execution import check_pipeline, stored_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
@@ -79,6 +79,8 @@ class Status:
         sign: the last sign of life of the program; None where it is not known, or older than the
             last micro-batch.
         generation: how often a driver has been started over the checkpoint; 0 for unknown.
+        phases: how long parts of the last micro-batch took, as far as is known; see
+            :class:`.StreamingProgress`.
     """
 
     health: Health
@@ -94,6 +96,7 @@ class Status:
     partitions: tuple[PartitionProgress, ...] = ()
     sign: Sign | None = None
     generation: int = 0
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -115,10 +118,11 @@ class Status:
             "micro_batch": self.micro_batch,
             "since_seconds": _rounded(self.since),
             "batch_seconds": _rounded(self.batch_seconds),
+            "phases_seconds": dict(self.phases),
             "lag_seconds": _rounded(self.lag),
             "pending_seconds": _rounded(self.pending),
             "overdue_seconds": _rounded(self.overdue),
-            "steps": [_step(step) for step in self.steps],
+            "steps": [step_content(step) for step in self.steps],
             "partitions": [asdict(partition) for partition in self.partitions],
         }
 
@@ -147,6 +151,8 @@ class Status:
         if self.sign is not None and self.sign.error:
             first, *_ = self.sign.error.strip().split("\n", 1)
             yield f"  {first}"
+        if self.phases:
+            yield f"  {phases.in_words(self.phases)}"
         today = Timestamp.now().to_utc_datetime().date()
         for step in self.steps:
             figures = [
@@ -187,7 +193,7 @@ def status(
         raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
     check_pipeline(known, pipeline)
     feedback = FeedbackFiles(known)
-    planned, committed = _last(checkpoint, "offsets"), _last(checkpoint, "commits")
+    planned, committed = last_entry(checkpoint, "offsets"), last_entry(checkpoint, "commits")
     is_pending = planned is not None and (committed is None or planned[0] > committed[0])
     last = feedback.last_number()  # Its sinks have all; whether Spark commits it matters no more.
     number = 0 if committed is None else feedback.tick_of(committed[0])
@@ -264,7 +270,14 @@ def _judged(
         partitions=() if batch is None else batch.partitions,
         sign=sign,
         generation=generation,
+        phases={} if batch is None else in_seconds(_phases(batch, sign)),
     )
+
+
+def _phases(batch: MicroBatch, sign: Sign | None) -> phases.Phases:
+    """Those of a micro-batch; what Spark took stands in no feedback."""
+    number, found = (0, {}) if sign is None else sign.phases
+    return found if number == batch.number else batch.phases
 
 
 def _told(sign: Sign, now: float) -> Health | None:
@@ -295,8 +308,8 @@ def _before(
     return found
 
 
-def _last(checkpoint: str, folder: str) -> tuple[int, float] | None:
-    """The last entry in one of Spark's logs: its number, and when it was written."""
+def last_entry(checkpoint: str, folder: str) -> tuple[int, float] | None:
+    """Return the last entry in one of Spark's logs: its number, and when it was written."""
     entries = [
         (int(name), changed)
         for name, changed in _entries(checkpoint, folder)
@@ -326,13 +339,14 @@ def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
         yield entry.path.rpartition("/")[2], entry.last_updated_in_seconds
 
 
-def _step(step: StreamingStageProgress) -> dict[str, Any]:
+def step_content(step: StreamingStageProgress) -> dict[str, Any]:
+    """Return what is told of a step as what JSON can say."""
     return {
         "name": step.name,
         "elements": step.elements,
         "busiest_elements": step.busiest,
-        "input_watermark": _moment(step.input_watermark),
-        "output_watermark": _moment(step.output_watermark),
+        "input_watermark": moment(step.input_watermark),
+        "output_watermark": moment(step.output_watermark),
         "held_seconds": _rounded(step.held_seconds),
         "keys": step.keys,
         "state_bytes": step.state_bytes,
@@ -342,17 +356,22 @@ def _step(step: StreamingStageProgress) -> dict[str, Any]:
         else {
             "key": step.holder.key,
             "what": step.holder.what,
-            "until": _moment(step.holder.until),
+            "until": moment(step.holder.until),
             "step": step.holder.step,
         },
     }
 
 
-def _moment(watermark: Timestamp | None) -> str | None:
+def moment(watermark: Timestamp | None) -> str | None:
     """A watermark in ISO 8601, ``end`` at the end of time; None before there is one."""
     if watermark is None:
         return None
-    return "end" if watermark >= MAX_TIMESTAMP else watermark.to_rfc3339()
+    if watermark >= MAX_TIMESTAMP:
+        return "end"
+    try:
+        return str(watermark.to_rfc3339())
+    except (OverflowError, ValueError):
+        return str(watermark.micros)  # It is in a year that Python does not know.
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -44,6 +44,14 @@ def test_figures_move_while_the_query_runs(spark: Any) -> None:
     assert second.per_second > 0
     assert second.batch_seconds > 0
     assert second.lag_seconds is not None
+    of_sink = {"stages", "collecting", "feedback"}
+    assert {
+        "latestOffset",
+        "walCommit",
+        "addBatch",
+        "commitOffsets",
+    } | of_sink <= second.phases.keys()
+    assert sum(second.phases[name] for name in of_sink) <= second.phases["addBatch"] + 0.001
     marks = [found.stages[-1].input_watermark for found in (first, second)]
     assert None not in marks
     assert marks[0] < marks[1]  # type: ignore[operator]

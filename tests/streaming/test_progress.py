@@ -10,12 +10,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
-from in_process import Spark, StreamingRunner
+from in_process import DURATIONS, Spark, StreamingRunner
 from remembering import Remembering
 
+from sparkbeam.metrics.figures import runner_metrics
+from sparkbeam.page.view import of_query
 from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.streaming import StreamingTracker
 from sparkbeam.progress.summary import MicroBatch, StageSummary
+from sparkbeam.streaming.status import status
 from sparkbeam.wire.reports import Counts
 
 SECOND = 1_000_000
@@ -179,6 +182,38 @@ def test_a_run_that_finds_all_done_tells_what_the_one_before_did(tmp_path: Any) 
     assert first.micro_batch > 0
     assert second.micro_batch == first.micro_batch
     assert second.stages == first.stages
+
+
+# The phases.
+
+OF_SPARK = {name: millis / 1000 for name, millis in DURATIONS.items()}
+OF_SINK = {"stages", "collecting", "feedback"}
+
+
+def test_it_is_told_what_a_micro_batch_spent_its_time_on(tmp_path: Any) -> None:
+    p = pipeline(None, f"--checkpoint_location={tmp_path}")
+    p | beam.Create([1, 2, 3]) | beam.Map(str)
+    result: Any = p.run()
+    result.wait_until_finish()
+    progress = result.progress()
+    assert progress.phases.keys() == OF_SPARK.keys() | OF_SINK
+    assert OF_SPARK.items() <= progress.phases.items()
+    assert 0 < sum(progress.phases[name] for name in OF_SINK) < progress.phases["addBatch"]
+    pushed = {metric.name: metric.value for metric in runner_metrics(progress, 0)}
+    named = {"latest_offset_ms", "wal_commit_ms", "add_batch_ms", "commit_offsets_ms"}
+    assert {pushed[name] for name in named} == set(DURATIONS.values())
+    assert {f"{name}_ms" for name in OF_SINK} <= pushed.keys()
+    (shown,) = (text for label, text in of_query(progress) if label == "phases")
+    assert shown.startswith("latestOffset 1 ms, walCommit 2 ms, addBatch 3,000 ms (stages ")
+    assert shown.endswith("), commitOffsets 4 ms")
+    assert status(str(tmp_path)).phases == progress.phases  # The last sign of life has them.
+
+
+def test_without_a_sign_of_life_a_checkpoint_tells_the_phases_of_its_own(tmp_path: Any) -> None:
+    with pipeline(None, f"--checkpoint_location={tmp_path}") as p:
+        p | beam.Create([1, 2, 3]) | beam.Map(str)
+    (tmp_path / "sparkbeam" / "driver.json").unlink()
+    assert status(str(tmp_path)).phases.keys() == {"stages", "collecting"}
 
 
 # The tracker.

@@ -1,0 +1,335 @@
+"""The course of a query by its checkpoint: offsets, commits, watermarks, and what runs again."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.documents import loaded
+from sparkbeam.progress import words
+from sparkbeam.progress.model import StreamingStageProgress
+from sparkbeam.streaming.execution import stored_pipeline
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.files import absolute, files
+from sparkbeam.streaming.status import Health, Status, last_entry, moment, status, step_content
+from sparkbeam.texts import line, printable_in, shortened
+from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+
+OFFSETS, COMMITS = "offsets", "commits"
+"""Spark's logs: a micro-batch stands in the first before it runs, in the second afterwards."""
+
+_MOST = 400
+_TICKS = "ticks"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The last entry of one of Spark's logs.
+
+    Attributes:
+        log: its number there.
+        micro_batch: that of the micro-batch, as it is told everywhere else.
+        ago: how old it is, in seconds.
+        offsets: where the micro-batch ends in each source, as text, by the source's label.
+        ticks: the same of sparkbeam's own source; empty where it cannot be read.
+    """
+
+    log: int
+    micro_batch: int
+    ago: float
+    offsets: Mapping[str, str]
+    ticks: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SourceMark:
+    """A source with its watermark.
+
+    Attributes:
+        label: of the transform that reads it.
+        watermark: in microseconds; None where it is not known.
+        slowest: its partition with the oldest rows, of those that hold the watermark back.
+    """
+
+    label: str
+    watermark: int | None
+    slowest: str = ""
+
+
+@dataclass(frozen=True)
+class CheckpointContent:
+    """What there is under a checkpoint location.
+
+    Attributes:
+        location: the checkpoint location.
+        stored: what is known of the pipeline.
+        status: how it does.
+        planned: the last micro-batch that was planned; None before the first.
+        committed: the last one that was committed.
+        delivered: the sinks have got all of the planned one, and only Spark's commit is missing.
+        sources: in the order of the pipeline.
+    """
+
+    location: str
+    stored: Mapping[str, Any]
+    status: Status
+    planned: Entry | None
+    committed: Entry | None
+    delivered: bool
+    sources: tuple[SourceMark, ...]
+
+    @property
+    def again(self) -> Entry | None:
+        """The micro-batch that runs again at a restart: planned, and not committed."""
+        planned, committed = self.planned, self.committed
+        if planned is None or self.status.health is Health.DRAINED:
+            return None
+        return planned if committed is None or planned.log > committed.log else None
+
+    @property
+    def behind(self) -> StreamingStageProgress | SourceMark | None:
+        """Who keeps the least watermark; None at the end of time, and where it is not known.
+
+        A step where what it keeps holds its output behind its input, else a source.
+        """
+        least = min(map(_output, self.status.steps), default=MAX_MICROS)
+        holding = (step for step in self.status.steps if step.hold and _output(step) == least)
+        found = next(holding, None)
+        if found is not None:
+            return found
+        marks = [source for source in self.sources if source.watermark is not None]
+        slowest = min(marks, key=lambda source: source.watermark or 0, default=None)
+        return None if slowest is None or slowest.watermark == MAX_MICROS else slowest
+
+    def content(self) -> dict[str, Any]:
+        """All of it as what JSON can say."""
+        behind = self.behind
+        found: dict[str, Any] = printable_in(
+            {
+                "location": self.location,
+                "format": self.stored.get("format"),
+                "versions": self.stored.get("versions"),
+                "shards": self.stored.get("shards"),
+                "generation": self.status.generation,
+                "health": str(self.status.health),
+                "planned": _entry(self.planned),
+                "committed": _entry(self.committed),
+                "runs_again": _number(self.again),
+                "delivered": self.delivered,
+                "sources": [_source(source) for source in self.sources],
+                "steps": [step_content(step) for step in self.status.steps],
+                "behind": _source(behind)
+                if isinstance(behind, SourceMark)
+                else behind and step_content(behind),
+            }
+        )
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """The same in words."""
+        return map(line, self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        versions = self.stored.get("versions")
+        names = versions if isinstance(versions, dict) else {}
+        parts = [
+            f"generation {self.status.generation}",
+            f"state format {self.stored.get('format')}",
+            f"{self.stored.get('shards')} shards",
+            *(f"{name} {version}" for name, version in names.items()),
+        ]
+        yield f"{self.location}: {self.status.health}"
+        yield f"  {', '.join(parts)}"
+        yield from _in_log("planned", OFFSETS, self.planned)
+        yield from _in_log("committed", COMMITS, self.committed)
+        yield f"at a restart {self._restart()}"
+        for entry in filter(None, [self.committed, self.again]):
+            yield f"offsets at the end of micro-batch {entry.micro_batch:,}"
+            for label, text in entry.offsets.items():
+                yield f"  {label}: {shortened(text, _MOST)}"
+        yield "watermarks"
+        today = Timestamp.now().to_utc_datetime().date()
+        for source in self.sources:
+            yield f"  source {source.label}: {_shown(source.watermark)}{_slowest(source)}"
+        for step in self.status.steps:
+            arrived = words.moment(step.input_watermark, today)
+            left = words.moment(step.output_watermark, today)
+            yield f"  {step.name}: in {arrived}, out {left}"
+        yield f"behind is {self._who()}"
+
+    def _restart(self) -> str:
+        again = self.again
+        if self.status.health is Health.DRAINED:
+            return "nothing can run: the checkpoint is drained"
+        if again is None and self.status.is_over:
+            return "nothing runs: all is done and committed"
+        if again is None:
+            following = 1 if self.committed is None else self.committed.micro_batch + 1
+            return f"nothing runs again: micro-batch {following:,} is the next"
+        taken = "; the sinks have had all of it, and get the same again" if self.delivered else ""
+        return (
+            f"micro-batch {again.micro_batch:,} runs again, with the same offsets: "
+            f"it is in {OFFSETS}/{again.log}, and there is no {COMMITS}/{again.log}{taken}"
+        )
+
+    def _who(self) -> str:
+        behind = self.behind
+        if behind is None:
+            return "nobody"
+        if isinstance(behind, SourceMark):
+            return f"source {behind.label}: {_shown(behind.watermark)}{_slowest(behind)}"
+        today = Timestamp.now().to_utc_datetime().date()
+        parts = [words.delay(behind), words.holder(behind, today)]
+        left = words.moment(behind.output_watermark, today)
+        return ", ".join(filter(None, [f"{behind.name}: out {left}", *parts]))
+
+
+def checkpoint_content(location: str, now: float | None = None) -> CheckpointContent:
+    """Look at a checkpoint, and change nothing.
+
+    Args:
+        location: the checkpoint location, which this process has to see.
+        now: the time in seconds since the epoch; None for that of the clock.
+
+    Raises:
+        ConfigurationError: there is no checkpoint of a pipeline.
+        CheckpointFailed: a file of it is damaged.
+    """
+    now = time.time() if now is None else now
+    found = status(location, now=now)
+    checkpoint = absolute(location)
+    known = files(checkpoint)
+    feedback = FeedbackFiles(known)
+    stored = loaded(stored_pipeline(known, checkpoint) or b"{}")
+    sources = _sources_of(stored)
+    planned, committed = (
+        _last(feedback, checkpoint, log, sources, now) for log in (OFFSETS, COMMITS)
+    )
+    last = 0 if committed is None else committed.micro_batch
+    is_new = planned is not None and planned.micro_batch > last
+    told = feedback.readable(planned.micro_batch) if planned is not None and is_new else None
+    return CheckpointContent(
+        checkpoint,
+        stored,
+        found,
+        planned,
+        committed,
+        told is not None,
+        tuple(_marks(sources, committed or planned)),
+    )
+
+
+def _sources_of(stored: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """The sources of a pipeline as its checkpoint tells them."""
+    found = stored.get("sources")
+    listed = found if isinstance(found, list) else []
+    return [source for source in listed if isinstance(source, dict) and "label" in source]
+
+
+def _last(
+    feedback: FeedbackFiles,
+    checkpoint: str,
+    log: str,
+    sources: list[Mapping[str, str]],
+    now: float,
+) -> Entry | None:
+    last = last_entry(checkpoint, log)
+    if last is None:
+        return None
+    number, written = last
+    ticks, *others = feedback.offsets(number + 1) or [""]
+    of_spark = [str(source["label"]) for source in sources if "format" in source]
+    offsets = dict(zip([_TICKS, *of_spark], [ticks, *others], strict=False))
+    return Entry(
+        number,
+        feedback.tick_of(number),
+        max(0.0, now - written),
+        {label: text for label, text in offsets.items() if text},
+        _position(ticks),
+    )
+
+
+def _position(ticks: str) -> Mapping[str, Any]:
+    try:
+        found: dict[str, Any] = loaded(ticks)
+    except ValueError:
+        return {}
+    return found
+
+
+def _marks(sources: list[Mapping[str, str]], entry: Entry | None) -> Iterator[SourceMark]:
+    """The watermark of each source at the end of a micro-batch."""
+    ticks = {} if entry is None else entry.ticks
+    watermarks, partitions = (ticks.get(name) for name in ("watermarks", "sources"))
+    for source in sources:
+        tags = str(source.get("port", "")).split(", ")
+        known = [_mark(watermarks, tag) for tag in tags]
+        marks = [mark for mark in known if mark is not None]
+        newest = [item for tag in tags for item in _newest(partitions, tag)]
+        slowest = min(newest, key=lambda item: item[1], default=("", 0))
+        yield SourceMark(str(source["label"]), min(marks, default=None), slowest[0])
+
+
+def _mark(watermarks: Any, tag: str) -> int | None:
+    found = watermarks.get(tag) if isinstance(watermarks, dict) else None
+    return found if type(found) is int else None
+
+
+def _newest(partitions: Any, tag: str) -> Iterator[tuple[str, int]]:
+    marks = partitions.get(tag) if isinstance(partitions, dict) else None
+    newest = marks.get("newest") if isinstance(marks, dict) else None
+    for name, mark in newest.items() if isinstance(newest, dict) else ():
+        if name and type(mark) is int:
+            yield name, mark
+
+
+def _output(step: StreamingStageProgress) -> int:
+    return MIN_MICROS if step.output_watermark is None else int(step.output_watermark.micros)
+
+
+def _in_log(what: str, log: str, entry: Entry | None) -> Iterator[str]:
+    if entry is None:
+        yield f"no micro-batch is {what}"
+    else:
+        ago = words.duration(entry.ago)
+        yield f"micro-batch {entry.micro_batch:,} is the last {what} ({log}/{entry.log}), {ago} ago"
+
+
+def _shown(micros: int | None) -> str:
+    if micros is None:
+        return "not known"
+    return _moment(micros) or "not begun"
+
+
+def _moment(micros: int | None) -> str | None:
+    known = micros is not None and micros > MIN_MICROS
+    return moment(Timestamp(micros=micros)) if known else None
+
+
+def _slowest(source: SourceMark) -> str:
+    return f", by partition {shortened(source.slowest, _MOST)}" if source.slowest else ""
+
+
+def _source(source: SourceMark) -> dict[str, Any]:
+    return {
+        "source": source.label,
+        "watermark": _moment(source.watermark),
+        "slowest_partition": source.slowest or None,
+    }
+
+
+def _number(entry: Entry | None) -> dict[str, int] | None:
+    return None if entry is None else {"micro_batch": entry.micro_batch, "log": entry.log}
+
+
+def _entry(entry: Entry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    return {
+        "micro_batch": entry.micro_batch,
+        "log": entry.log,
+        "ago_seconds": round(entry.ago, 3),
+        "offsets": dict(entry.offsets),
+    }

@@ -1,0 +1,154 @@
+"""The command ``sparkbeam checkpoint``: what a checkpoint holds of a query's course."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from click.testing import CliRunner, Result
+from in_process import Crash, Point, Spark, StreamingRunner
+
+from sparkbeam.cli import main
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.streaming import source
+
+LAST = 2
+"""The number in Spark's logs of the micro-batch in which the program is killed."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a micro-batch for each event and watermark."""
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+
+
+class Program:
+    """A windowed count over a checkpoint, which a test kills in its third micro-batch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.spark = Spark(self._reach)
+        self._kill: Point | None = None
+
+    def _reach(self, point: Point) -> None:
+        if point == self._kill:
+            raise Crash("Killed.")
+
+    def run(self, until: str | None = None) -> list[int]:
+        """The numbers of the micro-batches that have run, as Spark has them."""
+        self._kill = None if until is None else (LAST, until)
+        self.spark.points.clear()
+        with nullcontext() if until is None else pytest.raises(PipelineFailed, match="Killed"):
+            self._pipeline().run().wait_until_finish()
+        self._write_logs()
+        return [batch for batch, what in self.spark.points if what == "sink"]
+
+    def _pipeline(self) -> beam.Pipeline:
+        events = TestStream(coder=VarIntCoder())
+        for number in range(5):
+            events = events.add_elements([TimestampedValue(number, number)])
+            events = events.advance_watermark_to(number)
+        flags = ["--streaming", f"--checkpoint_location={self.folder}"]
+        p = beam.Pipeline(runner=StreamingRunner(self.spark), options=PipelineOptions(flags))
+        _ = (
+            p
+            | "Events" >> events.advance_watermark_to_infinity()
+            | "Windows" >> beam.WindowInto(FixedWindows(10))
+            | "Key" >> beam.Map(lambda number: (number % 2, 1))
+            | "Count" >> beam.CombinePerKey(sum)
+        )
+        return p
+
+    def _write_logs(self) -> None:
+        """As Spark has them: the stand-in keeps its own in memory."""
+        (kept,) = self.spark.checkpoints.values()
+        for log, count in (("offsets", len(kept.offsets)), ("commits", kept.commits)):
+            (self.folder / log).mkdir(exist_ok=True)
+            for number in range(count):
+                content = f"v1\n{{}}\n{kept.offsets[number]}"
+                (self.folder / log / str(number)).write_text(content)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def asked(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["checkpoint", str(folder), *options])
+
+
+def told(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(asked(folder, "--json").output)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("point", "delivered"), [("planned", False), ("operator 1", False), ("sink", True)]
+)
+def test_after_a_kill_between_the_logs_it_says_which_micro_batch_runs_again(
+    program: Program, point: str, delivered: bool
+) -> None:
+    program.run(until=point)
+    found = told(program.folder)
+    assert found["runs_again"] == {"micro_batch": LAST + 1, "log": LAST}
+    assert found["delivered"] is delivered
+    text = asked(program.folder).output
+    words = f"at a restart micro-batch {LAST + 1} runs again, with the same offsets: it is in "
+    assert f"{words}offsets/{LAST}, and there is no commits/{LAST}" in text
+    assert ("the sinks have had all of it" in text) is delivered
+    first, *_ = program.run()
+    assert first == LAST
+
+
+def test_after_a_commit_nothing_runs_again(program: Program) -> None:
+    program.run(until="committed")
+    assert told(program.folder)["runs_again"] is None
+    text = asked(program.folder).output
+    assert f"at a restart nothing runs again: micro-batch {LAST + 2} is the next" in text
+    first, *_ = program.run()
+    assert first == LAST + 1
+
+
+def test_it_shows_offsets_watermarks_and_who_is_behind(program: Program) -> None:
+    program.run(until="planned")
+    found = told(program.folder)
+    assert json.loads(found["planned"]["offsets"]["ticks"])["number"] == LAST + 1
+    assert json.loads(found["committed"]["offsets"]["ticks"])["number"] == LAST
+    assert found["sources"] == [
+        {"source": "Events", "watermark": "1970-01-01T00:00:01Z", "slowest_partition": None}
+    ]
+    (step,) = (step for step in found["steps"] if step["name"].startswith("Count"))
+    assert step["output_watermark"] == "1970-01-01T00:00:01Z"
+    assert found["behind"]["source"] == "Events"
+    text = asked(program.folder).output
+    assert "behind is source Events: 1970-01-01T00:00:01Z" in text
+
+
+def test_when_all_is_done_nobody_is_behind(program: Program) -> None:
+    program.run()
+    found = told(program.folder)
+    assert (found["health"], found["runs_again"], found["behind"]) == ("finished", None, None)
+    assert "at a restart nothing runs: all is done and committed" in asked(program.folder).output
+
+
+def test_what_somebody_has_written_in_its_logs_is_shown_as_text(program: Program) -> None:
+    program.run(until="planned")
+    for log in ("offsets", "commits"):
+        (program.folder / log / "7").write_text('v1\n{}\n\x1b[31m{"number": "x"}\n[[')
+    result = asked(program.folder)
+    assert result.exit_code == 0
+    assert "\x1b" not in result.output
+    assert "micro-batch 8 is the last planned (offsets/7)" in result.output
+
+
+def test_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
+    result = asked(tmp_path)
+    assert result.exit_code == 2
+    assert "There is no checkpoint of a sparkbeam pipeline at" in result.output
