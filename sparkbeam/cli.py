@@ -6,12 +6,15 @@ Beam and PySpark are imported by the commands that need them, so that
 
 import contextlib
 import functools
+import io
+import json
 import runpy
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +147,6 @@ def report(
       sparkbeam report my_pipeline.py --input books.txt
       sparkbeam report --save report.html my_pipeline.py --input books.txt
     """  # noqa: D301 - click reads the character.
-    import json
-
     from sparkbeam.explain.report import check_suffix
 
     _check_targets(files, check_suffix)
@@ -202,8 +203,6 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
     stuck, behind by more than --max_lag, has failed or was cancelled, or when its program has
     given no sign of life for half a minute, 2 when there is no such pipeline.
     """
-    import json
-
     from sparkbeam.streaming.status import status as found_at
 
     try:
@@ -225,8 +224,6 @@ def checkpoint(location: str, as_json: bool) -> None:
     micro-batch runs again at a restart, the offsets of all sources, the watermarks of sources and
     steps, and who keeps the least of them. Nothing is changed, whether the pipeline runs or not.
     """
-    import json
-
     from sparkbeam.streaming.checkpoint import checkpoint_content
 
     try:
@@ -234,6 +231,74 @@ def checkpoint(location: str, as_json: bool) -> None:
     except SparkBeamError as error:
         raise usage_error(error) from error
     click.echo(json.dumps(found.content()) if as_json else "\n".join(found.lines()))
+
+
+@main.command(short_help="Show what a step keeps under a checkpoint.")
+@click.option("--step", required=True, metavar="LABEL", help="The step whose state is shown.")
+@click.option("--key", metavar="KEY", help="The key whose state is shown. Default: all of them.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each entry.")
+@click.option(
+    "--program",
+    metavar="PROGRAM",
+    help="The program of the pipeline, which knows all coders. It starts with the ARGUMENTS, which "
+    "stand behind '--', and runs to its end, but no pipeline is executed.",
+)
+@_AS_MODULE
+@click.option(
+    "--spark_conf",
+    "conf",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting of the local Spark that reads the state. Repeatable.",
+)
+@click.argument("location")
+@_ARGUMENTS
+def state(
+    location: str,
+    step: str,
+    key: str | None,
+    as_json: bool,
+    program: str | None,
+    is_module: bool,
+    conf: tuple[str, ...],
+    arguments: tuple[str, ...],
+) -> None:
+    """Show what a step keeps under the checkpoint LOCATION, as of its last commit.
+
+    That is, key by key, windows with their accumulators or values, sessions, states and timers,
+    and what waits. A local Spark reads it, and nothing is changed, whether the pipeline runs or
+    not. Values of Beam's standard coders are decoded; for those of rows and of your own coders
+    give the --program. Where other users may have written to the checkpoint, nothing is decoded
+    that may run code, and bytes are shown in its place.
+
+    \b
+    Examples:
+      sparkbeam state /data/checkpoint --step Count
+      sparkbeam state /data/checkpoint --step Count --key k1
+      sparkbeam state /data/checkpoint --step Visits --program my_pipeline.py -- --streaming
+    """  # noqa: D301 - click reads the character.
+    from sparkbeam.inspection.state import kept_state
+    from sparkbeam.inspection.store import SparkStore
+    from sparkbeam.streaming.files import absolute
+
+    plan = None if program is None else _Program(program, is_module, arguments).plan()
+    if program is None and arguments:
+        raise click.UsageError("ARGUMENTS are for the --program, and there is none.")
+    try:
+        store = SparkStore(partial(_local_spark, conf), absolute(location))
+        for found in kept_state(location, store, plan).of(step, key):
+            lines = map(json.dumps, found.content()) if as_json else found.lines()
+            click.echo("\n".join(lines))
+    except SparkBeamError as error:
+        raise usage_error(error) from error
+
+
+def _local_spark(conf: Iterable[str]) -> Any:
+    """A session of this machine."""
+    from sparkbeam import session as sessions
+    from sparkbeam.options import SparkBeamOptions
+
+    return sessions.obtain(SparkBeamOptions([f"--spark_conf={setting}" for setting in conf]))
 
 
 @main.command()
@@ -321,6 +386,24 @@ class _Program:
                 )
             return explanations
         raise self._failure(ending)
+
+    def plan(self) -> Any:
+        """Runs the program for the plan of its pipeline, without a word.
+
+        Raises:
+            ClickException: it has none, or several.
+        """
+        from sparkbeam.explain.explanation import plan_of
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            explanations = self.explanations()
+        if len(explanations) > 1:
+            raise click.BadParameter(
+                f"'{self.name}' has {len(explanations)} pipelines: give it the arguments with "
+                "which it runs the one of the checkpoint alone.",
+                param_hint="--program",
+            )
+        return plan_of(explanations[0])
 
     def reports(self) -> tuple[list[Any], BaseException | None]:
         """Runs the program and its pipelines: what they have done, and what it ended with.

@@ -84,6 +84,11 @@ class Explanation:
         saving.write(path, content)
 
 
+def plan_of(explanation: Explanation) -> "Plan":
+    """The plan that is explained, with labels that may be shown."""
+    return explanation._plan
+
+
 def check_suffix(path: str | Path) -> None:
     """Raises :class:`ConfigurationError` for a file that an explanation cannot be saved as."""
     saving.check_suffix(path, "An explanation", SUFFIXES)

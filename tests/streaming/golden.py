@@ -227,21 +227,28 @@ def save(name: str, folder: Path, build: Build = build) -> None:
 def resume(path: Path, folder: Path, build: Build = build) -> tuple[list[str], list[str]]:
     """What the pipeline puts out from a stored checkpoint on, and what it ought to, sorted."""
     content = json.loads(path.read_text())
-    for name, text in content["files"].items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    spark, commits = Spark(), content["commits"]
-    state = {
-        (operator, key): {b64decode(k): b64decode(v) for k, v in entries}
-        for operator, key, entries in content["state"]
-    }
-    spark.checkpoints[str(folder)] = Checkpoint(content["offsets"], commits, {commits: state})
+    spark = Spark()
+    spark.checkpoints[str(folder)] = unpack(path, folder)
     found = run(spark, folder, build)
     missing = list(content["whole"])
     for line in content["before"]:
         missing.remove(line)
     return found, missing
+
+
+def unpack(path: Path, folder: Path) -> Checkpoint:
+    """Writes the files of a stored checkpoint to a folder; gives what Spark keeps of it."""
+    content = json.loads(path.read_text())
+    for name, text in content["files"].items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    commits = content["commits"]
+    state = {
+        (operator, key): {b64decode(k): b64decode(v) for k, v in entries}
+        for operator, key, entries in content["state"]
+    }
+    return Checkpoint(content["offsets"], commits, {commits: state})
 
 
 def _text(content: bytes) -> str:

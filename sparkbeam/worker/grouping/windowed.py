@@ -31,9 +31,14 @@ from sparkbeam.worker.state.records import EVENT_TIME, Record
 from sparkbeam.worker.state.stripes import Open
 from sparkbeam.worker.totals import Combine
 
-_CELL = b"window:"
-_EXPIRY = b"expiry:"
-_VALUES = b"values:"
+CELL = b"window:"
+"""The name of the cell of a window begins so, and ends with the encoded window."""
+
+EXPIRY = b"expiry:"
+"""Before that name, the timer that forgets the window."""
+
+VALUES = b"values:"
+"""Before that name, the bag of its values."""
 
 _MOST_KNOWN = 1000
 
@@ -137,8 +142,8 @@ class WindowGrouping(StoredGrouping):
             key = self._decode_key(encoded_key)
             while (due := record.pop_due(EVENT_TIME, watermark)) is not None:
                 _, timer_id, _ = due
-                if timer_id.startswith(_EXPIRY):
-                    self._forget(record, timer_id[len(_EXPIRY) :])
+                if timer_id.startswith(EXPIRY):
+                    self._forget(record, timer_id[len(EXPIRY) :])
                 else:
                     yield self._pane(key, record, self._of_cell(timer_id), on_time=True)
 
@@ -154,7 +159,7 @@ class WindowGrouping(StoredGrouping):
             stamp = self._stamp_with(window, stamp, block.windowing)
         values = [value for block in blocks for value in block.values]
         if self._combine_fn is None:
-            record.bag(_VALUES + window.cell).append(values)
+            record.bag(VALUES + window.cell).append(values)
         else:
             accumulator = self._combined(values if accumulator is None else [accumulator, *values])
         record.set(window.cell, (panes, stamp, accumulator))
@@ -165,11 +170,11 @@ class WindowGrouping(StoredGrouping):
         panes, stamp, accumulator = record.get(window.cell)
         values: Any
         if self._combine_fn is None:
-            values = self._values([list(record.bag(_VALUES + window.cell))])
+            values = self._values([list(record.bag(VALUES + window.cell))])
         else:
             values = [] if accumulator is None else [self._decode(accumulator)]
         if window.expiry <= latest_over(self._moment.input_watermark):
-            record.clear_timer(_EXPIRY + window.cell)
+            record.clear_timer(EXPIRY + window.cell)
             self._forget(record, window.cell)
         else:
             self._keep(record, window, panes + 1, accumulator)
@@ -183,17 +188,17 @@ class WindowGrouping(StoredGrouping):
         """Leaves what late elements need."""
         if not self._accumulates:
             accumulator = None
-            record.bag(_VALUES + window.cell).clear()
+            record.bag(VALUES + window.cell).clear()
         record.set(window.cell, (panes, None, accumulator))
         record.set_hold(window.cell, None)
-        if window.expiry <= MAX_MICROS and record.timer(_EXPIRY + window.cell) is None:
-            record.set_timer(_EXPIRY + window.cell, EVENT_TIME, window.expiry, None, None)
+        if window.expiry <= MAX_MICROS and record.timer(EXPIRY + window.cell) is None:
+            record.set_timer(EXPIRY + window.cell, EVENT_TIME, window.expiry, None, None)
 
     def _forget(self, record: Record, cell: bytes) -> None:
         record.pop(cell)
         record.set_hold(cell, None)
         if self._combine_fn is None:
-            record.bag(_VALUES + cell).clear()
+            record.bag(VALUES + cell).clear()
 
     def _stamp_with(
         self, window: "_Window", held: int | None, template: WindowedValue
@@ -222,15 +227,13 @@ class WindowGrouping(StoredGrouping):
     def _known(self, window: BoundedWindow) -> "_Window":
         known = self._windows.get(window)
         if known is None:
-            known = _Window(
-                window, _CELL + self._window_coder.encode(window), self._expires(window)
-            )
+            known = _Window(window, CELL + self._window_coder.encode(window), self._expires(window))
             self._windows[window] = self._by_cell[known.cell] = known
         return known
 
     def _of_cell(self, cell: bytes) -> "_Window":
         known = self._by_cell.get(cell)
-        return known or self._known(self._window_coder.decode(cell[len(_CELL) :]))
+        return known or self._known(self._window_coder.decode(cell[len(CELL) :]))
 
 
 class _Window:

@@ -6,7 +6,7 @@ from typing import Any
 
 from apache_beam.coders import coder_impl
 
-from sparkbeam.worker.layouts.sides import window_key
+from sparkbeam.worker.layouts.sides import window_key, window_part
 from sparkbeam.worker.state.ordered import OrderedBag
 from sparkbeam.worker.state.records import Record
 
@@ -31,6 +31,13 @@ def user_cell(step: str, name: str, window: bytes) -> bytes:
     named = f"{step}\0{name}".encode()
     digest = hashlib.blake2b(named, digest_size=_NAME_BYTES).digest()
     return _USER + window_key(window, digest)
+
+
+def window_of(cell: bytes) -> bytes | None:
+    """The encoded window of a cell that has a state; None of any other one."""
+    if not cell.startswith(_USER):
+        return None
+    return window_part(cell[len(_USER) :])[len(window_key(b"")) :]
 
 
 def forget_user_state(record: Record, window: bytes) -> None:

@@ -15,7 +15,8 @@ from sparkbeam.worker.layouts.keyed import KeyedSource
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
-_SORTED = b"sorted"
+SORTED = b"sorted"
+"""The cell and the timer of elements that wait to be sorted."""
 
 
 class KeyedInput:
@@ -69,7 +70,7 @@ class KeyedInput:
         """The elements of a key that have waited for the watermark, in order."""
         if not self._sorted:
             return iter(())
-        buffer = record.ordered(_SORTED)
+        buffer = record.ordered(SORTED)
         limit = watermark if watermark < MAX_MICROS else watermark + 1
         elements = [self._coder.decode_nested(e) for _, e in buffer.range(MIN_MICROS, limit)]
         if elements:
@@ -88,14 +89,14 @@ class KeyedInput:
         if waiting:
             record = self._keyed.record(key)
             encode = self._coder.encode_nested
-            record.ordered(_SORTED).add([(e.timestamp.micros, encode(e)) for e in waiting])
+            record.ordered(SORTED).add([(e.timestamp.micros, encode(e)) for e in waiting])
             self._wait(record)
 
     def _wait(self, record: Record) -> None:
         """Sets a timer, and with it the hold of the watermark, for the first that waits."""
-        first = next(iter(record.ordered(_SORTED).range(MIN_MICROS, MAX_MICROS + 1)), None)
+        first = next(iter(record.ordered(SORTED).range(MIN_MICROS, MAX_MICROS + 1)), None)
         if first is None:
-            record.clear_timer(_SORTED)
+            record.clear_timer(SORTED)
         else:
             fire = min(first[0] + 1, MAX_MICROS)
-            record.set_timer(_SORTED, EVENT_TIME, fire, first[0], None)
+            record.set_timer(SORTED, EVENT_TIME, fire, first[0], None)

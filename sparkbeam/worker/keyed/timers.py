@@ -158,6 +158,14 @@ def _timer_id(family: Family, dynamic_tag: str, window: bytes) -> bytes:
     return _USER + "\0".join((*family, dynamic_tag, "")).encode() + window
 
 
+def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:
+    """The family, the dynamic tag and the encoded window of a DoFn's timer; None of another one."""
+    if not timer_id.startswith(_USER):
+        return None
+    _, family, tag, window = timer_id[len(_USER) :].split(b"\0", 3)
+    return family.decode(), tag.decode(), window
+
+
 def _stateful(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
 ) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:

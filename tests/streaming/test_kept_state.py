@@ -1,0 +1,304 @@
+"""The command ``sparkbeam state``: what steps keep, decoded."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import golden
+import pytest
+from apache_beam.coders import FastPrimitivesCoder, StrUtf8Coder, VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from click.testing import CliRunner
+from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
+
+from sparkbeam.cli import main
+from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.explain.explanation import plan_of
+from sparkbeam.inspection import store
+from sparkbeam.inspection.state import KeptState, kept_state
+from sparkbeam.inspection.store import ROOT, Entries
+from sparkbeam.plan.fingerprint import READABLE_FORMATS
+from sparkbeam.streaming import source
+
+
+class StandIn:
+    """The state that the stand-in for Spark keeps of a query."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._state = checkpoint.state
+
+    def roots(self) -> Iterator[tuple[int, int, bytes]]:
+        for (operator, shard), entries in self._state.items():
+            yield operator, shard, entries[ROOT]
+
+    def entries(self, operator: int, prefix: bytes) -> Iterator[tuple[int, Entries]]:
+        for (at, shard), entries in self._state.items():
+            if at == operator:
+                yield shard, {n: c for n, c in entries.items() if n.startswith(prefix)}
+
+
+WORDS = ["to", "be", "or", "not", "to", "be", "that", "is", "the", "question", "to"] * 3
+MARK = 14
+
+
+def counting(folder: Path, spark: Spark) -> None:
+    """Counts words by window until all are in, and some windows have ended."""
+    events = TestStream(coder=StrUtf8Coder()).add_elements(
+        [TimestampedValue(word, at) for at, word in enumerate(WORDS)]
+    )
+    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
+    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    _ = (
+        p
+        | "Events" >> events.advance_watermark_to(MARK).advance_watermark_to_infinity()
+        | "Windows" >> beam.WindowInto(FixedWindows(10))
+        | "Count" >> beam.combiners.Count.PerElement()
+    )
+    with pytest.raises(PipelineFailed, match="Halfway"):
+        p.run().wait_until_finish()
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptState:
+    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    spark = Spark(halfway)
+    counting(tmp_path, spark)
+    return kept_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
+
+
+def halfway(point: Point) -> None:
+    if point == (0, "committed"):
+        raise Crash("Halfway.")
+
+
+def contents(state: KeptState, step: str, key: str | None = None) -> list[dict[str, Any]]:
+    return [content for found in state.of(step, key) for content in found.content()]
+
+
+def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: KeptState) -> None:
+    expected = Counter(
+        (word, at // 10 * 10) for at, word in enumerate(WORDS) if at // 10 * 10 + 10 > MARK
+    )
+    found = {}
+    for each in contents(counted, "Count"):
+        assert each["what"] == "window"
+        start = int(each["window"][17:19])
+        (found[each["key"], start],) = each["values"]
+        assert each["fires"] == f"1970-01-01T00:00:{start + 10}Z"
+    assert found == expected
+
+
+def test_one_key_is_shown_alone(counted: KeptState) -> None:
+    found = contents(counted, "Count", "question")
+    assert [(each["key"], each["values"]) for each in found] == [
+        ("question", [1]),
+        ("question", [1]),
+    ]
+
+
+def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: KeptState) -> None:
+    with pytest.raises(ConfigurationError, match=r"--key='hamlet' is no key .*'question'"):
+        contents(counted, "Count", "hamlet")
+    with pytest.raises(ConfigurationError, match=r"--step='Windows' .* Those that do: Count\."):
+        contents(counted, "Windows")
+
+
+def of_golden(name: str, folder: Path, plan: Any = None) -> KeptState:
+    kept = golden.unpack(golden.FOLDER / f"{name}.json", folder)
+    return kept_state(str(folder), StandIn(kept), plan)
+
+
+HALF = range(20)
+"""The numbers of a stored checkpoint."""
+
+
+@pytest.mark.parametrize("name", [f"format-{number}" for number in sorted(READABLE_FORMATS)])
+def test_it_reads_the_state_of_each_format(name: str, tmp_path: Path) -> None:
+    state = of_golden(name, tmp_path)
+    thirds = {f"k{rest}": [n for n in HALF if n % 3 == rest] for rest in range(3)}
+    first = {key: [n for n in some if n < 20] for key, some in thirds.items()}
+    assert {each["key"]: each["values"] for each in contents(state, "Sum")} == {
+        key: [[sum(some)]] for key, some in first.items()
+    }
+    assert {each["key"]: each["values"] for each in contents(state, "Groups")} == thirds
+    (most,) = contents(state, "Most")
+    assert most["values"] == [[19]]
+    found = {
+        (each["key"], each["name"]): each["values"]
+        for each in contents(state, "Remember")
+        if each["what"] == "state"
+    }
+    for key, some in thirds.items():
+        assert found[key, "all"] == some
+        assert found[key, "last"] == [f"number {some[-1]}"]
+    timers = [each for each in contents(state, "Remember") if each["what"] == "timer"]
+    assert [(each["name"], each["fires"]) for each in timers] == [
+        ("end", "1970-01-01T00:00:20Z")
+    ] * 3
+    waiting = [each for each in contents(state, "Ask") if each["what"] == "waiting"]
+    assert sum(each["count"] for each in waiting) == len(HALF)
+
+
+def test_sessions_are_shown_with_their_accumulators(tmp_path: Path) -> None:
+    found = contents(of_golden("format-8", tmp_path), "Count", "k0")
+    assert [(each["what"], each["window"], each["values"]) for each in found] == [
+        ("session", "1970-01-01T00:00:15Z to 1970-01-01T00:00:22Z", [[33, 2]])
+    ]
+
+
+# Coders.
+
+
+class Place:
+    def __init__(self, x: int, y: int) -> None:
+        self.x, self.y = x, y
+
+
+class PointCoder(beam.coders.Coder):
+    """A coder of the user's, which a checkpoint cannot tell in words."""
+
+    def encode(self, value: Any) -> bytes:
+        return f"{value.x},{value.y}".encode()
+
+    def decode(self, encoded: bytes) -> Any:
+        return tuple(map(int, encoded.split(b",")))
+
+
+class Run(NamedTuple):
+    """A run that has ended halfway."""
+
+    pipeline: beam.Pipeline
+    store: StandIn
+
+    def plan(self) -> Any:
+        """As the command gets it of the program."""
+        runner: Any = self.pipeline.runner
+        return plan_of(runner.explain(self.pipeline))
+
+
+def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any]) -> Run:
+    """Keeps one value in a state for ever."""
+    spec = ReadModifyWriteStateSpec("kept", coder)
+
+    class Keep(beam.DoFn):
+        def process(self, element: Any, kept: Any = beam.DoFn.StateParam(spec)) -> Iterator[Any]:
+            kept.write(make())
+            yield from ()
+
+    events = TestStream(coder=StrUtf8Coder()).add_elements(["key"]).advance_watermark_to(1)
+    spark = Spark(halfway)
+    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
+    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    _ = (
+        p
+        | "Events" >> events.advance_watermark_to_infinity()
+        | "Pair" >> beam.Map(lambda key: (key, 1)).with_output_types(tuple[str, int])
+        | "Keep" >> beam.ParDo(Keep())
+    )
+    with pytest.raises(PipelineFailed, match="Halfway"):
+        p.run().wait_until_finish()
+    return Run(p, StandIn(spark.checkpoints[str(folder)]))
+
+
+def kept_value(run: Run, folder: Path, plan: Any = None) -> Any:
+    (found,) = contents(kept_state(str(folder), run.store, plan), "Keep")
+    return found["values"][0]
+
+
+def test_a_coder_that_only_the_program_knows_takes_the_program(tmp_path: Path) -> None:
+    run = remembering(tmp_path, PointCoder(), lambda: Place(3, 4))
+    assert kept_value(run, tmp_path) == {
+        "bytes": b"3,4".hex(),
+        "coder": "test_kept_state.PointCoder",
+    }
+    assert kept_value(run, tmp_path, run.plan()) == [3, 4]
+
+
+def test_the_program_has_to_be_that_of_the_checkpoint(tmp_path: Path) -> None:
+    run = remembering(tmp_path / "one", PointCoder(), lambda: Place(3, 4))
+    other = remembering(tmp_path / "other", VarIntCoder(), lambda: 1)
+    with pytest.raises(ConfigurationError, match=r"--program is not the one .*state 'kept'"):
+        kept_state(str(tmp_path / "one"), run.store, other.plan())
+
+
+class Exploding:
+    """Makes a file when somebody unpickles it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self._path,)
+
+
+@pytest.mark.parametrize("with_program", [False, True])
+def test_nothing_is_unpickled_where_others_may_have_written(
+    tmp_path: Path, with_program: bool
+) -> None:
+    folder, mark = tmp_path / "checkpoint", tmp_path / "executed"
+    run = remembering(folder, FastPrimitivesCoder(), lambda: Exploding(mark))
+    plan = run.plan() if with_program else None
+    (folder / "sparkbeam").chmod(0o777)
+    mark.unlink(missing_ok=True)
+    found = kept_value(run, folder, plan)
+    assert found["coder"] == "FastPrimitivesCoder(fallback_coder=PickleCoder)"
+    assert not mark.exists()
+    (folder / "sparkbeam").chmod(0o755)
+    kept_value(run, folder, plan)
+    assert mark.exists()
+
+
+def test_plain_values_are_decoded_wherever_they_come_from(tmp_path: Path) -> None:
+    run = remembering(tmp_path, StrUtf8Coder(), lambda: "plain")
+    (tmp_path / "sparkbeam").chmod(0o777)
+    assert kept_value(run, tmp_path) == "plain"
+
+
+def test_what_is_shown_has_no_secret_and_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    run = remembering(tmp_path, StrUtf8Coder(), lambda: "\x1b[31m password=Tr0ub4dor")
+    state = kept_state(str(tmp_path), run.store)
+    shown = [line for found in state.of("Keep") for line in found.lines()]
+    for text in [*shown, json.dumps(contents(state, "Keep"))]:
+        assert "\x1b" not in text
+        assert "Tr0ub4dor" not in text
+
+
+# The command.
+
+
+def test_the_command_prints_lines_and_json(
+    counted: KeptState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SparkStore", lambda *_: counted.store)
+    asked = ["state", counted.location, "--step", "Count", "--key", "question"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0
+    first, *windows = result.output.splitlines()
+    assert first == "'question'"
+    assert windows[0].startswith("  window 1970-01-01T00:00:20Z to 1970-01-01T00:00:30Z: 1; ")
+    result = CliRunner().invoke(main, [*asked, "--json"])
+    parsed = [json.loads(line) for line in result.output.splitlines()]
+    assert parsed == contents(counted, "Count", "question")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--step", "Count"], "There is no checkpoint of a sparkbeam pipeline at"),
+        ([], "Missing option '--step'"),
+        (["--step", "Count", "--program", "none.py"], "There is no file 'none.py'"),
+        (["--step", "Count", "more"], "ARGUMENTS are for the --program, and there is none."),
+    ],
+)
+def test_the_command_refuses_what_is_wrong(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    result = CliRunner().invoke(main, ["state", str(tmp_path), *arguments])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
