@@ -179,10 +179,10 @@ def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
         raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
     check_pipeline(known, content)
     stored = loaded(content)
-    problem = unreadable_format(stored)
-    if problem is not None:
-        raise ConfigurationError(f"The state under {checkpoint} cannot be read: {problem}.")
     try:
+        problem = unreadable_format(stored)
+        if problem is not None:
+            raise ConfigurationError(f"The state under {checkpoint} cannot be read: {problem}.")
         stages = {} if plan is None else _stages(stored, plan, checkpoint)
         steps = tuple(
             Step(at, str(parts["label"]), parts, stages.get(at))

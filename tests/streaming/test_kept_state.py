@@ -12,18 +12,27 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder, StrUtf8Coder, VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    OrderedListStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+    StateSpec,
+)
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
 from click.testing import CliRunner
 from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.cli import main
-from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import store
 from sparkbeam.inspection.state import KeptState, kept_state
 from sparkbeam.inspection.store import ROOT, Entries
 from sparkbeam.plan.fingerprint import READABLE_FORMATS
+from sparkbeam.state import MapStateSpec, MultimapStateSpec
 from sparkbeam.streaming import source
 
 
@@ -31,14 +40,14 @@ class StandIn:
     """The state that the stand-in for Spark keeps of a query."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._state = checkpoint.state
+        self.state = checkpoint.state
 
     def roots(self) -> Iterator[tuple[int, int, bytes]]:
-        for (operator, shard), entries in self._state.items():
+        for (operator, shard), entries in self.state.items():
             yield operator, shard, entries[ROOT]
 
     def entries(self, operator: int, prefix: bytes) -> Iterator[tuple[int, Entries]]:
-        for (at, shard), entries in self._state.items():
+        for (at, shard), entries in self.state.items():
             if at == operator:
                 yield shard, {n: c for n, c in entries.items() if n.startswith(prefix)}
 
@@ -182,25 +191,34 @@ class Run(NamedTuple):
         return plan_of(runner.explain(self.pipeline))
 
 
-def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any]) -> Run:
-    """Keeps one value in a state for ever."""
-    spec = ReadModifyWriteStateSpec("kept", coder)
+def keeping(p: beam.Pipeline, spec: StateSpec, put: Callable[[Any], None]) -> None:
+    """Keeps something in a state for ever."""
 
     class Keep(beam.DoFn):
         def process(self, element: Any, kept: Any = beam.DoFn.StateParam(spec)) -> Iterator[Any]:
-            kept.write(make())
+            put(kept)
             yield from ()
 
     events = TestStream(coder=StrUtf8Coder()).add_elements(["key"]).advance_watermark_to(1)
-    spark = Spark(halfway)
-    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
     _ = (
         p
         | "Events" >> events.advance_watermark_to_infinity()
         | "Pair" >> beam.Map(lambda key: (key, 1)).with_output_types(tuple[str, int])
         | "Keep" >> beam.ParDo(Keep())
     )
+
+
+def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any]) -> Run:
+    """Keeps one value."""
+    spec = ReadModifyWriteStateSpec("kept", coder)
+    return kept_by(folder, spec, lambda state: state.write(make()))
+
+
+def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], None]) -> Run:
+    spark = Spark(halfway)
+    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
+    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    keeping(p, spec, put)
     with pytest.raises(PipelineFailed, match="Halfway"):
         p.run().wait_until_finish()
     return Run(p, StandIn(spark.checkpoints[str(folder)]))
@@ -269,7 +287,98 @@ def test_what_is_shown_has_no_secret_and_nothing_that_a_terminal_obeys(tmp_path:
         assert "Tr0ub4dor" not in text
 
 
+NUMBERS, WORDS_CODER = VarIntCoder(), StrUtf8Coder()
+
+
+def put_all(state: Any) -> None:
+    for key, value in enumerate(["zero", "one", "one more"]):
+        state.put(min(key, 1), value)
+
+
+def add_all(state: Any) -> None:
+    for value in ["zero", "one"]:
+        state.add(value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "put", "expected"),
+    [
+        (BagStateSpec("kept", WORDS_CODER), add_all, ["zero", "one"]),
+        (SetStateSpec("kept", WORDS_CODER), add_all, ["one", "zero"]),
+        (CombiningValueStateSpec("kept", combine_fn=sum), lambda state: state.add(7), [[7]]),
+        (
+            OrderedListStateSpec("kept", WORDS_CODER),
+            lambda state: state.add((Timestamp(5), "five")),
+            [["1970-01-01T00:00:05Z", "five"]],
+        ),
+        (MapStateSpec("kept", NUMBERS, WORDS_CODER), put_all, [[0, "zero"], [1, "one more"]]),
+        (
+            MultimapStateSpec("kept", NUMBERS, WORDS_CODER),
+            put_all,
+            [[0, "zero"], [1, "one"], [1, "one more"]],
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, StateSpec) else "",
+)
+def test_each_kind_of_state_is_decoded(
+    tmp_path: Path, spec: StateSpec, put: Callable[[Any], None], expected: list[Any]
+) -> None:
+    run = kept_by(tmp_path, spec, put)
+    (found,) = contents(kept_state(str(tmp_path), run.store), "Keep")
+    assert found["name"] == "kept"
+    assert sorted(found["values"]) == sorted(expected)
+
+
+def test_of_a_large_bag_the_first_values_are_shown(tmp_path: Path) -> None:
+    spec = BagStateSpec("kept", NUMBERS)
+    run = kept_by(tmp_path, spec, lambda state: [state.add(number) for number in range(5000)])
+    (found,) = kept_state(str(tmp_path), run.store).of("Keep")
+    (content,) = found.content()
+    assert (content["values"], content["count"]) == (list(range(100)), 5000)
+    assert ", 99, … 4,900 more" in "\n".join(found.lines())
+
+
+def test_state_that_is_damaged_is_an_error(tmp_path: Path) -> None:
+    run = remembering(tmp_path, WORDS_CODER, lambda: "plain")
+    for entries in run.store.state.values():
+        for name in entries:
+            entries[name] = entries[name][: len(entries[name]) // 2]
+    with pytest.raises(CheckpointFailed, match=r"The state of step 'Keep' in .* is damaged"):
+        contents(kept_state(str(tmp_path), run.store), "Keep")
+
+
 # The command.
+
+
+def test_the_command_takes_coders_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = remembering(tmp_path / "checkpoint", PointCoder(), lambda: Place(3, 4))
+    monkeypatch.setattr(store, "SparkStore", lambda *_: run.store)
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import sys
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    CombiningValueStateSpec,
+    OrderedListStateSpec,
+    ReadModifyWriteStateSpec,
+    SetStateSpec,
+    StateSpec,
+)
+from test_kept_state import PointCoder, keeping
+print("a word of the program")
+with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:
+    keeping(p, ReadModifyWriteStateSpec("kept", PointCoder()), print)
+"""
+    )
+    asked = ["state", str(tmp_path / "checkpoint"), "--step", "Keep", "--json"]
+    result = CliRunner().invoke(main, [*asked, "--program", str(program), "--", "--streaming"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["values"] == [[3, 4]]
 
 
 def test_the_command_prints_lines_and_json(
