@@ -166,7 +166,7 @@ def parsed(words: str) -> coders.Coder | None:
 
 
 def _split(words: str) -> list[str]:
-    """Parts between commas that are in no parentheses."""
+    """Parts between commas that are in no parentheses; one that says nothing if some are cut."""
     parts, depth = [""], 0
     for character in words:
         depth += (character in "([{") - (character in ")]}")
@@ -174,7 +174,7 @@ def _split(words: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += character
-    return [part.strip() for part in parts]
+    return [""] if depth else [part.strip() for part in parts]
 
 
 def _states(parts: Parts) -> Iterator[tuple[str, str, str, list[str]]]:

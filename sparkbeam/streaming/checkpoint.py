@@ -10,11 +10,12 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.documents import loaded
 from sparkbeam.progress import words
 from sparkbeam.progress.model import StreamingStageProgress
+from sparkbeam.secrecy import hidden
 from sparkbeam.streaming.execution import stored_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import absolute, files
 from sparkbeam.streaming.status import Health, Status, last_entry, moment, status, step_content
-from sparkbeam.texts import line, printable_in, shortened
+from sparkbeam.texts import line, printable, printable_in, shortened
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
 
 OFFSETS, COMMITS = "offsets", "commits"
@@ -123,13 +124,14 @@ class CheckpointContent:
                 "behind": _source(behind)
                 if isinstance(behind, SourceMark)
                 else behind and step_content(behind),
-            }
+            },
+            lambda text: printable(hidden(text)),
         )
         return found
 
     def lines(self) -> Iterator[str]:
         """The same in words."""
-        return map(line, self._lines())
+        return (line(hidden(text)) for text in self._lines())
 
     def _lines(self) -> Iterator[str]:
         versions = self.stored.get("versions")

@@ -141,10 +141,14 @@ def test_when_all_is_done_nobody_is_behind(program: Program) -> None:
 def test_what_somebody_has_written_in_its_logs_is_shown_as_text(program: Program) -> None:
     program.run(until="planned")
     for log in ("offsets", "commits"):
-        (program.folder / log / "7").write_text('v1\n{}\n\x1b[31m{"number": "x"}\n[[')
+        (program.folder / log / "7").write_text(
+            'v1\n{}\n\x1b[31m{"number": "x", "password": "Tr0ub4dor"}\n[['
+        )
     result = asked(program.folder)
     assert result.exit_code == 0
-    assert "\x1b" not in result.output
+    for output in (result.output, asked(program.folder, "--json").output):
+        assert "\x1b" not in output
+        assert "Tr0ub4dor" not in output
     assert "micro-batch 8 is the last planned (offsets/7)" in result.output
 
 

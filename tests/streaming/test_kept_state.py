@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import golden
 import pytest
-from apache_beam.coders import FastPrimitivesCoder, StrUtf8Coder, VarIntCoder
+from apache_beam.coders import (
+    BytesCoder,
+    FastPrimitivesCoder,
+    FloatCoder,
+    IterableCoder,
+    StrUtf8Coder,
+    TupleCoder,
+    VarIntCoder,
+)
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import (
@@ -29,6 +37,7 @@ from sparkbeam.cli import main
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import store
+from sparkbeam.inspection.decoding import parsed
 from sparkbeam.inspection.state import KeptState, kept_state
 from sparkbeam.inspection.store import ROOT, Entries
 from sparkbeam.plan.fingerprint import READABLE_FORMATS
@@ -243,6 +252,23 @@ def test_the_program_has_to_be_that_of_the_checkpoint(tmp_path: Path) -> None:
     other = remembering(tmp_path / "other", VarIntCoder(), lambda: 1)
     with pytest.raises(ConfigurationError, match=r"--program is not the one .*state 'kept'"):
         kept_state(str(tmp_path / "one"), run.store, other.plan())
+
+
+@pytest.mark.parametrize(
+    ("words", "coder"),
+    [
+        ("kv(string_utf8, varint)", TupleCoder([StrUtf8Coder(), VarIntCoder()])),
+        ("iterable(kv(bytes, double))", IterableCoder(TupleCoder([BytesCoder(), FloatCoder()]))),
+        ("FastPrimitivesCoder(fallback_coder=PickleCoder)", FastPrimitivesCoder()),
+        ("kv(DeterministicFastPrimitivesCoderV2(step_label='x', un… (e3), varint)", None),
+        ("row(a: int64)", None),
+        ("kv(", None),
+        ("iterable()", None),
+        ("my.OwnCoder", None),
+    ],
+)
+def test_coders_are_made_of_words_where_these_say_enough(words: str, coder: Any) -> None:
+    assert repr(parsed(words)) == repr(coder)
 
 
 class Exploding:
