@@ -162,15 +162,12 @@ class Run:
 
     def executed(self) -> list[str]:
         """Spark's plans of what has run, in streaming of the last micro-batch; none if unknown."""
-        return [self._redaction(plan) for plan in self._spark.plans(self._places())]
+        plans = self._spark.plans(self.monitor.places.newest())
+        return [self._redaction(plan) for plan in plans]
 
     def graphs(self) -> list[list[PlanNode]]:
         """The operators of the same plans."""
-        return self._spark.graphs(self._places())
-
-    def _places(self) -> set[int]:
-        """The stages of Spark's in which the plan has run."""
-        return {id for found in self.monitor.places.by_stage().values() for id in found}
+        return self._spark.graphs(self.monitor.places.newest())
 
     def _work(self) -> None:
         reports: list[TaskReport] = []

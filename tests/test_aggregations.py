@@ -249,6 +249,7 @@ class TestAfter:
         result.wait_until_finish()
         explanation = result.explain()
         assert explanation.spark.startswith("One Structured Streaming query")
+        assert explanation.spark.count("== Physical Plan ==") == 1
         assert "TransformWithState" in explanation.spark
         assert "2 in, 2 out" in explanation.aggregations
 

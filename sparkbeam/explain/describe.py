@@ -168,8 +168,8 @@ def stages(
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
-        times = plan.reads(stage)
-        if times > 1 and not plan.streaming:
+        times = plan.persisted_reads(stage)
+        if times:
             facts.append(("kept", f"persisted, since it is read {times} times"))
         kept = [e.reader.id for e in written[stage.id] if e.port.tag in plan.kept]
         if kept:
@@ -181,7 +181,7 @@ def stages(
 def _summary(plan: Plan) -> str:
     shuffles = sum(s.exchange in (Exchange.BY_KEY, Exchange.REBALANCE) for s in plan.stages)
     joins = sum(s.join is not None for s in plan.stages)
-    persisted = 0 if plan.streaming else sum(plan.reads(s) > 1 for s in plan.stages)
+    persisted = sum(plan.persisted_reads(s) > 0 for s in plan.stages)
     return ", ".join(
         [
             _count(len(plan.stages), "stage"),

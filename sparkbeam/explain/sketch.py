@@ -127,9 +127,14 @@ def _boxes(plan: Plan) -> Iterator[Box]:
         tip = f"{stage.id}: {', '.join(stage.labels)}"
         if stage.grouping is not None:
             tip += f"\ngroup {describe.grouping(stage.grouping)}"
-        times = plan.reads(stage)
-        note = f"persisted, read {times} times" if times > 1 else ""
-        yield Box(stage.id, stage.labels, tuple(_ways(stage)), tip, note)
+        yield Box(stage.id, stage.labels, tuple(_ways(stage)), tip, _note(plan, stage))
+
+
+def _note(plan: Plan, stage: Stage) -> str:
+    times = plan.persisted_reads(stage)
+    if times:
+        return f"persisted, read {times} times"
+    return "kept in files" if any(port.tag in plan.kept for port in stage.ports) else ""
 
 
 def _ways(stage: Stage) -> Iterator[Way]:

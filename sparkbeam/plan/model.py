@@ -449,6 +449,11 @@ class Plan:
         )
         return main + len(side) + sinks + dropped
 
+    def persisted_reads(self, stage: Stage) -> int:
+        """How many times rows of ``stage`` that Spark persists are read; 0 if it does not."""
+        times = self.reads(stage)
+        return times if times > 1 and not self.streaming else 0
+
     def source(self, tag: int) -> Source | None:
         """The source that feeds the port ``tag``; None if it is a stage that writes it."""
         return next((s for s in self.sources if any(tag == own for _, own in s.outputs)), None)

@@ -8,7 +8,7 @@ from sparkbeam.wire.reports import Signal
 class Places:
     """What tasks say of where they run; may be used from any thread.
 
-    In streaming that is known of the last micro-batch alone, in batch of the last start.
+    Each stage is known at the last micro-batch, or in batch the last start, that it had a task in.
     """
 
     def __init__(self) -> None:
@@ -30,3 +30,9 @@ class Places:
         """The numbers of Spark's stages, by the ids of those of the plan."""
         with self._lock:
             return {id: tuple(sorted(found)) for id, (_, found) in self._found.items()}
+
+    def newest(self) -> set[int]:
+        """The numbers of Spark's stages in the last micro-batch, or in batch of the last start."""
+        with self._lock:
+            last = max((number for number, _ in self._found.values()), default=0)
+            return {id for number, found in self._found.values() if number == last for id in found}

@@ -417,18 +417,24 @@ def _iterated(collection: Any) -> Iterator[Any]:
 
 
 def _executions(session: Any, stages: frozenset[int]) -> list[Any]:
-    """The queries that have had some of these stages."""
+    """The outermost queries that have had some of these stages.
+
+    Within a micro-batch the sink runs queries of its own over rows that the query around them made.
+    """
     store = session._jsparkSession.sharedState().statusStore()
     first = max(0, store.executionsCount() - _EXECUTIONS)
     executions = store.executionsList(first, _EXECUTIONS)
-    found = [executions.apply(number) for number in range(executions.size())]
+    found = {
+        execution.executionId(): execution
+        for execution in map(executions.apply, range(executions.size()))
+    }
     asked = set()
-    for execution in found:
+    for execution_id, execution in found.items():
         ids = execution.stages().mkString(",")
         if stages & {int(id) for id in ids.split(",") if id}:
-            # The plan of a micro-batch is that of the query around the one that has the stages.
-            asked |= {execution.executionId(), execution.rootExecutionId()}
-    return [execution for execution in found if execution.executionId() in asked]
+            root = execution.rootExecutionId()
+            asked.add(root if root in found else execution_id)
+    return [execution for execution_id, execution in found.items() if execution_id in asked]
 
 
 def post_event(session: Any, event: Mapping[str, Any]) -> None:

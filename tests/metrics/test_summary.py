@@ -110,6 +110,13 @@ def test_of_a_stage_counts_where_its_last_start_runs() -> None:
     assert places.by_stage() == {"s0": (7,)}
 
 
+def test_a_stage_without_a_task_in_the_last_micro_batch_has_no_place_in_it() -> None:
+    places = Places()
+    for number, stage, spark_stage in ((4, "s0", 3), (4, "s1", 4), (5, "s0", 7), (5, "s0", 8)):
+        places.note(Signal(SignalKind.STARTED, stage, 0, number=number, spark_stage=spark_stage))
+    assert places.newest() == {7, 8}
+
+
 def test_on_spark_shuffles_are_known(spark: Any) -> None:
     p = beam.Pipeline(SparkRunner(spark))
     numbers = p | beam.Create(range(1000)) | "Key" >> beam.Map(lambda x: (x % 7, "x" * 100))

@@ -178,8 +178,14 @@ def test_too_many_labels_end_with_their_number_and_are_in_the_tooltip() -> None:
 
 
 def test_a_stage_that_is_read_more_than_once_is_marked_as_persisted() -> None:
-    drawing = Drawing(Plan((stage(0), stage(1, inputs=(0,)), stage(2, inputs=(0,), ports=0))))
-    assert "persisted, read 2 times" in drawing.texts("soft")
+    stages = stage(0), stage(1, inputs=(0,)), stage(2, inputs=(0,), ports=0)
+    assert "persisted, read 2 times" in Drawing(Plan(stages)).texts("soft")
+    assert "persisted" not in "".join(Drawing(Plan(stages, streaming=True)).texts("soft"))
+
+
+def test_a_stage_whose_rows_the_workers_keep_is_marked() -> None:
+    stages = stage(0, ports=2), stage(1, inputs=(0,), side=(100,))
+    assert "kept in files" in Drawing(Plan(stages, kept=frozenset([0]))).texts("soft")
 
 
 @pytest.mark.parametrize(
