@@ -14,6 +14,7 @@ from sparkbeam.upstream.spark import NO_PROGRAM, OTHER_PYTHON, OTHER_VERSION, WR
 from sparkbeam.wire.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
+_SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
 _PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
@@ -136,6 +137,11 @@ def _remedy(text: str) -> str:
         return (
             "Correct the coder, or give the output of the step another type with "
             ".with_output_types(...), for which Beam has a coder."
+        )
+    if text.startswith(_SIDE_WINDOW_FAILED):
+        return (
+            "Put the side input into windows that the timestamp alone decides, such as "
+            "beam.WindowInto(FixedWindows(60)) or beam.WindowInto(GlobalWindows())."
         )
     return ""
 

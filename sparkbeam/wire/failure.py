@@ -54,16 +54,26 @@ class StepFailed(_KnowsItsStep):
 
 
 class UserCodeFailed(_KnowsItsStep):
-    """The user's own code in a step failed; the cause is what it raised."""
+    """The user's own code in a step failed; the cause is what it raised.
 
-    def __init__(self, label: str) -> None:
+    Args:
+        label: the label of the step.
+        problem: what failed for that reason, in words.
+    """
+
+    def __init__(self, label: str, problem: str = "") -> None:
         super().__init__(f"the code of step '{label}' failed")
         self.label = label
+        self.problem = problem
 
 
 @contextmanager
-def within_step(label: str) -> Iterator[None]:
+def within_step(label: str, problem: str = "") -> Iterator[None]:
     """Names a step for what the user's code raises in it, unless the error is of another one.
+
+    Args:
+        label: the label of the step.
+        problem: see :class:`UserCodeFailed`.
 
     Raises:
         UserCodeFailed: the code failed.
@@ -73,7 +83,7 @@ def within_step(label: str) -> Iterator[None]:
     except Exception as error:
         if getattr(error, "_tagged_with_step", False) or _operation_of(error) not in (None, label):
             raise
-        raise UserCodeFailed(label) from error
+        raise UserCodeFailed(label, problem) from error
 
 
 class NoStep(NameContext):
@@ -167,15 +177,17 @@ class Reports:
                 printable(self._shown(summary)),
                 printable(self._shown(_user_trace(cause or failed))),
             )
-        known = None
-        if isinstance(error, UserCodeFailed) and error.__cause__ is not None:
-            known, error = error.label, error.__cause__
+        known, problem = None, ""
+        while isinstance(error, UserCodeFailed) and error.__cause__ is not None:
+            known, problem, error = error.label, error.problem or problem, error.__cause__
         message = _text(error)
         labels = _WHILE_RUNNING.findall(message)
         message = _WHILE_RUNNING.sub("", message)
         known = labels[0] if labels else known or _operation_of(error)
         summary = f"{type(error).__name__}: {message}"
-        if _is_of_coder(error):
+        if problem:
+            summary = f"{problem}: {summary}"
+        elif _is_of_coder(error):
             summary = f"the coder of its output cannot encode an element: {summary}"
         elif known is None and is_decoding(error):
             summary = f"the coder of its input cannot decode an element: {summary}"

@@ -3,6 +3,7 @@
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from apache_beam.coders import coder_impl, coders
@@ -14,8 +15,20 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.upstream.beam import global_window_mapping
+from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.values import RunCoder
+
+
+_PAR_DOS = frozenset(
+    [
+        common_urns.primitives.PAR_DO.urn,
+        common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn,
+        common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn,
+        common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn,
+        common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn,
+    ]
+)
 
 
 class RememberedMapping:
@@ -23,30 +36,48 @@ class RememberedMapping:
 
     Args:
         mapping: from a window of the main input to that of the side input.
+        label: of the step that has the side input.
     """
 
-    def __init__(self, mapping: Callable[[BoundedWindow], BoundedWindow]) -> None:
+    def __init__(self, mapping: Callable[[BoundedWindow], BoundedWindow], label: str) -> None:
         self._mapping = mapping
+        self._label = label
         self._last: tuple[BoundedWindow, BoundedWindow] | None = None
 
     def __call__(self, window: BoundedWindow) -> BoundedWindow:
+        """Maps a window.
+
+        Raises:
+            UserCodeFailed: the WindowFn of the side input gives none.
+        """
         last = self._last
         if last is None or last[0] is not window:
-            last = self._last = (window, self._mapping(window))
+            with mapping_windows(self._label):
+                last = self._last = (window, self._mapping(window))
         return last[1]
+
+
+def mapping_windows(label: str) -> AbstractContextManager[None]:
+    """Names a step, and what is asked of a WindowFn, for what the window of a side input raises."""
+    return within_step(
+        label,
+        "the WindowFn of its side input gives no window: it gets the end of a window of the main "
+        "input as the timestamp, and None as the element",
+    )
 
 
 def remember_windows(descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
     """Makes the mappings of all side inputs remembered ones, in place."""
     for transform in descriptor.transforms.values():
-        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
+        if transform.spec.urn in _PAR_DOS:
             payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
             if not payload.side_inputs:
                 continue
             for side_input in payload.side_inputs.values():
                 mapping = pickler.loads(side_input.window_mapping_fn.payload)
                 if mapping is not global_window_mapping:
-                    remembered = pickler.dumps(RememberedMapping(mapping))
+                    named = RememberedMapping(mapping, transform.unique_name)
+                    remembered = pickler.dumps(named)
                     side_input.window_mapping_fn.payload = remembered
             transform.spec.payload = payload.SerializeToString()
 

@@ -14,6 +14,7 @@ from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.io import iobase
 from apache_beam.io.range_trackers import OffsetRangeTracker
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 from in_process import Spark, StreamingRunner
@@ -107,6 +108,26 @@ class Assigning(window.NonMergingWindowFn):
         return IntervalWindowCoder()
 
 
+class Choosing(Assigning):
+    """No window at all where there is no element."""
+
+    def assign(self, context: Any) -> Any:
+        return [window.IntervalWindow(0, 10)] if context.element else []
+
+
+class Ranges(beam.transforms.core.RestrictionProvider):
+    """One position for each element."""
+
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, 1)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return 1
+
+
 class Loading(beam.DoFn):
     """Cannot be loaded where bundles run."""
 
@@ -165,19 +186,49 @@ def test_a_source_that_fails_is_named(streaming: bool, fails: str, tmp_path: Pat
     assert f"OSError: no {fails}" in str(error)
 
 
+class Asking(beam.DoFn):
+    def process(self, element: Any, side: Any) -> Any:
+        yield element
+
+
+class Splitting(beam.DoFn):
+    def process(
+        self,
+        element: Any,
+        side: Any,
+        tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
+    ) -> Any:
+        if tracker.try_claim(0):
+            yield element
+
+
+ASKING = {
+    "function": lambda side: beam.Map(lambda pair, _: pair, beam.pvalue.AsList(side)),
+    "dict": lambda side: beam.Map(lambda pair, _: pair, beam.pvalue.AsDict(side)),
+    "DoFn": lambda side: beam.ParDo(Asking(), beam.pvalue.AsIter(side)),
+    "splittable": lambda side: beam.ParDo(Splitting(), beam.pvalue.AsList(side)),
+    "combine": lambda side: beam.CombinePerKey(
+        lambda values, _: sum(values), beam.pvalue.AsList(side)
+    ),
+}
+
+
 @pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("asking", ASKING)
+@pytest.mark.parametrize("window_fn", [Assigning, Choosing])
 def test_a_window_of_a_side_input_that_fails_is_named_with_the_step_that_asks(
-    streaming: bool, tmp_path: Path
+    streaming: bool, asking: str, window_fn: Any, tmp_path: Path
 ) -> None:
     def build(p: beam.Pipeline) -> None:
-        letters = p | beam.Create(["a", "b"])
-        side = letters | "One window" >> beam.WindowInto(Assigning()) | "Side" >> beam.Map(str)
-        asked = letters | "Ask" >> beam.Map(lambda a, _: a, beam.pvalue.AsList(side))
-        _ = asked | "Last" >> beam.Map(str)
+        pairs = p | beam.Create([("a", 1), ("b", 2)])
+        side = pairs | "One window" >> beam.WindowInto(window_fn()) | "Side" >> beam.Map(tuple)
+        _ = pairs | "Ask" >> ASKING[asking](side) | "Last" >> beam.Map(str)
 
     error = failure_of(streaming, build, tmp_path)
-    assert error.label == "Ask"
-    assert "ValueError: no window" in str(error)
+    assert error.label.partition("/")[0] == "Ask"
+    assert "gives no window: it gets the end of a window of the main input" in str(error)
+    assert {Assigning: "ValueError: no window", Choosing: "IndexError"}[window_fn] in str(error)
+    assert "windows that the timestamp alone decides" in str(error)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -11,11 +11,11 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 
 from sparkbeam.plan.model import Firings, Layout, SideInput
-from sparkbeam.wire.failure import within_step
 from sparkbeam.wire.firings import UNKNOWN, parts_of, split_key
 from sparkbeam.wire.rows import Row
 from sparkbeam.wire.times import MAX_MICROS
 from sparkbeam.worker.layouts.sides import window_key, window_part
+from sparkbeam.worker.sideinputs import mapping_windows
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
@@ -78,9 +78,9 @@ class View:
 
     def target(self, window: BoundedWindow) -> tuple[bytes, BoundedWindow]:
         """The window of the side input that belongs to one of the main input, encoded, too."""
-        with within_step(self._label):
+        with mapping_windows(self._label):
             target = self._mapping(window)
-        return window_key(self._encode(target)), target
+            return window_key(self._encode(target)), target
 
     def is_ready(self, window: BoundedWindow, watermarks: Mapping[int, int]) -> bool:
         """Whether an element in a window of the main input need not wait."""
