@@ -22,6 +22,7 @@ from sparkbeam.closest import NEVER, Closest, Walk
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.eventtime import EventTimeSpec
+from sparkbeam.plan.joining import in_same_windows
 from sparkbeam.state import SortedMultimapStateSpec
 
 DIRECTIONS = ("backward", "forward", "nearest")
@@ -84,7 +85,7 @@ class AsOfJoin(beam.PTransform[Any, Any]):
         (key, left_type), (_, right_type) = _types(left, "left"), _types(right, "right")
         of_left, of_right = map(typecoders.registry.get_coder, (left_type, right_type))
         windowing = left.windowing
-        if windowing.windowfn != right.windowing.windowfn:
+        if not in_same_windows(left, right):
             raise ConfigurationError(
                 f"AsOfJoin '{self.label}': left and right are in different windows: give both the "
                 "same beam.WindowInto(…)."

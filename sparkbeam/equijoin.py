@@ -19,6 +19,7 @@ from sparkbeam.plan.joining import (
     NEVER,
     RIGHT,
     JoinSpec,
+    in_same_windows,
     may_be_broadcast,
 )
 
@@ -92,7 +93,7 @@ class Join(beam.PTransform[Any, Any]):
         names = tuple(sides)
         spec = JoinSpec(self._how, self._side_to_broadcast(names))
         left, right = sides.values()
-        if left.windowing.windowfn != right.windowing.windowfn:
+        if not in_same_windows(left, right):
             raise ConfigurationError(
                 f"Join '{self.label}': {names[0]} and {names[1]} are in different windows: give "
                 "both the same beam.WindowInto(…)."

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
     Sessions,
     SlidingWindows,
     TimestampCombiner,
@@ -72,7 +75,25 @@ def timed(values: list[Any], step: float) -> list[Any]:
     return [TimestampedValue(value, number * step) for number, value in enumerate(values)]
 
 
+class ByLetter(NonMergingWindowFn):
+    """Windows of a user's own, by the element; no two of these are equal.
+
+    Args:
+        size: of a window, in seconds.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def assign(self, context: Any) -> list[IntervalWindow]:
+        return [IntervalWindow(0, self.size * (2 if context.element == "a" else 1))]
+
+    def get_window_coder(self) -> Any:
+        return IntervalWindowCoder()
+
+
 INTO: dict[str, Any] = {
+    "own": lambda: beam.WindowInto(ByLetter(5)),
     "fixed": lambda: beam.WindowInto(FixedWindows(3)),
     "sliding": lambda: beam.WindowInto(SlidingWindows(4, 2)),
     "sessions": lambda: beam.WindowInto(Sessions(2)),

@@ -144,6 +144,9 @@ class TestOn:
         right = p | "r" >> beam.Create([1]) | beam.WindowInto(FixedWindows(3))
         with pytest.raises(ConfigurationError, match="left and right are in different windows"):
             (left, right) | Join(on="id")
+        sizes = [left | f"{n}" >> beam.WindowInto(equijoins.ByLetter(n)) for n in (1, 2)]
+        with pytest.raises(ConfigurationError, match="left and right are in different windows"):
+            tuple(sizes) | "By size" >> Join(on="id")
 
     def test_a_key_that_is_missing_is_told_with_the_side(self) -> None:
         p = beam.Pipeline(BatchRunner())

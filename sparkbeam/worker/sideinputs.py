@@ -19,7 +19,6 @@ from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.layouts.sides import window_key
 from sparkbeam.worker.layouts.values import RunCoder
 
-
 _PAR_DOS = frozenset(
     [
         common_urns.primitives.PAR_DO.urn,
