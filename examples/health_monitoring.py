@@ -6,6 +6,7 @@ it tells of its ten minutes and of the next three times ten. :class:`HealthWindo
 and the rest is an ordinary count per machine and window::
 
     python examples/health_monitoring.py
+    python examples/health_monitoring.py --streaming
     python examples/health_monitoring.py --input=events.jsonl --minutes=5 --after_failure=2
     python examples/health_monitoring.py --runner=DirectRunner
 
@@ -72,6 +73,13 @@ class HealthWindows(NonMergingWindowFn):
     def get_window_coder(self) -> Coder:
         """That of windows with a start and an end."""
         return IntervalWindowCoder()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both put all events into the same windows."""
+        return isinstance(other, HealthWindows) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.size, self.after_failure))
 
 
 class CountKinds(beam.CombineFn):

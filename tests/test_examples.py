@@ -6,14 +6,22 @@ import runpy
 import sys
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
+from importlib import import_module
 from importlib.metadata import files
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.examples import wordcount
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows
+from in_process import StreamingRunner
+from in_process_batch import BatchRunner
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAMPLE = EXAMPLES / "data" / "flights-sample.parquet"
@@ -107,11 +115,12 @@ def test_the_busiest_bursts_are_printed(
         ] in printed
 
 
+@pytest.mark.parametrize("options", [[], ["--streaming"]], ids=["batch", "streaming"])
 def test_failures_count_in_the_windows_after_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     output = tmp_path / "health"
-    monkeypatch.setattr(sys, "argv", ["health_monitoring.py", f"--output={output}"])
+    monkeypatch.setattr(sys, "argv", ["health_monitoring.py", f"--output={output}", *options])
     runpy.run_path(str(EXAMPLES / "health_monitoring.py"), run_name="__main__")
 
     expected: defaultdict[tuple[str, datetime], Counter[str]] = defaultdict(Counter)
@@ -131,6 +140,42 @@ def test_failures_count_in_the_windows_after_them(
         end = datetime.fromisoformat(found["end"])
         assert end - datetime.fromisoformat(found["start"]) == timedelta(minutes=10)
     assert output.with_suffix(".svg").read_text().count("press-1") > 0
+
+
+def test_windows_of_health_are_equal_if_they_are_made_alike() -> None:
+    windows = runpy.run_path(str(EXAMPLES / "health_monitoring.py"))["HealthWindows"]
+    assert windows(600) == windows(600.0)
+    assert hash(windows(600)) == hash(windows(600.0))
+    assert windows(600) not in (windows(300), windows(600, after_failure=2), FixedWindows(600))
+
+
+@pytest.mark.parametrize(
+    ("runner", "options"), [(BatchRunner, []), (StreamingRunner, ["--streaming"])]
+)
+def test_routes_are_joined_with_the_way_back(
+    runner: Any, options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    some = pq.read_table(SAMPLE).slice(13_000, 6_000)
+    pq.write_table(some, tmp_path / "flights.parquet")
+    delays: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for flight in some.to_pylist():
+        day = flight["date"].replace(hour=0, minute=0)
+        delays[day, flight["origin"], flight["destination"]].append(flight["delay"])
+    often = {route: found for route, found in delays.items() if len(found) >= 2}
+    expected = {
+        (day, f"{origin} - {end}"): (fmean(out), fmean(often[day, end, origin]))
+        for (day, origin, end), out in often.items()
+        if (day, end, origin) in often
+    }
+    assert len({day for day, _ in expected}) == 2
+    monkeypatch.syspath_prepend(EXAMPLES)
+    build = import_module("return_flights").build
+    with beam.Pipeline(runner(), options=PipelineOptions(options)) as pipeline:
+        pairs = build(pipeline, str(tmp_path / "flights.parquet"), 2)
+        assert_that(
+            pairs | beam.Map(lambda p: ((p["day"], p["route"]), (p["out"], p["back"]))),
+            equal_to([*expected.items()]),
+        )
 
 
 def test_beams_wordcount_counts_a_licence(tmp_path: Path) -> None:
