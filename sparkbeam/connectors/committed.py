@@ -5,12 +5,14 @@ The name of a file of a streaming sink tells its writer and its micro-batch,
 last committed micro-batch. Its files are all in the folder before that is told. So the list of
 committed files is the folder's own, without what is younger. Each start of the writer has a file of
 its own, ``<writer>.<generation>``, so that nothing goes back where an older start still writes its.
+Where a folder has a log for Spark's own readers (:mod:`.manifest`), that is the list.
 """
 
 import json
 import re
 from typing import NamedTuple
 
+from sparkbeam.connectors.manifest import Manifest
 from sparkbeam.connectors.storage import Storage, absolute, storage
 from sparkbeam.documents import loaded
 
@@ -26,7 +28,8 @@ def committed_files(path: str) -> list[str]:
     """The files of a folder without those of a micro-batch that is just being moved in.
 
     What was committed when it was called is there as a whole; files that no streaming
-    :class:`WriteToSpark` has written are there, too. Hidden files are not.
+    :class:`WriteToSpark` has written are there, too, unless the folder has a ``_spark_metadata``,
+    whose files these are then. Hidden files are not.
 
     Args:
         path: the folder that is written to, as Spark is given it; this process has to see it.
@@ -38,6 +41,38 @@ def committed_files(path: str) -> list[str]:
         ValueError: neither Python nor Beam's filesystems know such paths, or the list is damaged.
     """
     folder, kept = absolute(path), storage(path)
+    log = Manifest(kept, folder)
+    return sorted(log.files()) if log.is_there else marked_files(kept, folder)
+
+
+def listed_files(path: str) -> list[str] | None:
+    """The committed files of what Spark is to read, where only a list tells them.
+
+    Args:
+        path: a folder, or one of a partition below it.
+
+    Returns:
+        None where Spark finds them itself: nobody keeps a list, or it is a log that Spark follows.
+
+    Raises:
+        ValueError: the list is damaged.
+    """
+    try:
+        kept = storage(path)
+    except ValueError:
+        return None
+    root = folder = absolute(path)
+    while "=" in root.rpartition("/")[2]:
+        root = root.rpartition("/")[0]
+    if not any(kept.names(f"{place}/{_COMMITTED}") for place in kept.hidden(root)):
+        return None
+    if Manifest(kept, root).is_there:
+        return None
+    return [file for file in marked_files(kept, root) if file.startswith(f"{folder}/")]
+
+
+def marked_files(kept: Storage, folder: str) -> list[str]:
+    """The files of a folder by the marks of those who write to it."""
     before = _marks(kept, folder)
     names = data_files(kept, folder)
     # Whoever wrote its first mark while the folder was listed had committed nothing before.

@@ -10,9 +10,10 @@ from typing import Any
 import cloudpickle
 from pyspark.sql.types import StructType
 
+from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
-from sparkbeam.connectors.storage import from_here
+from sparkbeam.connectors.storage import FILE_FORMATS, from_here
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.recovery import gave_up
@@ -80,7 +81,22 @@ class Delivery:
                 function = cloudpickle.loads(self.spec.function)
                 function(self.rows(values), batch_id)
             else:
-                self._write(self.rows(values), place or Place(self.spec))
+                self._write(self.rows(values), place or self._place())
+
+    def _place(self) -> "Place":
+        """Where the options say.
+
+        Raises:
+            SinkFailed: nobody would see what is written there.
+        """
+        place = Place(self.spec)
+        is_of_files = (self.spec.format or "").lower() in FILE_FORMATS and place.mode == "append"
+        if is_of_files and place.path and has_manifest(place.path):
+            raise SinkFailed(
+                "the folder has a _spark_metadata, the log of all files that Spark reads there, "
+                "which a stream writes with layout='manifest'. Write to another folder."
+            )
+        return place
 
     @contextmanager
     def reporting(self) -> Iterator[None]:

@@ -2,21 +2,24 @@
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from sparkbeam.connectors.committed import listed_files
 from sparkbeam.connectors.problems import problem
-from sparkbeam.connectors.storage import from_here
+from sparkbeam.connectors.storage import FILE_FORMATS, from_here
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.plan.sparkio import PARTITION_SEPARATOR, ReadSpec
+from sparkbeam.session import is_remote
 from sparkbeam.wire.times import MIN_MICROS
 
 _TIME = "sparkbeam_time"
 _PARTITION = "sparkbeam_partition"
+_PATHS = frozenset(["path", "sourcearchivedir"])
 _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
 GIVEN = "DataFrame"
@@ -69,12 +72,32 @@ def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | N
         # A micro-batch that runs again is to have the same partitions on a cluster that has
         # another number of cores then.
         reader = reader.option("numPartitions", partitions)
-    for name, value in spec.options:
-        is_path = name.lower() == "path"
-        reader = reader.option(name, from_here(value, spec.format, session) if is_path else value)
-    if spec.schema is not None:
-        reader = reader.schema(StructType.fromJson(json.loads(spec.schema)))
-    return reader.load()
+    options = {
+        name: from_here(value, spec.format, session) if name.lower() in _PATHS else value
+        for name, value in spec.options
+    }
+    schema = None if spec.schema is None else StructType.fromJson(json.loads(spec.schema))
+    listed = None if streaming else _listed(session, spec.format, options)
+    if listed is not None:
+        path = next(name for name in options if name.lower() == "path")
+        folder = options.pop(path)
+        if not listed and schema is not None:
+            return session.createDataFrame([], schema)
+        if not any(name.lower() == "basepath" for name in options):
+            options["basePath"] = folder
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.load() if not listed else reader.load(listed)
+
+
+def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] | None:
+    """The files to read where a list says which are those of whole micro-batches."""
+    path = next((value for name, value in options.items() if name.lower() == "path"), "")
+    if format.lower() not in FILE_FORMATS or not path or is_remote(session):
+        return None
+    return listed_files(path)
 
 
 def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:
@@ -92,7 +115,7 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
         PipelineFailed: Spark cannot read that.
     """
     streaming = partitions is not None
-    columns = [_column(name) for name in spec.read]
+    columns = [_column(spec, name) for name in spec.read]
     columns.append(_time(spec, streaming=streaming).alias(_TIME))
     if streaming and spec.is_partitioned:
         columns.append(_partition(spec).alias(_PARTITION))
@@ -113,20 +136,21 @@ def _partition(spec: ReadSpec) -> Any:
         # A path in each row would cost more than most rows.
         return sf.xxhash64(sf.col("_metadata.file_path"))
     parts = [
-        sf.coalesce(_column(name).cast("string"), sf.lit("")) for name in spec.partition_columns
+        sf.coalesce(_column(spec, name).cast("string"), sf.lit(""))
+        for name in spec.partition_columns
     ]
     return sf.concat_ws(PARTITION_SEPARATOR, *parts)
 
 
 def _time(spec: ReadSpec, *, streaming: bool) -> Any:
     if spec.timestamp_column is not None:
-        return sf.unix_micros(_column(spec.timestamp_column).cast("timestamp"))
+        return sf.unix_micros(_column(spec, spec.timestamp_column).cast("timestamp"))
     if streaming:
         # Spark keeps the time of a micro-batch, so it is the same if the batch runs again.
         return sf.unix_micros(sf.current_timestamp())
     return sf.lit(MIN_MICROS)
 
 
-def _column(name: str) -> Any:
-    quoted = name.replace("`", "``")
-    return sf.col(f"`{quoted}`")
+def _column(spec: ReadSpec, name: str) -> Any:
+    parts = name.split(".") if name in spec.nested else [name]
+    return sf.col(".".join("`{}`".format(part.replace("`", "``")) for part in parts))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkbeam import session as sessions
+from sparkbeam.connectors.committed import listed_files
 from sparkbeam.connectors.storage import from_here
 from sparkbeam.plan.sparkio import ReadSpec
 from sparkbeam.upstream.scans import (
@@ -60,6 +61,9 @@ def plain_files(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> li
         entries = [*found]
     if any(entry.is_dir() or _NOT_PLAIN.search(entry.name) for entry in entries):
         return None
+    listed = listed_files(path)
+    if listed is not None:
+        return listed or None
     names = sorted(entry.name for entry in entries if not _is_hidden(entry.name))
     return [os.path.join(path, name) for name in names] or None
 

@@ -63,6 +63,40 @@ _LISTS = (typehints.ListConstraint, type(typehints.Sequence[int]))
 _MAPS = (typehints.DictConstraint, type(typehints.Mapping[str, int]))
 
 
+METADATA = st.StructField(
+    "_metadata",
+    st.StructType(
+        [
+            st.StructField("file_path", st.StringType(), nullable=False),
+            st.StructField("file_name", st.StringType(), nullable=False),
+            st.StructField("file_size", st.LongType(), nullable=False),
+            st.StructField("file_block_start", st.LongType(), nullable=False),
+            st.StructField("file_block_length", st.LongType(), nullable=False),
+            st.StructField("file_modification_time", st.TimestampType(), nullable=False),
+        ]
+    ),
+    nullable=False,
+)
+"""The column that all files have for Spark beside their own."""
+
+
+def field_at(schema: st.StructType, path: str) -> st.StructField | None:
+    """The column of a name, or what a dotted path through structs leads to; None for nothing.
+
+    It has the last name of the path, and may be null where one of the structs may be.
+    """
+    if path in schema.names:
+        return schema[path]
+    nullable = False
+    whole: st.DataType = schema
+    for name in path.split("."):
+        if not isinstance(whole, st.StructType) or name not in whole.names:
+            return None
+        field = whole[name]
+        nullable, whole = nullable or field.nullable, field.dataType
+    return st.StructField(field.name, whole, nullable)
+
+
 def row_type(schema: st.StructType) -> RowTypeConstraint:
     """The type of Beam's rows for a schema of Spark."""
     fields = [(field.name, _python_type(field.dataType, field.nullable)) for field in schema.fields]

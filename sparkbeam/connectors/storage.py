@@ -6,10 +6,22 @@ import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sparkbeam import localfiles
 from sparkbeam import session as sessions
+
+
+class Status(NamedTuple):
+    """What is known of a file without a look into it.
+
+    Attributes:
+        size: in bytes.
+        modified: when, in milliseconds since 1970.
+    """
+
+    size: int
+    modified: int
 
 
 class Storage(Protocol):
@@ -24,8 +36,18 @@ class Storage(Protocol):
     def write(self, path: str, content: bytes) -> None:
         """Writes a file, in the place of one that is there."""
 
+    def create(self, path: str, content: bytes) -> bool:
+        """Writes a file unless there is one; whether it was written.
+
+        On a file system that is atomic, whoever else tries it at the same time; storage that
+        Beam writes to cannot promise it.
+        """
+
     def names(self, folder: str) -> list[str]:
         """The paths of all files below a folder, relative to it, in order."""
+
+    def status(self, path: str) -> "Status | None":
+        """What is known of a file; None if there is none."""
 
     def move(self, moves: Mapping[str, str]) -> None:
         """Moves files, from the path to the other; those that are not there have been moved."""
@@ -80,6 +102,11 @@ def absolute(path: str) -> str:
     return path.rstrip("/") if is_url else str(Path(path).absolute())
 
 
+def local_path(path: str) -> Path | None:
+    """The path on a file system that this process sees; None for other storage."""
+    return _local(path) if _is_local(path) else None
+
+
 def _is_local(path: str) -> bool:
     return "://" not in path or path.startswith("file://")
 
@@ -95,6 +122,16 @@ class LocalStorage:
 
     def write(self, path: str, content: bytes) -> None:
         localfiles.write(_local(path), content)
+
+    def create(self, path: str, content: bytes) -> bool:
+        return localfiles.create(_local(path), content)
+
+    def status(self, path: str) -> Status | None:
+        try:
+            found = _local(path).stat()
+        except FileNotFoundError:
+            return None
+        return Status(found.st_size, found.st_mtime_ns // 1_000_000)
 
     def names(self, folder: str) -> list[str]:
         root = _local(folder)
@@ -171,6 +208,18 @@ class BeamStorage:
         self._make_folders([_beam(path)])
         with self._systems.create(_beam(path), "application/octet-stream") as file:
             file.write(content)
+
+    def create(self, path: str, content: bytes) -> bool:
+        if self._systems.exists(_beam(path)):
+            return False
+        self.write(path, content)
+        return True
+
+    def status(self, path: str) -> Status | None:
+        (found,) = self._systems.match([_beam(path)])
+        for file in found.metadata_list:
+            return Status(file.size_in_bytes, int(1000 * (file.last_updated_in_seconds or 0)))
+        return None
 
     def names(self, folder: str) -> list[str]:
         root = f"{_beam(folder)}/"

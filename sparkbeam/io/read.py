@@ -9,12 +9,12 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sparkbeam import arguments
 from sparkbeam.connectors import frames, resolve
 from sparkbeam.connectors.problems import problem
-from sparkbeam.connectors.schemas import row_type
+from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.writtenschemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
@@ -41,7 +41,8 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         schema: of the files, as Spark's DDL or ``StructType``. Without one the source
             is asked, which needs a Spark session while the pipeline is built, as does DDL.
         timestamp_column: the column with the event time, of any type that Spark can cast to a
-            timestamp; it must not be null. Without one the elements of a micro-batch have its
+            timestamp; it must not be null. ``"_metadata.file_modification_time"`` is the time of
+            the file. Without one the elements of a micro-batch have its
             time in streaming, and in batch the earliest timestamp.
         watermark_delay: how far elements may be behind the newest one of their partition, in
             seconds.
@@ -53,7 +54,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         follow_clock_when_idle: when all partitions have been silent for ``idle_timeout``, the
             watermark follows the clock less ``watermark_delay``, so that the last windows end.
             Not for rows whose timestamps are far behind the clock: they would be late.
-        columns: which columns to read; all if None.
+        columns: which columns to read; all if None. A dotted path leads into structs: the row has
+            its last name. ``"_metadata.file_path"`` is the path of the file, and Spark has more
+            there.
 
     Raises:
         ConfigurationError: when it is applied: Spark cannot read that, there is no such column,
@@ -110,13 +113,14 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         )
         self._has_foreign_types = False
         whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
-        selected = self._select(whole)
+        selected, nested = self._select(whole)
         if self._has_foreign_types or (self._format.lower() == "parquet" and not streaming):
             # Or else Spark has it looked up again, in a job of its own, when the pipeline runs.
             spec = replace(spec, schema=whole.json())
         self._spec = self._told(
             spec,
-            columns=tuple(selected.names),
+            columns=self._columns or tuple(selected.names),
+            nested=nested,
             partition_columns=self._partition_columns,
             tells_partitions=self._tells_partitions(),
             by_files=self._format.lower() in _FILES
@@ -173,17 +177,31 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                     "program, if you trust it, or read a view that casts the column."
                 )
 
-    def _select(self, schema: StructType) -> StructType:
-        wanted = list(self._columns) if self._columns is not None else schema.names
+    def _select(self, schema: StructType) -> tuple[StructType, tuple[str, ...]]:
+        """The columns of the rows, and what of all that is read is within structs."""
+        wanted = schema.names if self._columns is None else self._columns
         time = [self._timestamp_column] if self._timestamp_column is not None else []
-        partition = self._partition_columns if time else ()
-        for name in (*wanted, *time, *partition):
-            if name not in schema.names:
+        names = [*wanted, *time, *(self._partition_columns if time else ())]
+        is_of_files = self._format.lower() in _FILES and METADATA.name not in schema.names
+        whole = StructType([*schema.fields, METADATA]) if is_of_files else schema
+        found = {name: self._field(whole, name) for name in names}
+        selected = StructType([found[name] for name in wanted])
+        for name in selected.names:
+            if selected.names.count(name) > 1:
                 raise ConfigurationError(
-                    f"'{shortened(self._format, 60)}' has no column "
-                    f"{arguments.shown(name)}, only {arguments.listed(schema.names)}."
+                    f"columns has two that would be called {arguments.shown(name)} in a row: read "
+                    "the struct of one of them as a whole."
                 )
-        return StructType([schema[name] for name in wanted])
+        return selected, tuple(name for name in names if name not in whole.names)
+
+    def _field(self, schema: StructType, name: str) -> StructField:
+        field = field_at(schema, name)
+        if field is None:
+            raise ConfigurationError(
+                f"'{shortened(self._format, 60)}' has no column "
+                f"{arguments.shown(name)}, only {arguments.listed(schema.names)}."
+            )
+        return field
 
     def get_windowing(self, inputs: Any) -> Windowing:
         return Windowing(GlobalWindows())

@@ -14,11 +14,13 @@ from pyspark.sql.types import StructType
 from sparkbeam import arguments
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
+from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import WRITE_URN, Options, WriteSpec
 from sparkbeam.texts import shortened
 from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled, PackTimed
 
+_FOLDER, _MANIFEST = "folder", "manifest"
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
 
 
@@ -71,9 +73,13 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             replaces the one before), ``ignore`` or ``error``.
         partition_by: the columns by whose values the rows are divided into folders,
             ``day=2030-01-31``; they are not in the files.
+        layout: how readers find the files of a stream. ``folder``: they are all that is in the
+            folder. ``manifest``: beside them there is a log, ``_spark_metadata``, as Spark's own
+            streaming sink writes it. Spark's readers see what is in it alone, in batch and in
+            streaming, so never a part of a micro-batch.
 
     Raises:
-        ConfigurationError: when it is made or applied: there is no such mode or column, the
+        ConfigurationError: when it is made or applied: there is no such mode, layout or column, the
             schema is missing or wrong, or the pipeline runs on another runner.
         PipelineFailed: from the run, with the label of this transform: it cannot be written.
     """
@@ -85,6 +91,7 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         schema: resolve.Schema | None = None,
         mode: str = "append",
         partition_by: Sequence[str] = (),
+        layout: str = _FOLDER,
     ) -> None:
         super().__init__()
         self._format = resolve.source_format(format)
@@ -94,6 +101,12 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         self._partition_by = arguments.names(
             "partition_by", partition_by, "use a list of columns, such as ['day']", least=0
         )
+        self._has_manifest = arguments.one_of("layout", layout, (_FOLDER, _MANIFEST)) == _MANIFEST
+        if self._has_manifest and not self._adds_files():
+            raise ConfigurationError(
+                "layout='manifest' is for files with mode='append' and a path in options: "
+                f"{arguments.listed(sorted(FILE_FORMATS))}."
+            )
 
     def default_label(self) -> str:
         return f"WriteToSpark({self._format})"
@@ -102,8 +115,19 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         resolve.require_spark(rows.pipeline, "WriteToSpark")
         schema = _schema(rows, self._schema, "WriteToSpark")
         self._check_partitions(schema)
-        spec = WriteSpec(self._format, self._options, self._mode, self._partition_by, schema.json())
+        spec = WriteSpec(
+            self._format,
+            self._options,
+            self._mode,
+            self._partition_by,
+            schema.json(),
+            has_manifest=self._has_manifest,
+        )
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
+
+    def _adds_files(self) -> bool:
+        has_path = any(name.lower() == "path" for name, _ in self._options)
+        return self._format.lower() in FILE_FORMATS and self._mode == "append" and has_path
 
     def _check_partitions(self, schema: StructType) -> None:
         for name in self._partition_by:

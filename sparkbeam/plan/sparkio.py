@@ -58,6 +58,7 @@ class ReadSpec(_Payload):
         is_own: the data source is one of this package, which the session does not know yet.
         is_compiled: all that is done with its rows in the stage that reads them is known to be
             done over columns, without a call of the user's code. Set likewise, in batch.
+        nested: those of all the names that are dotted paths into structs.
     """
 
     format: str
@@ -77,6 +78,7 @@ class ReadSpec(_Payload):
     looked_at: tuple[str, ...] | None = None
     is_own: bool = False
     is_compiled: bool = False
+    nested: tuple[str, ...] = ()
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -114,6 +116,7 @@ class WriteSpec(_Payload):
         schema: of the rows, as Spark's JSON; None where elements reach the writer as they are.
         function: takes each micro-batch as a DataFrame, pickled; empty for none.
         writer: takes each element, pickled; empty for none.
+        has_manifest: files are to be in a log that Spark's readers follow.
     """
 
     format: str | None = None
@@ -123,3 +126,4 @@ class WriteSpec(_Payload):
     schema: str | None = None
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)
+    has_manifest: bool = False

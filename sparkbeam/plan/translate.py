@@ -28,7 +28,7 @@ from apache_beam.transforms import environments, trigger, window
 from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.utils import proto_utils
 
-from sparkbeam.errors import SparkBeamError
+from sparkbeam.errors import SparkBeamError, UnsupportedTransform
 from sparkbeam.plan import firings, fusedstages, grouping, optimize, support, teststream, validity
 from sparkbeam.plan.firings import BY_TIME
 from sparkbeam.plan.identity import steady
@@ -57,7 +57,7 @@ from sparkbeam.plan.model import (
 from sparkbeam.plan.packing import in_packs
 from sparkbeam.plan.projection import projected
 from sparkbeam.plan.rowtypes import pickled_row_types
-from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec
+from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam.plan.stageprotos import end, keyed_layout, named
 from sparkbeam.upstream.beam import shows_one_element
 
@@ -226,7 +226,14 @@ class _Translation:
         for transform in self._writes:
             (written,) = transform.inputs.values()
             tags = self._ports(written, Layout.CHUNKS)
-            yield Sink(self._label(transform.unique_name), transform.spec.payload, tags)
+            label = self._label(transform.unique_name)
+            if WriteSpec.unpack(transform.spec.payload).has_manifest and not self._streaming:
+                raise UnsupportedTransform(
+                    label,
+                    "layout='manifest' is the log of a stream's micro-batches.",
+                    "Leave layout out in batch, or run the pipeline with --streaming.",
+                )
+            yield Sink(label, transform.spec.payload, tags)
 
     def _sources(self) -> Iterator[Source]:
         """The sources of which something is read."""

@@ -3,7 +3,8 @@
 A micro-batch is written aside, by Spark. What it has made is then noted, with the names that the
 files are to have: from here on the micro-batch is decided, and one that runs again does not
 write, but moves what is left to move. When all files are in the folder, the micro-batch is marked
-as committed; see :mod:`sparkbeam.connectors.committed`.
+as committed; see :mod:`sparkbeam.connectors.committed`. Before that the files are added to the log
+that Spark's readers follow, where there is to be one (:mod:`sparkbeam.connectors.manifest`).
 
 Each generation of the driver (:mod:`.generation`) writes aside, notes and marks under its own
 number. It notes before it looks whether there is a newer one, and only then moves; a newer one
@@ -14,7 +15,7 @@ one ends before it moves anything, or the newer one ends the same moves.
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from sparkbeam.connectors.committed import (
     Mark,
@@ -23,9 +24,11 @@ from sparkbeam.connectors.committed import (
     hidden_folder,
     mark_path,
     mark_paths,
+    marked_files,
     origin,
     read_mark,
 )
+from sparkbeam.connectors.manifest import LOG, Manifest
 from sparkbeam.connectors.storage import Storage, absolute, storage
 from sparkbeam.documents import loaded
 from sparkbeam.localfiles import nothing
@@ -55,6 +58,7 @@ class FileSink:
         kept: what keeps the folder; None for what its path says.
         generation: of the driver.
         check: raises an error if there is a newer generation.
+        has_manifest: Spark's readers are to see the files by a log.
 
     Raises:
         ValueError: neither Python nor Beam's filesystems know such paths.
@@ -67,6 +71,8 @@ class FileSink:
         kept: Storage | None = None,
         generation: int = 0,
         check: Callable[[], None] = nothing,
+        *,
+        has_manifest: bool = False,
     ) -> None:
         self._folder = absolute(path)
         self._kept = kept or storage(path)
@@ -77,6 +83,7 @@ class FileSink:
         self._mark = mark_path(self._hidden, writer, generation)
         self._works = f"{self._hidden}/{writer}"
         self._work = self._work_of(generation)
+        self._manifest = Manifest(self._kept, self._folder) if has_manifest else None
         self._last: int | None = None
 
     def resume(self) -> None:
@@ -87,10 +94,10 @@ class FileSink:
             NotTrusted: somebody else may have written what is noted.
             ValueError: what an earlier run has noted is damaged.
         """
-        if self._kept.names(f"{self._folder}/_spark_metadata"):
+        if self._manifest is None and Manifest(self._kept, self._folder).is_there:
             raise NotSeen(
-                f"{self._folder} has a _spark_metadata of Spark's own streaming sink, so Spark "
-                "reads nothing there that others have written. Write to another folder."
+                f"{self._folder} has a _spark_metadata, the log of all files that Spark reads "
+                "there. Give WriteToSpark layout='manifest', or write to another folder."
             )
         self._check_owners()
         self._check()
@@ -102,6 +109,7 @@ class FileSink:
             # From here on readers leave out what is younger.
             self._kept.write(self._mark, Mark(last).content())
         self._check_owners()
+        self._begin_manifest()
         batch_id, work, moves = self._noted(settled)
         if batch_id > last:
             self._commit(batch_id, work, moves)
@@ -140,6 +148,16 @@ class FileSink:
         self._commit(batch_id, self._work, moves)
         self._kept.remove(self._work)
         self._last = batch_id
+
+    def _begin_manifest(self) -> None:
+        """Begins the log with what is there, before any file comes that readers are not to see."""
+        if self._manifest is None:
+            return
+        self._check_links(self._folder, [f"{LOG}/0"])
+        if not self._manifest.is_there:
+            start = len(self._folder) + 1
+            there = [file[start:] for file in marked_files(self._kept, self._folder)]
+            self._manifest.add(there, self._check)
 
     def _check_owners(self) -> None:
         """Refuses folders in which somebody else may have noted moves, or put files to move."""
@@ -221,18 +239,23 @@ class FileSink:
         return moves
 
     def _commit(self, batch_id: int, work: str, moves: Moves) -> None:
-        for folder, names in ((work, moves.keys()), (self._folder, moves.values())):
-            link = self._kept.escaping(folder, names)
-            if link is not None:
-                raise NotTrusted(
-                    f"A symbolic link leads {folder}/{link} out of {folder}. Put a folder in the "
-                    "place of the link, or write to another folder."
-                )
+        self._check_links(work, moves.keys())
+        self._check_links(self._folder, moves.values())
         self._check()
         self._kept.move(
             {f"{work}/{source}": f"{self._folder}/{target}" for source, target in moves.items()}
         )
+        if self._manifest is not None:
+            self._manifest.add(moves.values(), self._check)
         self._told(batch_id)
+
+    def _check_links(self, folder: str, names: Iterable[str]) -> None:
+        link = self._kept.escaping(folder, names)
+        if link is not None:
+            raise NotTrusted(
+                f"A symbolic link leads {folder}/{link} out of {folder}. Put a folder in the "
+                "place of the link, or write to another folder."
+            )
 
     def _told(self, last: int) -> None:
         """Tells that all of a micro-batch is in the folder."""

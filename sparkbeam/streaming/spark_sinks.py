@@ -92,7 +92,11 @@ class SparkSinks:
         writer = f"{self._id}-{_short_hash(delivery.name, 8)}"
         with delivery.reporting():
             sink = FileSink(
-                place.path, writer, generation=self._files.number, check=self._files.check
+                place.path,
+                writer,
+                generation=self._files.number,
+                check=self._files.check,
+                has_manifest=delivery.spec.has_manifest,
             )
             sink.resume()
         self._file_sinks[delivery.name] = sink

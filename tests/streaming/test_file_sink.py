@@ -42,6 +42,12 @@ class Unsteady(LocalStorage):
         super().write(path, content)
         self._reach()
 
+    def create(self, path: str, content: bytes) -> bool:
+        self._reach()
+        created = super().create(path, content)
+        self._reach()
+        return created
+
     def move(self, moves: Mapping[str, str]) -> None:
         for source, target in moves.items():
             self._reach()
@@ -98,7 +104,7 @@ class Reader:
 
     def look(self) -> None:
         whole = rows_in(committed_files(str(self._folder)))
-        found = rows_in([str(path) for path in self._folder.rglob("*") if path.is_file()])
+        found = rows_in([str(path) for path in self._folder.rglob("part-*") if path.is_file()])
         assert max(found.values(), default=1) == 1, "no row twice"
         assert not self._seen - found, "nothing goes away"
         assert not self._committed - whole
@@ -108,14 +114,22 @@ class Reader:
         self._seen, self._committed = found, whole
 
 
-def run(folder: Path, kept: Storage, chance: random.Random, reach: Callable[[], None]) -> None:
+def run(
+    folder: Path,
+    kept: Storage,
+    chance: random.Random,
+    reach: Callable[[], None],
+    batches: int = BATCHES,
+    *,
+    has_manifest: bool = False,
+) -> None:
     """What a query does from its start: the micro-batches that the folder may not have."""
-    sink = FileSink(str(folder), WRITER, kept)
-    for batch_id in range(BATCHES):
+    sink = FileSink(str(folder), WRITER, kept, has_manifest=has_manifest)
+    for batch_id in range(batches):
         sink.deliver(batch_id, as_spark(batch_id, chance, reach))
 
 
-def crashes(folder: Path, at: int) -> bool:
+def crashes(folder: Path, at: int, batches: int, *, has_manifest: bool) -> bool:
     """Runs to the end, over a crash at an access; whether it came to that."""
     accesses, chance, reader = count(), random.Random(at), Reader(folder)
 
@@ -126,18 +140,21 @@ def crashes(folder: Path, at: int) -> bool:
 
     crashed = False
     try:
-        run(folder, Unsteady(reach), chance, reach)
+        run(folder, Unsteady(reach), chance, reach, batches, has_manifest=has_manifest)
     except Crash:
         crashed = True
-        run(folder, Unsteady(reach), chance, reach)
+        run(folder, Unsteady(reach), chance, reach, batches, has_manifest=has_manifest)
     reader.look()
-    assert len(rows_in(committed_files(str(folder)))) == BATCHES * ROWS
+    assert len(rows_in(committed_files(str(folder)))) == batches * ROWS
     return crashed
 
 
-def test_a_crash_at_any_access_loses_and_doubles_nothing_at_any_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("has_manifest", "batches"), [(False, BATCHES), (True, 1)])
+def test_a_crash_at_any_access_loses_and_doubles_nothing_at_any_time(
+    has_manifest: bool, batches: int, tmp_path: Path
+) -> None:
     for at in count():
-        if not crashes(tmp_path / str(at), at):
+        if not crashes(tmp_path / str(at), at, batches, has_manifest=has_manifest):
             break
     assert at > 20, "the sink was stopped wherever it does something"
 
@@ -195,7 +212,7 @@ def test_files_of_others_and_without_a_list_count_as_committed(tmp_path: Path) -
 def test_a_folder_that_spark_itself_streams_into_is_refused(tmp_path: Path) -> None:
     (tmp_path / "_spark_metadata").mkdir()
     (tmp_path / "_spark_metadata" / "0").touch()
-    with pytest.raises(NotSeen, match="Write to another folder"):
+    with pytest.raises(NotSeen, match="layout='manifest', or write to another folder"):
         FileSink(str(tmp_path), WRITER).resume()
 
 
@@ -263,6 +280,15 @@ def test_moves_of_another_form_are_refused(moves: object, tmp_path: Path) -> Non
         FileSink(str(folder), WRITER).resume()
 
 
+def test_a_log_that_a_link_leads_elsewhere_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_spark_metadata").symlink_to(tmp_path / "victim")
+    with pytest.raises(NotTrusted, match=r"symbolic link leads .*_spark_metadata"):
+        FileSink(str(tmp_path / "out"), WRITER, has_manifest=True).resume()
+    assert not [*(tmp_path / "victim").iterdir()]
+
+
 @pytest.mark.parametrize("linked", ["out", "work", "file"])
 def test_a_link_out_of_the_folder_is_not_followed(linked: str, tmp_path: Path) -> None:
     folder, victim = tmp_path / "out", tmp_path / "victim"
@@ -320,9 +346,10 @@ def test_a_file_keeps_the_suffixes_that_tell_its_format(written: str, ending: st
     assert file_name(WRITER, 17, 3, written) == f"part-{WRITER}-000000017-00003{ending}"
 
 
-def test_beams_file_systems_do_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_manifest", [False, True])
+def test_beams_file_systems_do_the_same(has_manifest: bool, tmp_path: Path) -> None:
     folder, kept = tmp_path / "out", BeamStorage()
-    run(folder, kept, random.Random(1), lambda: None)
+    run(folder, kept, random.Random(1), lambda: None, has_manifest=has_manifest)
     assert len(rows_in(committed_files(str(folder)))) == BATCHES * ROWS
     (mark,) = kept.names(f"{tmp_path}/.out.sparkbeam")
     assert json.loads(kept.read(f"{tmp_path}/.out.sparkbeam/{mark}") or "") == {"last": BATCHES - 1}

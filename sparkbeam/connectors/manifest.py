@@ -1,0 +1,179 @@
+"""The log of the files of a folder that Spark's own readers follow: they see nothing else there.
+
+It has the form of Spark's ``FileStreamSinkLog``, as of Spark 2.1 and later. Each write adds a file
+to ``_spark_metadata``, numbered from 0 without a gap: a line ``v1``, then a line of JSON for each
+file of data. Every tenth, ``<number>.compact``, has all that came before it too, so that a reader
+needs ten files at most. Older ones are removed once no reader can be at them any more.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sparkbeam.connectors.storage import Storage, absolute, local_path, storage
+from sparkbeam.documents import loaded
+from sparkbeam.localfiles import nothing
+
+LOG = "_spark_metadata"
+
+_VERSION = "v1"
+_INTERVAL = 10
+"""That of Spark's readers where nothing is said; they take another from the compacted files."""
+
+_KEPT_SECONDS = 600
+"""As long as Spark keeps what has been compacted, for readers that have just listed it."""
+
+_ENTRY = re.compile(r"([0-9]{1,18})(\.compact)?")
+_ESCAPED = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f]")
+"""What a URI may not have as it is, so that Java writes it as a code."""
+
+
+class Manifest:
+    """The log of a folder.
+
+    Args:
+        kept: what keeps the folder.
+        folder: its path or URL.
+    """
+
+    def __init__(self, kept: Storage, folder: str) -> None:
+        self._kept = kept
+        self._folder = folder
+        self._log = f"{folder}/{LOG}"
+        self._base = _url(folder)
+        self._is_known = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything has been written to it."""
+        return bool(self._numbers())
+
+    def files(self) -> list[str]:
+        """The paths of all files that are in it.
+
+        Raises:
+            ValueError: it is damaged, or has been written in another form.
+        """
+        return [self._path_of(entry["path"]) for entry in self._entries()]
+
+    def add(self, names: Iterable[str], check: Callable[[], None] = nothing) -> None:
+        """Adds files all at once, unless they are there.
+
+        Args:
+            names: their paths, relative to the folder.
+            check: raises an error if this writer is no longer to write.
+
+        Raises:
+            ValueError: the log is damaged, or has been written in another form.
+        """
+        new = [self._entry(name) for name in names]
+        while True:
+            check()
+            # After the first look, only who finds its number taken may have been helped.
+            if not self._is_known and self._has(new):
+                break
+            number = max(self._numbers(), default=-1) + 1
+            is_compact = (number + 1) % _INTERVAL == 0
+            entries = [*self._entries(), *new] if is_compact else new
+            lines = [_VERSION, *(json.dumps(entry, separators=(",", ":")) for entry in entries)]
+            name = f"{number}.compact" if is_compact else str(number)
+            self._is_known = self._kept.create(f"{self._log}/{name}", "\n".join(lines).encode())
+            # Who stood still may have got a number that others have compacted without it.
+            if self._is_known and max(self._numbers()) < number + _INTERVAL:
+                if is_compact:
+                    self._clean(number)
+                break
+            self._is_known = False
+        self._is_known = True
+
+    def _has(self, new: list[dict[str, Any]]) -> bool:
+        there = {entry["path"] for entry in self._entries()}
+        return all(entry["path"] in there for entry in new) and self.is_there
+
+    def _numbers(self) -> dict[int, str]:
+        """The names of the files of the log, by their numbers."""
+        found = map(_ENTRY.fullmatch, self._kept.names(self._log))
+        return {int(entry[1]): entry[0] for entry in found if entry is not None}
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """What the log says of all files."""
+        names = self._numbers()
+        if not names:
+            return []
+        last = max(names)
+        first = max(0, (last + 1) // _INTERVAL * _INTERVAL - 1)
+        return [
+            entry
+            for number in range(first, last + 1)
+            for entry in self._read(names.get(number), is_compact=(number + 1) % _INTERVAL == 0)
+        ]
+
+    def _read(self, name: str | None, *, is_compact: bool) -> Iterator[dict[str, Any]]:
+        if name is None or name.endswith(".compact") is not is_compact:
+            raise ValueError(
+                f"{self._log} is not as this writes it, with every tenth file compacted: restore "
+                "what has been removed, or write to another folder."
+            )
+        lines = (self._kept.read(f"{self._log}/{name}") or b"").decode(errors="replace")
+        version, *entries = lines.split("\n")
+        try:
+            if version != _VERSION:
+                raise ValueError
+            for line in entries:
+                entry = loaded(line)
+                yield {**entry, "path": str(entry["path"])}
+        except (ValueError, TypeError, KeyError):
+            raise ValueError(
+                f"{self._log}/{name} is damaged. It tells which files of the folder readers see: "
+                "restore it, or write to another folder."
+            ) from None
+
+    def _clean(self, compacted: int) -> None:
+        """Removes what the compacted file before the last one has too, after a while."""
+        old = [name for at, name in self._numbers().items() if at < compacted - _INTERVAL]
+        before = 1000 * (time.time() - _KEPT_SECONDS)
+        for name in old:
+            status = self._kept.status(f"{self._log}/{name}")
+            if status is not None and status.modified < before:
+                self._kept.remove(f"{self._log}/{name}")
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        """What the log is to say of a file."""
+        status = self._kept.status(f"{self._folder}/{name}")
+        if status is None:
+            raise FileNotFoundError(f"{self._folder}/{name} has been removed.")
+        return {
+            "path": f"{self._base}/{_escaped(name)}",
+            "size": status.size,
+            "isDir": False,
+            "modificationTime": status.modified,
+            "blockReplication": 1,
+            "blockSize": 32 * 1024 * 1024,
+            "action": "add",
+        }
+
+    def _path_of(self, url: str) -> str:
+        below = url.removeprefix(f"{self._base}/")
+        if below != url:
+            return f"{self._folder}/{unquote(below)}"
+        return unquote(urlsplit(url).path) if url.startswith("file:") else unquote(url)
+
+
+def has_manifest(path: str) -> bool:
+    """Whether a folder has a log, as far as this process can see."""
+    folder = absolute(path)
+    return local_path(folder) is not None and Manifest(storage(folder), folder).is_there
+
+
+def _url(folder: str) -> str:
+    """The URL of a folder as Spark writes it into its log."""
+    path = local_path(folder)
+    return folder if path is None else f"file://{_escaped(Path(path).absolute().as_posix())}"
+
+
+def _escaped(path: str) -> str:
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", path)
