@@ -14,7 +14,7 @@ def test_a_mapping_is_asked_once_for_each_run_of_a_window() -> None:
         asked.append(window)
         return IntervalWindow(window.start, window.end + 1)
 
-    remembered = RememberedMapping(mapping)
+    remembered = RememberedMapping(mapping, "Ask")
     first, second = IntervalWindow(0, 10), IntervalWindow(10, 20)
     found = [remembered(window) for window in (first, first, second, first, first)]
     assert [window.end for window in found] == [11, 11, 21, 11, 11]
@@ -22,6 +22,6 @@ def test_a_mapping_is_asked_once_for_each_run_of_a_window() -> None:
 
 
 def test_no_window_is_taken_for_another() -> None:
-    remembered = RememberedMapping(lambda window: window)
+    remembered = RememberedMapping(lambda window: window, "Ask")
     assert remembered(IntervalWindow(0, 10)) == IntervalWindow(0, 10)
     assert remembered(GlobalWindow()) == GlobalWindow()

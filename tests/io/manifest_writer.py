@@ -1,0 +1,34 @@
+"""Writes micro-batches to a folder with a log until it is killed: ``manifest_writer.py FOLDER``.
+
+It begins with the first that is not there. Each has ten rows of Parquet, in a few files and
+partitions, whose values are its number.
+"""
+
+import sys
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparkbeam.streaming.file_sink import FileSink
+
+ROWS = 10
+WRITER = "0123456789ab-01234567"
+
+
+def write(batch_id: int, folder: str) -> None:
+    """Writes a micro-batch as Spark does."""
+    for number in range(1 + batch_id % 4):
+        path = Path(folder, f"part={number % 2}", f"part-0000{number}-x-c000.parquet")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = range(ROWS)[number :: 1 + batch_id % 4]
+        pq.write_table(pa.table({"batch": pa.array([batch_id for _ in rows], pa.int64())}), path)
+    Path(folder, "_SUCCESS").touch()
+
+
+if __name__ == "__main__":
+    sink = FileSink(sys.argv[1], WRITER, has_manifest=True)
+    for batch_id in count():
+        sink.deliver(batch_id, partial(write, batch_id))

@@ -1,0 +1,189 @@
+"""No reader sees a part of a micro-batch, whatever becomes of the writer."""
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import manifest_writer
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import streams
+from apache_beam.testing.util import assert_that, equal_to
+from pyspark.sql.types import StructType
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
+from sparkbeam.connectors.committed import file_name
+from sparkbeam.io import ReadFromSpark, WriteToSpark, committed_files
+from sparkbeam.streaming.file_sink import FileSink
+
+SCHEMA = "id bigint, day string"
+
+
+def test_sparks_readers_follow_the_log(spark: Any, tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out put"
+
+    def build(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | ReadFromSpark(
+            "json", {"path": source, "maxFilesPerTrigger": 1}, schema=SCHEMA
+        )
+        _ = rows | WriteToSpark("json", {"path": target}, partition_by=["day"], layout="manifest")
+
+    for number in range(12):
+        row = {"id": number, "day": f"2030-01-{1 + number % 2:02d} x"}
+        streams.write_json(source / f"{number:02d}.json", [row], age_seconds=100 - number)
+    streams.run_available(spark, tmp_path / "checkpoint", build)
+    names = {path.name for path in (target / "_spark_metadata").iterdir()}
+    assert names == {*map(str, range(9)), "9.compact", "10", "11", "12"}, "one that begins it"
+    (target / "day=2030-01-01 x" / "part-of-nobody.json").write_text('{"id": 99}\n')
+    written = spark.read.json(str(target))
+    expected = [(number, f"2030-01-{1 + number % 2:02d} x") for number in range(12)]
+    assert sorted((row.id, row.day) for row in written.collect()) == expected
+    assert len(committed_files(str(target))) == 12
+
+    with beam.Pipeline(SparkRunner(spark)) as pipeline:
+        rows = pipeline | ReadFromSpark("json", {"path": target}, SCHEMA)
+        assert_that(rows | beam.Map(tuple), equal_to(expected))
+    query = (
+        spark.readStream.schema(SCHEMA)
+        .json(str(target))
+        .writeStream.format("memory")
+        .queryName("of_the_log")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert spark.table("of_the_log").count() == 12
+    adding = beam.Pipeline(SparkRunner(spark))
+    row = adding | beam.Create([{"id": 1, "day": "x"}])
+    _ = row | WriteToSpark("json", {"path": target}, SCHEMA)
+    with pytest.raises(PipelineFailed, match="has a _spark_metadata"):
+        adding.run().wait_until_finish()
+
+
+def test_no_poll_by_spark_sees_a_part_while_the_writer_is_killed(
+    spark: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder, chance, seen = tmp_path / "out", random.Random(1), 0
+    polls, lives = (10_000, 200) if request.config.getoption("whole") else (40, 3)
+
+    def poll() -> None:
+        nonlocal seen
+        rows = spark.read.schema("batch bigint, part int").parquet(str(folder)).groupBy("batch")
+        found = {row["batch"]: row["count"] for row in rows.count().collect()}
+        assert found == dict.fromkeys(range(len(found)), manifest_writer.ROWS)
+        assert len(found) >= seen
+        seen = len(found)
+
+    for _ in range(lives):
+        before, left = seen, polls // lives
+        writer = subprocess.Popen([sys.executable, manifest_writer.__file__, str(folder)])
+        try:
+            while left > 0 or seen == before:
+                assert writer.poll() is None
+                if (folder / "_spark_metadata").exists():
+                    poll()
+                    left -= 1
+                time.sleep(chance.random() / 20)
+        finally:
+            writer.kill()
+            writer.wait()
+        poll()
+    assert seen >= lives
+
+
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_a_read_of_a_folder_leaves_out_what_is_not_committed(
+    format: str, spark: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+
+    def write(target: str) -> None:
+        frame = spark.createDataFrame([(0, "a"), (1, "b")], SCHEMA).coalesce(1)
+        frame.write.format(format).partitionBy("day").save(target)
+
+    FileSink(str(folder), manifest_writer.WRITER).deliver(0, write)
+    for path in [*folder.rglob(f"part-*.{format}")]:  # As the driver moves the next ones in.
+        path.with_name(file_name(manifest_writer.WRITER, 1, 0, path.name)).write_bytes(
+            path.read_bytes()
+        )
+    assert spark.read.format(format).load(str(folder)).count() == 4
+    with beam.Pipeline(SparkRunner(spark)) as pipeline:
+        for label, path, columns in (
+            ("all", folder, [(0, "a"), (1, "b")]),
+            ("a day", folder / "day=b", [(1,)]),
+        ):
+            rows = pipeline | label >> ReadFromSpark(format, {"path": path})
+            assert_that(rows | f"{label} rows" >> beam.Map(tuple), equal_to(columns), label)
+
+
+def test_workers_read_no_file_that_is_not_committed(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    spark.createDataFrame([(0,), (1,)], "id bigint").coalesce(1).write.parquet(str(tmp_path / "a"))
+    (written,) = (tmp_path / "a").glob("part-*.parquet")
+
+    def write(target: str) -> None:
+        Path(target).mkdir(parents=True)
+        Path(target, "part-0-c000.parquet").write_bytes(written.read_bytes())
+        Path(target, "_SUCCESS").touch()
+
+    FileSink(str(folder), manifest_writer.WRITER).deliver(0, write)
+    younger = folder / file_name(manifest_writer.WRITER, 1, 0, written.name)
+    younger.write_bytes(written.read_bytes())
+    with beam.Pipeline(SparkRunner(spark)) as pipeline:
+        rows = pipeline | ReadFromSpark("parquet", {"path": folder})
+        counted = rows | beam.Map(lambda row: row.id) | beam.combiners.Count.PerElement()
+        assert_that(counted, equal_to([(0, 1), (1, 1)]))
+
+
+def test_a_folder_in_which_nothing_is_committed_has_no_rows(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    FileSink(str(folder), manifest_writer.WRITER).resume()
+    folder.mkdir()
+    pq.write_table(
+        pa.table({"id": [1]}), folder / file_name(manifest_writer.WRITER, 0, 0, "x.parquet")
+    )
+    with beam.Pipeline(SparkRunner(spark)) as pipeline:
+        rows = pipeline | ReadFromSpark("parquet", {"path": folder}, "id bigint")
+        assert_that(rows, equal_to([]))
+
+
+def test_a_log_begins_with_what_the_folder_has(tmp_path: Path) -> None:
+    folder = str(tmp_path / "out")
+    FileSink(folder, manifest_writer.WRITER).deliver(0, partial(manifest_writer.write, 0))
+    with_log = FileSink(folder, manifest_writer.WRITER, has_manifest=True)
+    for batch_id in range(2):
+        with_log.deliver(batch_id, partial(manifest_writer.write, 1))
+    batches = Counter[int]()
+    for file in committed_files(folder):
+        batches.update(pq.ParquetFile(file).read()["batch"].to_pylist())
+    assert batches == {0: manifest_writer.ROWS, 1: manifest_writer.ROWS}
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "mode"),
+    [
+        ("delta", {"path": "/x"}, "append"),
+        ("json", {}, "append"),
+        ("csv", {"path": "/x"}, "overwrite"),
+    ],
+)
+def test_only_files_that_are_added_have_a_log(format: str, options: Any, mode: str) -> None:
+    with pytest.raises(ConfigurationError, match="for files with mode='append' and a path"):
+        WriteToSpark(format, options, mode=mode, layout="manifest")
+    with pytest.raises(ConfigurationError, match="layout"):
+        WriteToSpark(format, options, mode=mode, layout="log")
+
+
+def test_a_log_is_that_of_a_stream() -> None:
+    p = beam.Pipeline(SparkRunner())
+    write = WriteToSpark("json", {"path": "/x"}, StructType().add("id", "long"), layout="manifest")
+    _ = p | beam.Create([{"id": 1}]) | "Keep" >> write
+    with pytest.raises(UnsupportedTransform, match=r"Keep.*--streaming"):
+        p.run()
