@@ -57,16 +57,15 @@ def listed_files(path: str) -> list[str] | None:
     Raises:
         ValueError: the list is damaged.
     """
-    try:
-        kept = storage(path)
-    except ValueError:
-        return None
     root = folder = absolute(path)
     while "=" in root.rpartition("/")[2]:
         root = root.rpartition("/")[0]
-    if not any(kept.names(f"{place}/{_COMMITTED}") for place in kept.hidden(root)):
+    try:
+        kept = storage(path)
+        is_told = any(kept.names(f"{place}/{_COMMITTED}") for place in kept.hidden(root))
+    except Exception:  # What Spark sees this process need not.
         return None
-    if Manifest(kept, root).is_there:
+    if not is_told or Manifest(kept, root).is_there:
         return None
     return [file for file in marked_files(kept, root) if file.startswith(f"{folder}/")]
 

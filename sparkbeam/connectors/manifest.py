@@ -9,7 +9,7 @@ needs ten files at most. Older ones are removed once no reader can be at them an
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -58,29 +58,30 @@ class Manifest:
         Raises:
             ValueError: it is damaged, or has been written in another form.
         """
-        return [self._path_of(entry["path"]) for entry in self._entries()]
+        return [self._path_of(entry["path"]) for entry in self._entries(self._numbers())]
 
-    def add(self, names: Iterable[str], check: Callable[[], None] = nothing) -> None:
+    def add(self, added: Iterable[str], check: Callable[[], None] = nothing) -> None:
         """Adds files all at once, unless they are there.
 
         Args:
-            names: their paths, relative to the folder.
+            added: their paths, relative to the folder.
             check: raises an error if this writer is no longer to write.
 
         Raises:
             ValueError: the log is damaged, or has been written in another form.
         """
-        new = [self._entry(name) for name in names]
+        new = [self._entry(name) for name in added]
         while True:
-            check()
+            names = self._numbers()
             # After the first look, only who finds its number taken may have been helped.
-            if not self._is_known and self._has(new):
+            if not self._is_known and self._has(names, new):
                 break
-            number = max(self._numbers(), default=-1) + 1
+            number = max(names, default=-1) + 1
             is_compact = (number + 1) % _INTERVAL == 0
-            entries = [*self._entries(), *new] if is_compact else new
+            entries = [*self._entries(names), *new] if is_compact else new
             lines = [_VERSION, *(json.dumps(entry, separators=(",", ":")) for entry in entries)]
             name = f"{number}.compact" if is_compact else str(number)
+            check()  # Who is newer, and comes first from here on, has the number.
             self._is_known = self._kept.create(f"{self._log}/{name}", "\n".join(lines).encode())
             # Who stood still may have got a number that others have compacted without it.
             if self._is_known and max(self._numbers()) < number + _INTERVAL:
@@ -90,18 +91,17 @@ class Manifest:
             self._is_known = False
         self._is_known = True
 
-    def _has(self, new: list[dict[str, Any]]) -> bool:
-        there = {entry["path"] for entry in self._entries()}
-        return all(entry["path"] in there for entry in new) and self.is_there
+    def _has(self, names: Mapping[int, str], new: list[dict[str, Any]]) -> bool:
+        there = {entry["path"] for entry in self._entries(names)}
+        return bool(names) and all(entry["path"] in there for entry in new)
 
     def _numbers(self) -> dict[int, str]:
         """The names of the files of the log, by their numbers."""
         found = map(_ENTRY.fullmatch, self._kept.names(self._log))
         return {int(entry[1]): entry[0] for entry in found if entry is not None}
 
-    def _entries(self) -> list[dict[str, Any]]:
-        """What the log says of all files."""
-        names = self._numbers()
+    def _entries(self, names: Mapping[int, str]) -> list[dict[str, Any]]:
+        """What files of the log say of all files of data."""
         if not names:
             return []
         last = max(names)

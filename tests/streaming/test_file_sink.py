@@ -42,6 +42,12 @@ class Unsteady(LocalStorage):
         super().write(path, content)
         self._reach()
 
+    def names(self, folder: str) -> list[str]:
+        found = super().names(folder)
+        if folder.endswith("_spark_metadata"):
+            self._reach()
+        return found
+
     def create(self, path: str, content: bytes) -> bool:
         self._reach()
         created = super().create(path, content)

@@ -354,7 +354,8 @@ def test_a_newer_driver_goes_on_where_an_older_one_was_quicker_to_commit(tmp_pat
 class Folder:
     """A folder that two drivers write to, and their checkpoint."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, has_manifest: bool = False) -> None:
+        self._has_manifest = has_manifest
         self.out = path / "out"
         self._kept = LocalFiles(str(path / "checkpoint"))
         self._checkpoint = str(path / "checkpoint")
@@ -368,7 +369,14 @@ class Folder:
             own.check()
             reach()  # It may stand still between what it has looked at and what it does.
 
-        sink = FileSink(str(self.out), WRITER, Unsteady(reach), own.number, check)
+        sink = FileSink(
+            str(self.out),
+            WRITER,
+            Unsteady(reach),
+            own.number,
+            check,
+            has_manifest=self._has_manifest,
+        )
         for batch_id in range(BATCHES):
             sink.deliver(batch_id, as_spark(batch_id, chance, reach))
 
@@ -401,9 +409,9 @@ def crash() -> None:
     raise Crash
 
 
-def interleaved(path: Path, stood: int, crashed: int | None) -> bool:
+def interleaved(path: Path, stood: int, crashed: int | None, *, has_manifest: bool) -> bool:
     """Lets a driver stand still at an access, and another one run until it crashes or ends."""
-    folder = Folder(path)
+    folder = Folder(path, has_manifest=has_manifest)
     look = folder.reader.look if crashed is None else nothing
 
     def meanwhile() -> None:
@@ -423,22 +431,25 @@ def interleaved(path: Path, stood: int, crashed: int | None) -> bool:
     return older.number >= stood
 
 
+@pytest.mark.parametrize("has_manifest", [False, True])
 def test_two_drivers_of_a_folder_lose_and_double_nothing_wherever_one_stands(
-    tmp_path: Path,
+    has_manifest: bool, tmp_path: Path
 ) -> None:
     for stood in count():
-        if not interleaved(tmp_path / str(stood), stood, None):
+        if not interleaved(tmp_path / str(stood), stood, None, has_manifest=has_manifest):
             break
     assert stood > 30, "it stood wherever it does something"
 
 
+@pytest.mark.parametrize(("has_manifest", "accesses"), [(False, 60), (True, 120)])
 def test_two_drivers_and_a_crash_lose_and_double_nothing(
-    tmp_path: Path, pytestconfig: pytest.Config
+    has_manifest: bool, accesses: int, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    every = 5 if pytestconfig.getoption("whole") else 41
-    for stood in range(0, 60):
-        for crashed in range(stood % every, 60, every):
-            interleaved(tmp_path / f"{stood}-{crashed}", stood, crashed)
+    every = 5 if pytestconfig.getoption("whole") else 41 if not has_manifest else 197
+    for stood in range(0, accesses):
+        for crashed in range(stood % every, accesses, every):
+            path = tmp_path / f"{stood}-{crashed}"
+            interleaved(path, stood, crashed, has_manifest=has_manifest)
 
 
 def test_a_note_that_came_too_late_is_of_no_effect(tmp_path: Path) -> None:
