@@ -5,6 +5,7 @@ partitions, whose values are its number.
 """
 
 import sys
+import time
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from sparkbeam.streaming.file_sink import FileSink
 
 ROWS = 10
+PAUSE_SECONDS = 0.05
 WRITER = "0123456789ab-01234567"
 
 
@@ -32,3 +34,4 @@ if __name__ == "__main__":
     sink = FileSink(sys.argv[1], WRITER, has_manifest=True)
     for batch_id in count():
         sink.deliver(batch_id, partial(write, batch_id))
+        time.sleep(PAUSE_SECONDS)

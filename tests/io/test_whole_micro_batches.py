@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 import streams
 from apache_beam.testing.util import assert_that, equal_to
 from pyspark.sql.types import StructType
+from waiting import until
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
 from sparkbeam.connectors.committed import file_name
@@ -70,32 +73,40 @@ def test_sparks_readers_follow_the_log(spark: Any, tmp_path: Path) -> None:
 def test_no_poll_by_spark_sees_a_part_while_the_writer_is_killed(
     spark: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    folder, chance, seen = tmp_path / "out", random.Random(1), 0
-    polls, lives = (10_000, 200) if request.config.getoption("whole") else (40, 3)
+    folders, kills, polls = (50, 5, 40) if request.config.getoption("whole") else (1, 2, 12)
+    chance = random.Random(1)
+    for number in range(folders):
+        folder, seen = tmp_path / str(number), 0
+        for _ in range(kills):
+            polled, before = 0, seen
+            with killed_in_the_end(folder):
+                while polled < polls or seen == before:
+                    seen = poll(spark, folder, seen)
+                    polled += 1
+                    time.sleep(chance.random() / 20)
+            seen = poll(spark, folder, seen)
 
-    def poll() -> None:
-        nonlocal seen
-        rows = spark.read.schema("batch bigint, part int").parquet(str(folder)).groupBy("batch")
-        found = {row["batch"]: row["count"] for row in rows.count().collect()}
-        assert found == dict.fromkeys(range(len(found)), manifest_writer.ROWS)
-        assert len(found) >= seen
-        seen = len(found)
 
-    for _ in range(lives):
-        before, left = seen, polls // lives
-        writer = subprocess.Popen([sys.executable, manifest_writer.__file__, str(folder)])
-        try:
-            while left > 0 or seen == before:
-                assert writer.poll() is None
-                if (folder / "_spark_metadata").exists():
-                    poll()
-                    left -= 1
-                time.sleep(chance.random() / 20)
-        finally:
-            writer.kill()
-            writer.wait()
-        poll()
-    assert seen >= lives
+@contextmanager
+def killed_in_the_end(folder: Path) -> Iterator[None]:
+    """A process that writes to a folder meanwhile."""
+    writer = subprocess.Popen([sys.executable, manifest_writer.__file__, str(folder)])
+    try:
+        until((folder / "_spark_metadata").exists)
+        yield
+        assert writer.poll() is None
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+def poll(spark: Any, folder: Path, before: int) -> int:
+    """How many micro-batches there are, each as a whole."""
+    rows = spark.read.schema("batch bigint, part int").parquet(str(folder)).groupBy("batch")
+    found = {row["batch"]: row["count"] for row in rows.count().collect()}
+    assert found == dict.fromkeys(range(len(found)), manifest_writer.ROWS)
+    assert len(found) >= before
+    return len(found)
 
 
 @pytest.mark.parametrize("format", ["parquet", "json"])
