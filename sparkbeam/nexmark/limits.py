@@ -1,7 +1,8 @@
 """What runners are known not to be able to do: such a run is told as that, and is no failure.
 
-A limit is looked up when a run has failed, by what the runner said, or has given wrong results. So a query that a newer version
-of the runner can run is not left out, and a failure of another kind is one.
+A limit is looked up when a run has failed, by what the runner said, or has given wrong results. So
+a query that a newer version of the runner can run is not left out, and a failure of another kind is
+one.
 """
 
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms.core import CombineFn
 from apache_beam.utils import proto_utils
@@ -126,8 +127,9 @@ def _counting(
     payload = copy.deepcopy(
         proto_utils.parse_Bytes(combine.spec.payload, beam_runner_api_pb2.CombinePayload)
     )
-    counting = CountingCombineFn(CombineFn.from_runner_api(payload.combine_fn, None))
-    payload.combine_fn.CopyFrom(counting.to_runner_api(None))
+    of_pipeline = PipelineContext(context.components)
+    counting = CountingCombineFn(CombineFn.from_runner_api(payload.combine_fn, of_pipeline))
+    payload.combine_fn.CopyFrom(counting.to_runner_api(of_pipeline))
     count = _coder(context, _CODERS.VARINT.urn)
     payload.accumulator_coder_id = _coder(
         context, _CODERS.KV.urn, count, payload.accumulator_coder_id

@@ -15,7 +15,6 @@ from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 
-
 _LATENESS = 1
 """How late bids may be, in seconds: half of the delay that Beam's generator gives some of them."""
 

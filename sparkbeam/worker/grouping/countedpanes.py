@@ -5,6 +5,7 @@ which of its counts they reach, and by when they end if it asks the clock. So Be
 is asked once for all windows that reach the same count, or for each window.
 """
 
+import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -61,16 +62,10 @@ class CountedPanes:
     def __init__(self, windowing: Windowing) -> None:
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
-        self._panes = Panes(
-            Windowing(
-                # A window is shown alone, so that it is all the same to which WindowFn.
-                GlobalWindows() if self._is_global else FixedWindows(10),
-                windowing.triggerfn,
-                windowing.accumulation_mode,
-                windowing.timestamp_combiner,
-                windowing.allowed_lateness,
-            )
-        )
+        # Each window is shown alone, so that there is nothing for a WindowFn to merge.
+        alone = copy.copy(windowing)
+        alone.windowfn = GlobalWindows() if self._is_global else FixedWindows(10)
+        self._panes = Panes(alone)
         self._counts = [1, *counts_of(windowing.triggerfn)]
         self._asks_the_clock = asks_the_clock(windowing.triggerfn)
         self._known: dict[int, Kind] = {}

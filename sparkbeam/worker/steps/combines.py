@@ -42,6 +42,8 @@ from sparkbeam.worker.steps.combinetables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.step import Step, Way
 
+_PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+
 _Made = TypeVar("_Made")
 
 MAX_KEYS = 100_000
@@ -81,11 +83,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._choice = choice_of(self.combine_fn)
         self._is_global = self.windowing.is_default()
         self._combine_stamps = combine_stamps(self.windowing)
-        self._stamp = None
-        if tells_stamps(self.windowing) and any(
-            getattr(reader, "layout", None) is Layout.STORED for reader in self.readers
-        ):
-            self._stamp = stamp_of(self.windowing)
+        self._stamp = _stamp_told(self.windowing, self.readers)
         self._tables: defaultdict[BoundedWindow | None, CombineTable] = defaultdict(
             lambda: CombineTable(self.combine_fn, self._form)
         )
@@ -405,7 +403,7 @@ _Kind = TypeVar("_Kind", bound=PrecombineOperation)
 
 def combine_fn_of(step: Step) -> beam.CombineFn | None:
     """The CombineFn of a step that is the map side of a combine; None for any other step."""
-    if step.urn != common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn:
+    if step.urn != _PRECOMBINE:
         return None
     payload = step.payload(beam_runner_api_pb2.CombinePayload)
     return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
@@ -440,4 +438,19 @@ def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
     return make_precombine(step, combine_fn, PrecombineOperation)
 
 
+def _suits_stamps(step: Step) -> beam.CombineFn | None:
+    if step.urn != _PRECOMBINE:
+        return None
+    (output,) = step.transform.outputs.values()
+    readers = [reader for some in step.consumers.values() for reader in some]
+    return combine_fn_of(step) if _stamp_told(step.windowing(output), readers) else None
+
+
+def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
+    """Which timestamp a group has, where elements are told apart by theirs; None elsewhere."""
+    are_stored = any(getattr(reader, "layout", None) is Layout.STORED for reader in readers)
+    return stamp_of(windowing) if are_stored and tells_stamps(windowing) else None
+
+
+BY_STAMP = Way("a combine by timestamp", _suits_stamps, _make)
 PRECOMBINE = Way("a combine of blocks", combine_fn_of, _make)

@@ -33,7 +33,13 @@ from sparkbeam.worker.steps import (
 from sparkbeam.worker.steps.sampling import sampled
 from sparkbeam.worker.steps.step import Step, Way
 
-ENDS: tuple[Way[Any], ...] = (edges.SOURCE, edges.SINK, functions.CREATE)
+OF_OUR_OWN: tuple[Way[Any], ...] = (
+    edges.SOURCE,
+    edges.SINK,
+    functions.CREATE,
+    firing.FIRING,
+    combines.BY_STAMP,
+)
 """What only sparkbeam has."""
 
 IN_BLOCKS: tuple[Way[Any], ...] = (
@@ -50,7 +56,6 @@ IN_BLOCKS: tuple[Way[Any], ...] = (
     sessions.SESSION_COMBINE,
     combines.PRECOMBINE,
     phases.MERGE,
-    firing.FIRING,
     phases.EXTRACT,
 )
 """What does the same as Beam's own operations, faster."""
@@ -70,7 +75,7 @@ class StepFactory(bundle_processor.BeamTransformFactory):
             return super().create_operation(transform_id, consumers)
         step = Step(self, transform_id, consumers)
         with within_step(step.label):
-            for way in (*ENDS, *IN_BLOCKS, *BEAMS_OWN):
+            for way in (*OF_OUR_OWN, *IN_BLOCKS, *BEAMS_OWN):
                 found = way.suits(step)
                 if found is not None:
                     return way.make(step, found)
