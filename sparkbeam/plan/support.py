@@ -58,8 +58,8 @@ FEATURES = (
         "Triggers, panes, accumulation modes",
         "yes",
         "yes",
-        "by Beam's trigger driver; in batch at the end of the input, where a key is held in "
-        "memory unless the trigger is the default; what no trigger has let out comes when its "
+        "by Beam's trigger driver; in batch at the end of the input, where a key of a GroupByKey "
+        "is held in memory unless the trigger is the default; what no trigger has let out comes when its "
         "window expires, at the end of time if it never does, unless the trigger may lose data",
     ),
     Feature("Allowed lateness, late data, watermark holds", "no late data", "yes", "per operator"),
