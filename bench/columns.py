@@ -57,12 +57,12 @@ class Task:
     )
 
 
-def session_counts(bids: Any) -> Any:
-    """Query 11."""
+def session_counts(bids: Any, **firing: Any) -> Any:
+    """Query 11, with the trigger that is given."""
     return (
         bids
         | "bidders" >> beam.Map(lambda bid: bid.bidder)
-        | beam.WindowInto(Sessions(GAP))
+        | beam.WindowInto(Sessions(GAP), **firing)
         | beam.combiners.Count.PerElement()
         | beam.MapTuple(lambda bidder, count: count)
     )

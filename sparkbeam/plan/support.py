@@ -59,8 +59,9 @@ FEATURES = (
         "yes",
         "yes",
         "by Beam's trigger driver; in batch at the end of the input, where a key of a GroupByKey "
-        "is held in memory unless the trigger is the default; what no trigger has let out comes when its "
-        "window expires, at the end of time if it never does, unless the trigger may lose data",
+        "is held in memory unless the trigger is the default; what no trigger has let out comes "
+        "when its window expires, at the end of time if it never does, unless the trigger may lose "
+        "data",
     ),
     Feature("Allowed lateness, late data, watermark holds", "no late data", "yes", "per operator"),
     Feature("State: bag, set, combining, read-modify-write, ordered list", "yes", "yes"),
