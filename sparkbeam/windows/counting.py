@@ -38,8 +38,11 @@ class CountingCombineFn(beam.CombineFn):
         return count + len(values), self.combine_fn.add_inputs(accumulator, values)
 
     def merge_accumulators(self, accumulators: Iterable[Counted]) -> Counted:
-        counts, merged = zip(*accumulators, strict=True)
-        return sum(counts), self.combine_fn.merge_accumulators(merged)
+        total, alone = 0, []
+        for count, accumulator in accumulators:
+            total += count
+            alone.append(accumulator)
+        return total, self.combine_fn.merge_accumulators(alone)
 
     def compact(self, accumulator: Counted) -> Counted:
         count, compacted = accumulator

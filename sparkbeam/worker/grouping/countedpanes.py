@@ -80,12 +80,20 @@ class CountedPanes:
             windows: gives them, for a trigger that asks the clock.
         """
         reached = np.searchsorted(self._counts, counts, side="right") - 1
-        if not self._asks_the_clock:
+        if len(reached) == 1 and not self._asks_the_clock:
+            yield self._of_all(int(reached[0])), np.zeros(1, np.intp)
+        elif not self._asks_the_clock:
             for place in np.unique(reached).tolist():
                 yield self._of_all(place), np.flatnonzero(reached == place)
-            return
+        else:
+            yield from self._by_the_clock(reached, windows())
+
+    def _by_the_clock(
+        self, reached: Positions, windows: Iterable[BoundedWindow]
+    ) -> Iterator[tuple[Kind, Positions]]:
+        """The same, each window by itself."""
         rows: defaultdict[Kind, list[int]] = defaultdict(list)
-        for row, (place, window) in enumerate(zip(reached.tolist(), windows(), strict=True)):
+        for row, (place, window) in enumerate(zip(reached.tolist(), windows, strict=True)):
             rows[self._of(place, window)].append(row)
         for kind, some in rows.items():
             yield kind, np.array(some)
