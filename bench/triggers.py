@@ -1,7 +1,7 @@
 """Query 11 with triggers: the columnar aggregator of sessions, whatever fires them.
 
-Run with ``python bench/triggers.py``. Nexmark's bids are written to Parquet. Then, in one session on
-two cores, the contestants take turns: the query over Beam's own ``ReadFromParquet`` with the
+Run with ``python bench/triggers.py``. Nexmark's bids are written to Parquet. Then, in one session
+on two cores, the contestants take turns: the query over Beam's own ``ReadFromParquet`` with the
 default trigger, with that of Beam's query, and with an early one.
 """
 
