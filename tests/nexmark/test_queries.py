@@ -21,6 +21,8 @@ from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.reference import reference_results
 from sparkbeam.nexmark.results import Summarize, summary
 from sparkbeam.nexmark.source import NexmarkEvents
+from sparkbeam.options import checked
+from sparkbeam.plan.model import Evaluator, SessionAggregator
 from sparkbeam.runner import SparkRunner
 
 # Some ask for the session as they run.
@@ -87,6 +89,17 @@ def test_the_reference_gives_as_many_results_as_other_implementations(events, co
     found = {number: len(reference_results(QUERIES[number], configuration)) for number in counts}
 
     assert found == counts
+
+
+def test_sessions_of_query_11_are_combined_over_columns_before_a_trigger_fires_them():
+    pipeline = beam.Pipeline(SparkRunner())
+    QUERIES[11].build(pipeline | NexmarkEvents(LIVELY), LIVELY)
+    stages = SparkRunner()._plan(pipeline, checked(pipeline.options)).stages
+    (how,) = (stage.grouping for stage in stages if stage.grouping is not None)
+
+    assert how.evaluator is Evaluator.SESSION_TOTALS
+    assert how.aggregator is SessionAggregator.COLUMNAR
+    assert "by which Repeatedly(AfterCount(50)) fires" in how.reason
 
 
 def test_queries_are_numbered_and_asked_in_their_own_words():

@@ -22,6 +22,7 @@ from apache_beam.transforms.trigger import (
     AccumulationMode,
     AfterCount,
     AfterWatermark,
+    DefaultTrigger,
     Repeatedly,
 )
 from apache_beam.transforms.userstate import (
@@ -496,6 +497,17 @@ def test_ports_of_one_reader_keep_their_numbers_by_their_writers() -> None:
     for tag, port in new["ports"].items():
         if port["from"].startswith(("M", "N")):
             assert found[int(tag)] == stored[port["from"]]
+
+
+def test_the_state_of_a_combine_has_accumulators_without_the_count_that_a_trigger_gets() -> None:
+    def value_coders(trigger: Any) -> set[str | None]:
+        windows = beam.WindowInto(
+            FixedWindows(5), trigger=trigger, accumulation_mode=AccumulationMode.DISCARDING
+        )
+        stages = taken(lambda pairs: pairs | windows | beam.combiners.Count.PerKey())["stages"]
+        return {parts.get("value coder") for parts in stages.values()}
+
+    assert value_coders(Repeatedly(AfterCount(3))) == value_coders(DefaultTrigger())
 
 
 def test_shards_are_told() -> None:
