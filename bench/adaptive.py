@@ -9,6 +9,7 @@ seconds, and how long the tasks behind the shuffle took: the longest one over th
 
 import argparse
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
@@ -97,26 +98,32 @@ def told(result: Any, *, joins: bool) -> list[str]:
     if joins:
         return str(explanation.joins).splitlines()[1:]
     lines = str(explanation.stages).splitlines()
-    group = next(number for number, line in enumerate(lines) if " group " in line)
-    return [line for line in lines[group - 2 : group] if " parts " in line]
+    first, behind = (
+        next(number for number, line in enumerate(lines) if f" {name} " in line)
+        for name in ("parts", "group")
+    )
+    return lines[first:behind]
 
 
 def main() -> None:
     """Makes all runs and prints what became of each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--elements", type=int, default=200_000)
+    parser.add_argument("--only", default="", help="a pattern of names")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     settings = [f"--spark_conf={name}={value}" for name, value in SETTINGS.items()]
     spark = session.obtain(SparkBeamOptions([f"--spark_master=local[{CORES}]", *settings]))
     run(spark, grouped, 1000)
-    for name, (build, joins) in RUNS.items():
+    chosen = {name: one for name, one in RUNS.items() if re.search(arguments.only, name)}
+    for name, (build, joins) in chosen.items():
         for adaptive in (False, True):
             spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
             seconds, result = run(spark, build, arguments.elements)
             print(f"\n{name}, adaptive execution {'on' if adaptive else 'off'}: {seconds:.1f} s")
-            print(f"    tasks  longest / median: {task_times(spark, result)}")
             print("\n".join(told(result, joins=joins)))
+            if joins:
+                print(f"    tasks  longest / median: {task_times(spark, result)} s")
 
 
 if __name__ == "__main__":

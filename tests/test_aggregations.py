@@ -269,7 +269,7 @@ def test_on_spark_half_of_the_values_on_one_key_are_told(
 ) -> None:
     monkeypatch.setattr("sparkbeam.explain.skew.LEAST", 5000)
     made = beam.Pipeline(SparkRunner(spark), PipelineOptions(["--spark_parallelism=8"]))
-    pairs = made | beam.Create([(n % 2 * n % 600, f"{n * n:09d}") for n in range(4000)])
+    pairs = made | beam.Create([(n % 600 * (n % 2), f"{n * n * n:011d}") for n in range(6000)])
     _ = pairs | beam.GroupByKey() | "Size" >> beam.MapTuple(lambda key, group: len(list(group)))
     _ = pairs | "Most" >> beam.CombinePerKey(max) | beam.Map(str)
     result: Any = made.run()

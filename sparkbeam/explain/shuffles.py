@@ -21,6 +21,12 @@ _BYTES = {unit: 1 << 10 * power for power, unit in enumerate(("B", "KiB", "MiB",
 _SIZES = re.compile(r"\(([\d.,]+ \w+), ([\d.,]+ \w+), ([\d.,]+ \w+)")
 """The smallest, the median and the largest of what Spark has measured."""
 
+_OF_ALL = re.compile(rf"([\d.,]+ \w+) {_SIZES.pattern}")
+"""The same behind the total."""
+
+_ROUNDED = 1.02
+"""So much larger than the sum of its parts may a total be that Spark tells with a digit or two."""
+
 
 def shuffles(plan: Plan, graphs: Iterable[list[PlanNode]]) -> dict[str, str]:
     """What has become of the shuffles before stages, by the ids of these.
@@ -90,17 +96,17 @@ def sizes_of(top: PlanNode, nodes: Nodes) -> tuple[int, int] | None:
         top: an operator that reads the shuffle.
         nodes: all operators.
     """
-    read = first(top, nodes, ("AQEShuffleRead", "Exchange"))
+    read = first(top, nodes, ("AQEShuffleRead", *_OTHERS))
     if read is None:
         return None
     told = [read.metrics.get(name, "") for name in ("partition data size", *_READ)]
-    sizes = [found for found in map(_SIZES.search, told) if found]
+    sizes = [found for found in map(_OF_ALL.search, told) if found]
     if not sizes:
         return None
     each = [tuple(map(_bytes, found.groups())) for found in sizes]
-    least, median, largest = max(each, key=lambda one: one[2])
+    total, least, median, largest = max(each, key=lambda one: one[3])
     # Of two partitions Spark has the larger one in the middle.
-    return largest, least if read.metrics.get("number of partitions") == "2" else median
+    return largest, least if total <= _ROUNDED * (least + largest) else median
 
 
 def _bytes(text: str) -> int:

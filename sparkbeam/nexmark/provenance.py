@@ -15,7 +15,7 @@ CHANGED = "+"
 
 _FOLDER = Path(sparkbeam.__file__).parent
 _GIT_SECONDS = 10
-_STEPS = 2_000_000
+_STEPS = 1_000_000
 
 
 def revision() -> str | None:

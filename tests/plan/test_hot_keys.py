@@ -43,10 +43,9 @@ def joined(p: beam.Pipeline) -> Any:
     return {"l": keyed(p), "r": p | beam.Create([("a", 2)])} | Join(on=on)
 
 
-def graph(plan: Plan, metric: str, sizes: str, partitions: str = "200") -> Graph:
+def graph(plan: Plan, metric: str, sizes: str, total: str) -> Graph:
     """A plan of Spark's in which each shuffle has partitions of such sizes, as it tells them."""
-    told = f"total (min, med, max)\n9 GiB ({sizes})"
-    metrics = {"number of partitions": partitions, metric: told}
+    metrics = {metric: f"total (min, med, max)\n{total} ({sizes})"}
     kind = "AQEShuffleRead" if metric == ADAPTIVE else "Exchange"
     nodes = []
     for number, stage in enumerate(plan.stages):
@@ -63,12 +62,15 @@ def graph(plan: Plan, metric: str, sizes: str, partitions: str = "200") -> Graph
 
 
 def told(
-    build: Callable[[beam.Pipeline], Any], sizes: str, metric: str = ADAPTIVE, partitions: str = "9"
+    build: Callable[[beam.Pipeline], Any],
+    sizes: str,
+    metric: str = ADAPTIVE,
+    total: str = "9.0 GiB",
 ) -> str:
     """What is told of the only stage that reads a shuffle by key; empty where nothing is."""
     _, plan = translated(build)
     summary = [StageSummary(stage.name, ()) for stage in plan.stages]
-    found = hot_keys(plan, [graph(plan, metric, sizes, partitions)], summary)
+    found = hot_keys(plan, [graph(plan, metric, sizes, total)], summary)
     assert len(found) <= 1
     return "".join(found.values())
 
@@ -105,7 +107,7 @@ def test_of_a_join_it_is_more_writers() -> None:
 def test_of_two_partitions_the_smaller_one_is_usual() -> None:
     sizes = "20.0 MiB, 600.0 MiB, 600.0 MiB"
     assert told(grouped, sizes) == ""
-    assert "30 times" in told(grouped, sizes, partitions="2")
+    assert "30 times" in told(grouped, sizes, total="620.0 MiB")
 
 
 @pytest.mark.parametrize(
