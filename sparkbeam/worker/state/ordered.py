@@ -29,6 +29,7 @@ ORDERED = 1
 _PIECE, _SPARSE = 5 / 8, 5 / 32
 _READ_AHEAD = 16
 _NODES_AHEAD = 64
+_NODE_BYTES = 8 << 10  # Of a full one, with numbers as keys.
 
 # The state: what it is, keys and values within the record, their bytes, nodes, entries.
 _KEYS, _VALUES, _BYTES, _NODES, _COUNT = range(1, 6)
@@ -115,7 +116,7 @@ class OrderedBag(Generic[K]):
             high = low if start == end else _between(nodes, start, end)[1]
             for place in range(low, max(low + 1, min(high, low + _NODES_AHEAD))):
                 by_node.setdefault(place, []).append((start, end))
-        places = list(by_node)[:_NODES_AHEAD]
+        places = list(by_node)[: min(_NODES_AHEAD, 1 + room // _NODE_BYTES)]
         numbers = [nodes[place][_NUMBER] for place in places]
         yield numbers
         loaded = map(_node_of, self._owner.overflow.load(numbers))
