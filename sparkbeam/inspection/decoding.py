@@ -1,4 +1,4 @@
-"""Coders of a step by what its checkpoint says, or by the program; no value is unpickled unasked.
+"""Coders of a step, from its description in the checkpoint or from the program.
 
 A checkpoint tells coders in words. Those of plain values can be made from these; others take the
 program. What may unpickle, and a coder of the user, decodes nothing out of a checkpoint into which
@@ -6,7 +6,7 @@ other users may have put something.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,7 @@ class Undecoded:
 
     Attributes:
         data: the bytes.
-        coder: what would decode them, in words.
+        coder: the coder that would decode them, in words.
     """
 
     data: bytes
@@ -103,7 +103,7 @@ class StateOf:
 
 @dataclass(frozen=True)
 class StepCoders:
-    """What decodes the state of a step.
+    """The decoders for the state of a step.
 
     Attributes:
         key: of the keys of records.
@@ -122,7 +122,7 @@ class StepCoders:
         """Return the coders of a step.
 
         Args:
-            parts: what the checkpoint says of the step.
+            parts: the description of the step in the checkpoint.
             stage: the step in the program; None for no program.
             trusted: see :class:`Decoder`.
         """
@@ -271,8 +271,3 @@ def time_text(micros: int) -> str:
         return moment(Timestamp(micros=micros)) or ""
     except (OverflowError, ValueError):
         return str(micros)
-
-
-def names(values: Sequence[str]) -> str:
-    """Return labels for a message."""
-    return ", ".join(f"'{shown(value)[1:-1]}'" for value in values)

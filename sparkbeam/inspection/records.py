@@ -1,4 +1,4 @@
-"""What a record keeps of a key, in the terms of Beam's model: windows, panes, states, timers."""
+"""The record of a key in the terms of Beam's model: windows, panes, states and timers."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Kept:
         window: to which it belongs, for people; empty where there is none.
         values: decoded; the first ones, where they are many.
         count: how many values there are.
-        facts: what else there is to say, as JSON has it; times in ISO 8601.
+        facts: times, panes and the like by their names, as JSON; times in ISO 8601.
     """
 
     what: str
@@ -74,7 +74,7 @@ class Kept:
 
 
 def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
-    """Return what a record keeps.
+    """Yield all that a record keeps.
 
     Args:
         record: of a key.

@@ -1,4 +1,4 @@
-"""What the steps of a pipeline keep, by its checkpoint."""
+"""The state of the steps of a pipeline, read from its checkpoint."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Step:
     Attributes:
         address: under which its state is stored.
         label: of its transform.
-        parts: what the checkpoint says of it.
+        parts: its description in the checkpoint; see :func:`.fingerprint`.
         stage: the same in the program; None where none is given.
     """
 
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def state_name(self) -> str:
-        """Under which the states and timers of its DoFn are stored."""
+        """The name under which the states and timers of its DoFn are stored."""
         default = self.label if self.stage is None else self.stage.state_name
         return self.parts.get("state name", default)
 
@@ -54,12 +54,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """What is kept of a key, or of no key.
+    """The state of one key of a step, or its state that belongs to no key.
 
     Attributes:
         step: the label of the step that keeps it.
         key: decoded; None for what belongs to no key.
-        kept: what it is.
+        kept: windows, states, timers and the like.
         has_key: it belongs to a key, which may be None.
     """
 
@@ -99,7 +99,7 @@ class KeptState:
     trusted: bool
 
     def of(self, name: str, key: str | None = None) -> Iterator[Found]:
-        """Return what a step keeps.
+        """Yield the state of a step.
 
         Args:
             name: its label, or the full name of its transform.
@@ -217,7 +217,7 @@ def _keeps_state(parts: Parts) -> bool:
 
 
 def _loose(step: Step, values: Mapping[str, Any], roots: Mapping[str, Any]) -> Iterator[Kept]:
-    """What a step keeps in a shard that belongs to no key."""
+    """State of a step in a shard that belongs to no key."""
     for at, hold, _ in values.get(f"{step.address}/deferred") or ():
         yield Kept("restriction", facts={"due": time_text(at), "watermark": time_text(hold)})
     waiting = values.get(f"{step.address}/waiting") or ()
@@ -236,7 +236,7 @@ def _loose(step: Step, values: Mapping[str, Any], roots: Mapping[str, Any]) -> I
 
 
 def _keys(entries: Entries, step: Step, known: StepCoders) -> Iterator[Found]:
-    """What a step keeps of the keys of a shard."""
+    """The state of a step for the keys of a shard."""
     copied = MemoryMap()
     copied.entries.update(entries)
     shard = ShardState(copied)

@@ -10,16 +10,19 @@ from sparkbeam.documents import whole
 ADD_BATCH = "addBatch"
 
 OF_SPARK = ("latestOffset", "getBatch", "queryPlanning", "walCommit", ADD_BATCH, "commitOffsets")
-"""In their order; of Spark's own names. ``addBatch`` is the time of the sink, and of the tasks."""
+"""Names of Spark's phases, in order; ``addBatch`` is the time of the sink and of the tasks."""
 
 STAGES, DELIVERY, COLLECTING, FEEDBACK = "stages", "delivery", "collecting", "feedback"
 
 OF_SINK = (STAGES, DELIVERY, COLLECTING, FEEDBACK)
-"""In their order: the stages run, their rows go to Spark's sinks, what tasks have reported is
-added up, and the feedback is written."""
+"""Names of the phases within ``addBatch``, in order.
+
+Tasks run the stages, Spark's sinks write their rows, the reports of tasks are added up, and the
+feedback is written.
+"""
 
 Phases = Mapping[str, int]
-"""How long each took, in microseconds; those that are not known are missing."""
+"""Durations in microseconds by name; those that are not known are missing."""
 
 
 class Stopwatch:

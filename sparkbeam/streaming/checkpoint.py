@@ -61,12 +61,12 @@ class SourceMark:
 
 @dataclass(frozen=True)
 class CheckpointContent:
-    """What there is under a checkpoint location.
+    """The course of a query as its checkpoint tells it.
 
     Attributes:
         location: the checkpoint location.
-        stored: what is known of the pipeline.
-        status: how it does.
+        stored: the description of the pipeline; see :func:`.fingerprint`.
+        status: as ``sparkbeam status`` tells it.
         planned: the last micro-batch that was planned; None before the first.
         committed: the last one that was committed.
         delivered: the sinks have got all of the planned one, and only Spark's commit is missing.
@@ -91,7 +91,7 @@ class CheckpointContent:
 
     @property
     def behind(self) -> StreamingStageProgress | SourceMark | None:
-        """Who keeps the least watermark; None at the end of time, and where it is not known.
+        """The step or source with the least watermark; None at the end of time, or if unknown.
 
         A step where what it keeps holds its output behind its input, else a source.
         """
