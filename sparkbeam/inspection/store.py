@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from sparkbeam.errors import CheckpointFailed
+from sparkbeam.streaming.status import last_entry
 from sparkbeam.texts import line, shortened
 
 ROOT = b"root"
@@ -48,8 +49,18 @@ class SparkStore:
         self._session = functools.cache(session)
         self._location = location
 
+    @functools.cached_property
+    def _batch(self) -> int:
+        """The last committed micro-batch: the pipeline may go on while its state is read."""
+        last = last_entry(self._location, "commits")
+        if last is None:
+            raise CheckpointFailed(
+                f"There is no state under {self._location} yet: no micro-batch is committed."
+            )
+        return last[0]
+
     def roots(self) -> Iterator[tuple[int, int, bytes]]:
-        session = self._session()
+        _, session = self._batch, self._session()
         try:
             metadata = session.read.format("state-metadata").load(self._location)
             operators = {row.operatorId for row in metadata.select("operatorId").collect()}
@@ -71,6 +82,7 @@ class SparkStore:
             frame = (
                 self._session()
                 .read.format("statestore")
+                .option("batchId", self._batch)
                 .option("operatorId", operator)
                 .option("stateVarName", _STATE)
                 .option("flattenCollectionTypes", "true")
@@ -86,8 +98,8 @@ class SparkStore:
     def _unreadable(self, error: Exception) -> CheckpointFailed:
         first = line(shortened(next(iter(str(error).splitlines()), ""), _MOST))
         return CheckpointFailed(
-            f"Spark cannot read the state under {self._location}: {first} State is there from the "
-            "first committed micro-batch on ('sparkbeam checkpoint' tells of it), and it takes a "
-            "Spark that reads the checkpoint: --spark_conf gives it settings, such as those of the "
-            "storage."
+            f"Spark cannot read the state under {self._location} as of the micro-batch "
+            f"{self._batch} in its log: {first} It has to see the storage, for which --spark_conf "
+            "gives it settings. Where the pipeline has gone on by many micro-batches meanwhile, "
+            "try again."
         )

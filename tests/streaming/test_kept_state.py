@@ -422,6 +422,12 @@ def test_the_command_prints_lines_and_json(
     assert parsed == contents(counted, "Count", "question")
 
 
+def test_before_the_first_commit_there_is_no_state(counted: KeptState) -> None:
+    result = CliRunner().invoke(main, ["state", counted.location, "--step", "Count"])
+    assert result.exit_code == 1
+    assert "yet: no micro-batch is committed." in " ".join(result.output.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
