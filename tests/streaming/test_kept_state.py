@@ -200,7 +200,7 @@ class Run(NamedTuple):
         return plan_of(runner.explain(self.pipeline))
 
 
-def keeping(p: beam.Pipeline, spec: StateSpec, put: Callable[[Any], None]) -> None:
+def keeping(p: beam.Pipeline, spec: StateSpec, put: Callable[[Any], Any]) -> None:
     """Keeps something in a state for ever."""
 
     class Keep(beam.DoFn):
@@ -223,7 +223,7 @@ def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any])
     return kept_by(folder, spec, lambda state: state.write(make()))
 
 
-def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], None]) -> Run:
+def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], Any]) -> Run:
     spark = Spark(halfway)
     flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
     p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
@@ -347,7 +347,7 @@ def add_all(state: Any) -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, StateSpec) else "",
 )
 def test_each_kind_of_state_is_decoded(
-    tmp_path: Path, spec: StateSpec, put: Callable[[Any], None], expected: list[Any]
+    tmp_path: Path, spec: StateSpec, put: Callable[[Any], Any], expected: list[Any]
 ) -> None:
     run = kept_by(tmp_path, spec, put)
     (found,) = contents(kept_state(str(tmp_path), run.store), "Keep")
