@@ -21,17 +21,15 @@ def put(folder: Path, name: str) -> str:
     return name
 
 
-def log_of(folder: Path) -> dict[str, list[str]]:
-    return {
-        path.name: path.read_text().split("\n")
-        for path in sorted((folder / "_spark_metadata").iterdir())
-    }
+def log_of(folder: Path) -> list[str]:
+    """The names of its files; those that are just being written have no number."""
+    names = (path.name for path in (folder / "_spark_metadata").iterdir())
+    return sorted(name for name in names if name.removesuffix(".compact").isdecimal())
 
 
 def as_spark_reads(folder: Path, interval: int = 10) -> list[str]:
     """The paths that ``CompactibleFileStreamLog.allFiles`` finds."""
-    log = {name.removesuffix(".compact"): name for name in log_of(folder)}
-    last = max(map(int, log))
+    last = max(int(name.removesuffix(".compact")) for name in log_of(folder))
     found = []
     for number in range(max(0, (last + 1) // interval * interval - 1), last + 1):
         name = f"{number}.compact" if (number + 1) % interval == 0 else str(number)
@@ -44,7 +42,8 @@ def as_spark_reads(folder: Path, interval: int = 10) -> list[str]:
 def test_an_entry_has_the_form_of_sparks_own(tmp_path: Path) -> None:
     folder = tmp_path / "a b%é"
     Manifest(LocalStorage(), str(folder)).add([put(folder, "day=1 2/x.txt")])
-    (lines,) = log_of(folder).values()
+    assert log_of(folder) == ["0"]
+    lines = (folder / "_spark_metadata" / "0").read_text().split("\n")
     assert lines[0] == "v1"
     stat = (folder / "day=1 2" / "x.txt").stat()
     assert list(json.loads(lines[1]).items()) == [
