@@ -249,7 +249,7 @@ def test_panes_are_those_of_the_model(some: list[Windowing], events: list[Event]
     check(some, events)
 
 
-@BOUNDED
+@settings(BOUNDED, max_examples=max(1, EXAMPLES // 2))
 @given(st.lists(windowings(STAMPS), min_size=BRANCHES, max_size=BRANCHES), histories())
 def test_a_combine_has_the_panes_of_a_grouping_of_single_elements_and_their_timestamps(
     some: list[Windowing], events: list[Event]
