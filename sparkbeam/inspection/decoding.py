@@ -129,8 +129,9 @@ class StepCoders:
         known = {} if stage is None else dict(_of_stage(stage))
 
         def decoder(part: str, words: str, at: int = 0) -> Decoder:
-            found = known.get(part, ())
-            coder = found[at] if at < len(found) else parsed(words)
+            coder, found = parsed(words), known.get(part, ())
+            if coder is None and at < len(found):
+                coder = found[at]
             return Decoder(words, coder, trusted=trusted)
 
         windows = parts.get("windows", "")
