@@ -43,11 +43,11 @@ def test_sparks_readers_follow_the_log(spark: Any, tmp_path: Path) -> None:
 
     expected = [(number, f"2030-01-{1 + number % 2:02d} x") for number in range(11)]
     log = Manifest(LocalStorage(), str(target))
-    for number, day in expected[:8]:
+    for number, day in expected[:9]:
         name = f"day={day}/{number}.json"
         LocalStorage().write(f"{target}/{name}", json.dumps({"id": number}).encode())
         log.add([name])
-    for number, day in expected[8:]:
+    for number, day in expected[9:]:
         row = {"id": number, "day": day}
         streams.write_json(source / f"{number}.json", [row], age_seconds=100 - number)
     streams.run_available(spark, tmp_path / "checkpoint", build)
@@ -81,7 +81,7 @@ def test_sparks_readers_follow_the_log(spark: Any, tmp_path: Path) -> None:
 def test_no_poll_by_spark_sees_a_part_while_the_writer_is_killed(
     spark: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    folders, kills, polls = (50, 5, 40) if request.config.getoption("whole") else (1, 2, 12)
+    folders, kills, polls = (50, 5, 40) if request.config.getoption("whole") else (1, 2, 5)
     chance = random.Random(1)
     for number in range(folders):
         folder, seen = tmp_path / str(number), 0
