@@ -10,7 +10,13 @@ from sparkbeam.damage import FULL, damage
 from sparkbeam.deaths import Deaths
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
 from sparkbeam.texts import beginning
-from sparkbeam.upstream.spark import NO_PROGRAM, OTHER_PYTHON, OTHER_VERSION, WRAPPED
+from sparkbeam.upstream.spark import (
+    NO_PROGRAM,
+    OTHER_PLAN,
+    OTHER_PYTHON,
+    OTHER_VERSION,
+    WRAPPED,
+)
 from sparkbeam.wire.failure import Reports, StepReport
 
 _CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
@@ -130,6 +136,12 @@ def _remedy(text: str) -> str:
         return (
             f"A jar of the session is for another Spark than {pyspark.__version__}: look at "
             "spark.jars and spark.jars.packages."
+        )
+    if OTHER_PLAN.search(text):
+        return (
+            "A DataFrame, view or query that the pipeline reads has other sources or other state "
+            "than when its checkpoint was begun: make it as it was, or start with another "
+            "--checkpoint_location."
         )
     if FULL.search(text):
         return "Make room in the folder for temporary files, or set spark.local.dir to another one."

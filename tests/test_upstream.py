@@ -1183,6 +1183,13 @@ class TestSpark:
             (of_spark.DAMAGED, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]"),
             (of_spark.MISSING_SOURCE, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source"),
             (
+                of_spark.OTHER_PLAN,
+                "There are [2] sources in the checkpoint offsets and now there are [3] sources",
+            ),
+            (of_spark.OTHER_PLAN, "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA]"),
+            (of_spark.MISSING_TABLE, "[TABLE_OR_VIEW_NOT_FOUND] The table or view `no` cannot be"),
+            (of_spark.OTHER_VIEW, "`v` is not a temp view of streaming logical plan, please use"),
+            (
                 of_spark.NAME_TAKEN,
                 "Cannot start query with name a as a query with that name is already active in",
             ),

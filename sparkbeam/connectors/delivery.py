@@ -5,6 +5,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import cloudpickle
@@ -14,6 +15,7 @@ from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
+from sparkbeam.connectors.tables import Table, found_table
 from sparkbeam.plan.model import Sink
 from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.recovery import gave_up
@@ -81,22 +83,7 @@ class Delivery:
                 function = cloudpickle.loads(self.spec.function)
                 function(self.rows(values), batch_id)
             else:
-                self._write(self.rows(values), place or self._place())
-
-    def _place(self) -> "Place":
-        """Where the options say.
-
-        Raises:
-            SinkFailed: nobody would see what is written there.
-        """
-        place = Place(self.spec)
-        is_of_files = (self.spec.format or "").lower() in FILE_FORMATS and place.mode == "append"
-        if is_of_files and place.path and has_manifest(place.path):
-            raise SinkFailed(
-                "the folder has a _spark_metadata, the log of all files that Spark reads there, "
-                "which a stream writes with layout='manifest'. Write to another folder."
-            )
-        return place
+                self._write(self.rows(values), place or Place(self.spec))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -116,18 +103,46 @@ class Delivery:
         Args:
             values: see :meth:`__call__`.
         """
-        schema = StructType.fromJson(json.loads(self.spec.schema or ""))
+        schema = self._schema
         return values.mapInArrow(CellsAsRows(arrow_schema(schema), self._unpack), schema)
 
+    def table(self, session: Any) -> Table | None:
+        """The table that is written to; one that is not there is made.
+
+        Args:
+            session: that knows it.
+        """
+        name = self.spec.table
+        found = found_table(session, name)
+        if found is not None:
+            return found
+        place = Place(self.spec)
+        place.mode = "ignore"
+        self._write(session.createDataFrame([], self._schema), place)
+        return found_table(session, name)
+
+    @property
+    def _schema(self) -> StructType:
+        return StructType.fromJson(json.loads(self.spec.schema or ""))
+
     def _write(self, rows: Any, place: "Place") -> None:
+        if place.table:
+            place.keep_to(found_table(rows.sparkSession, place.table))
         if place.path:
-            place.path = from_here(place.path, self.spec.format, rows.sparkSession)
-        writer = rows.write.format(self.spec.format).mode(place.mode)
+            place.path = from_here(place.path, place.format, rows.sparkSession)
+        if place.folder and has_manifest(place.folder):
+            raise SinkFailed(
+                "the folder has a _spark_metadata, the log of all files that Spark reads there, "
+                "which a stream writes with layout='manifest'. Write to another folder or table."
+            )
+        writer = place.fitted(rows).write.mode(place.mode)
+        if place.format is not None:
+            writer = writer.format(place.format)
         for name, value in place.options.items():
             writer = writer.option(name, value)
-        if self.spec.partition_by:
-            writer = writer.partitionBy(*self.spec.partition_by)
-        writer.save()
+        if place.partition_by:
+            writer = writer.partitionBy(*place.partition_by)
+        writer.saveAsTable(place.table) if place.table else writer.save()
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
@@ -150,11 +165,52 @@ class Place:
     Attributes:
         mode: Spark's save mode.
         options: of the data source.
+        format: its name; None for that which the table has, or Spark's default.
+        partition_by: the columns by whose values rows are divided into folders.
+        table: the name of a table to write; empty where the options say the place.
+        found: that table, if it is there.
     """
 
     def __init__(self, spec: WriteSpec) -> None:
         self.mode = spec.mode
         self.options = dict(spec.options)
+        self.format = spec.format
+        self.partition_by = spec.partition_by
+        self.table = spec.table
+        self.found: Table | None = None
+
+    def keep_to(self, table: Table | None) -> None:
+        """Takes over what a table has, where nothing else is asked for.
+
+        Raises:
+            ConfigurationError: rows are to be added to it that it cannot have.
+        """
+        if table is not None:
+            if self.mode == "append":
+                table.check(self.format, self.partition_by)
+            self.format = self.format or table.format
+            self.partition_by = self.partition_by or table.partition_by
+        self.found = table
+
+    def fitted(self, rows: Any) -> Any:
+        """Rows as a table takes them that they are added to."""
+        if self.found is None or self.mode != "append":
+            return rows
+        return self.found.fitted(rows)
+
+    @property
+    def folder(self) -> str:
+        """The folder to which files are added; empty where something else is written."""
+        if self.mode != "append" or (self.format or "").lower() not in FILE_FORMATS:
+            return ""
+        return self.path if not self.table else self.found.folder if self.found else ""
+
+    def aside(self, folder: str) -> "Place":
+        """The same in another folder, which belongs to no table."""
+        place = copy(self)
+        place.table, place.options = "", dict(self.options)
+        place.path = folder
+        return place
 
     @property
     def path(self) -> str:

@@ -6,24 +6,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.connectors.committed import listed_files
 from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.schemas import METADATA, field_at
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
-from sparkbeam.errors import PipelineFailed
+from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.plan.sparkio import PARTITION_SEPARATOR, ReadSpec
 from sparkbeam.session import is_remote
+from sparkbeam.upstream.spark import unlogged
 from sparkbeam.wire.times import MIN_MICROS
 
 _TIME = "sparkbeam_time"
 _PARTITION = "sparkbeam_partition"
+_FILE = f"{METADATA.name}.file_path"
 _PATHS = frozenset(["path", "sourcearchivedir"])
 _GENERATED = frozenset(["rate", "rate-micro-batch"])
 
-GIVEN = "DataFrame"
-"""The format of a source that is a DataFrame which the program has."""
+_STREAM = "is a stream, and the pipeline is none: give it --streaming."
+_NO_STREAM = (
+    "is for pipelines in batch, and this one has --streaming, or a stream in it: make it of "
+    "spark.readStream, in SQL of STREAM(table) or of a view of a stream, or leave the option out. "
+    "What a stream only looks up can be a side input, or be joined to it by Spark."
+)
 
 _given: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _numbers = itertools.count()
@@ -54,20 +62,37 @@ def given(payloads: Iterable[bytes]) -> list[Any]:
         payloads: those of the sources.
     """
     specs = map(ReadSpec.unpack, payloads)
-    return [_given[dict(spec.options)["number"]] for spec in specs if spec.format == GIVEN]
+    return [_given[spec.frame] for spec in specs if spec.frame]
 
 
 def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
-    """The source with all of its columns."""
-    if spec.format == GIVEN:
+    """The source with all of its columns.
+
+    Raises:
+        ConfigurationError: it is a stream where none is asked for, or the other way round.
+    """
+    if spec.frame:
         # A DataFrame keeps the schema that somebody has asked it for, and this one is the user's.
-        return _given[dict(spec.options)["number"]].select("*")
+        found = _given[spec.frame].select("*")
+    elif spec.query:
+        # In brackets it cannot be a command, which Spark would execute at once.
+        found = session.sql(f"SELECT * FROM (\n{spec.query}\n)")
+    else:
+        return _read(session, spec, streaming=streaming, partitions=partitions)
+    if found.isStreaming != streaming:
+        raise ConfigurationError(f"{spec.what} {_NO_STREAM if streaming else _STREAM}")
+    return found
+
+
+def _read(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None) -> Any:
     if spec.is_own:
         # Not every PySpark that pipelines in batch run on has what it is made of.
         from sparkbeam.eventhubs.source import EventHubsSource
 
         session.dataSource.register(EventHubsSource)
-    reader = (session.readStream if streaming else session.read).format(spec.format)
+    reader = session.readStream if streaming else session.read
+    if spec.format:
+        reader = reader.format(spec.format)
     if partitions is not None and spec.format in _GENERATED:
         # A micro-batch that runs again is to have the same partitions on a cluster that has
         # another number of cores then.
@@ -89,6 +114,8 @@ def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | N
         reader = reader.option(name, value)
     if schema is not None:
         reader = reader.schema(schema)
+    if spec.table:
+        return reader.table(spec.table)
     return reader.load() if not listed else reader.load(listed)
 
 
@@ -98,6 +125,16 @@ def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] 
     if format.lower() not in FILE_FORMATS or not path or is_remote(session):
         return None
     return listed_files(path)
+
+
+def file_metadata(frame: Any) -> StructField | None:
+    """The column by which each row of a DataFrame knows its file; None where it does not."""
+    try:
+        with unlogged():
+            found: StructField = frame.select(METADATA.name).schema[0]
+    except PySparkException:
+        return None
+    return found if field_at(StructType([found]), _FILE) else None
 
 
 def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:
@@ -122,10 +159,12 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
     try:
         frame = loaded(session, spec, streaming=streaming, partitions=partitions)
         return frame.select(*columns)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"'{label}': {error}") from None
     except Exception as error:
         # Spark's own text may have the options in it.
         raise PipelineFailed(
-            f"Step '{label}' failed: Spark cannot read '{spec.format}': "
+            f"Step '{label}' failed: Spark cannot read {spec.what}: "
             f"{problem(error, spec.format, spec.options)}",
             label,
         ) from None
@@ -134,7 +173,7 @@ def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = Non
 def _partition(spec: ReadSpec) -> Any:
     if spec.by_files:
         # A path in each row would cost more than most rows.
-        return sf.xxhash64(sf.col("_metadata.file_path"))
+        return sf.xxhash64(sf.col(_FILE))
     parts = [
         sf.coalesce(_column(spec, name).cast("string"), sf.lit(""))
         for name in spec.partition_columns

@@ -8,7 +8,13 @@ import pyspark
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.sparkio import Options
 from sparkbeam.texts import beginning
-from sparkbeam.upstream.spark import MISSING_SOURCE, OTHER_VERSION, version
+from sparkbeam.upstream.spark import (
+    MISSING_SOURCE,
+    MISSING_TABLE,
+    OTHER_VERSION,
+    OTHER_VIEW,
+    version,
+)
 
 _PACKAGES: Mapping[str, str] = {
     "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
@@ -47,8 +53,8 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
 
     Args:
         error: what has ended a read or a write.
-        format: of the data source.
-        options: of the data source.
+        format: of the data source; empty where it is a table or a query.
+        options: of the data source or the table.
     """
     hide = Redaction(options)
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
@@ -92,7 +98,14 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
         return "Correct the option path; it has to be seen by Spark."
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return "Give the schema, or a path with files of that format."
-    return "Correct the format and its options."
+    if MISSING_TABLE.search(text):
+        return "Correct the name, with its catalog and schema if need be, or create the table."
+    if OTHER_VIEW.search(text):
+        return (
+            "A pipeline with --streaming reads temporary views of streams, one without it all "
+            "others. What a permanent view does can be a query of STREAM(table)."
+        )
+    return "Correct the format and its options." if format else "Correct the table or the query."
 
 
 def _package(format: str | None, options: Options) -> str | None:

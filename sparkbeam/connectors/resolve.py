@@ -85,6 +85,25 @@ def source_format(name: object) -> str:
     return text("format", name, "use the name of a data source, such as 'parquet' or 'kafka'")
 
 
+def table_name(name: object) -> str:
+    """The name of a table.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    return text("table", name, "use the name of a table, such as 'clicks' or 'catalog.db.clicks'")
+
+
+def refuse_path(transform: str, table: object, options: tuple[tuple[str, str], ...]) -> None:
+    """Raises a :class:`ConfigurationError` where a table is also told where its data is."""
+    if any(name.lower() == "path" for name, _ in options):
+        raise ConfigurationError(
+            f"{transform} was given both table={shown(table)} and the option 'path': a table knows "
+            "where its data is. Leave one of them out; CREATE TABLE … LOCATION makes a table of "
+            "the files at a path."
+        )
+
+
 def checked_schema(schema: object) -> Schema | None:
     """A schema as a user gives it; None for none.
 

@@ -1,9 +1,9 @@
 """Spark's own sources and sinks as transforms of a pipeline, and sources of one's own.
 
 ========================  ===============================================================
-:class:`ReadFromSpark`    rows of any data source that Spark can read, batch or streaming
-:class:`FromDataFrame`    rows of a DataFrame that the program has, in batch
-:class:`WriteToSpark`     rows into any data source that Spark can write
+:class:`ReadFromSpark`    rows of any data source, table or query, batch or streaming
+:class:`FromDataFrame`    rows of a DataFrame that the program has, batch or streaming
+:class:`WriteToSpark`     rows into any data source or table that Spark can write
 :func:`committed_files`   which files of those it has written belong to whole micro-batches
 :class:`ForeachBatch`     rows to a function that takes a DataFrame
 :class:`Foreach`          elements to a writer, in the tasks

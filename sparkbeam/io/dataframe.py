@@ -3,34 +3,45 @@
 from collections.abc import Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 
 from sparkbeam import arguments
 from sparkbeam.connectors import frames, resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.read import ReadFromSpark
+from sparkbeam.plan.sparkio import ReadSpec
 
 _ATTRIBUTES = ("schema", "select", "isStreaming", "sparkSession")
 
 
 class FromDataFrame(ReadFromSpark):
-    """Reads a DataFrame of the Spark session on which the pipeline runs, in batch.
+    """Reads a DataFrame of the Spark session on which the pipeline runs.
 
     The elements are rows, as those of :class:`ReadFromSpark`. Spark plans the DataFrame with the
     pipeline: nothing is computed before that runs. Of a DataFrame that is nothing but columns of
     Parquet files the workers read these by themselves, where all of Spark is on this machine.
 
+    A streaming DataFrame is read in a pipeline with ``--streaming``. It becomes a part of the
+    pipeline's query: its offsets, and the state of its joins and aggregations, are in the
+    pipeline's checkpoint. After a restart the program makes the same DataFrame again. Spark's own
+    watermark, ``withWatermark``, is what its operators go by, and nothing to the pipeline.
+
     Args:
         frame: the DataFrame. It has to stay usable until the pipeline has run.
         timestamp_column: the column with the event time, of any type that Spark can cast to a
-            timestamp; it must not be null. Without one elements have the earliest timestamp.
+            timestamp; it must not be null. Without one elements have the earliest timestamp, in
+            streaming the time of their micro-batch.
         columns: which columns to read; all if None.
+        watermark_delay: see :class:`ReadFromSpark`, as for what follows.
+        partition_column: likewise. If nothing is said, files are complete once they have been read
+            where each row knows its own (``_metadata.file_path``); else there is one partition.
+        idle_timeout: likewise.
+        follow_clock_when_idle: likewise.
 
     Raises:
-        ConfigurationError: when it is made or applied: it is no DataFrame, or a stream, has no such
-            column, or belongs to another session, or the pipeline is a stream or runs on another
-            runner.
+        ConfigurationError: when it is made or applied: it is no DataFrame, or has no such column,
+            or belongs to another session; it is a stream and the pipeline is none, or the other
+            way round; or the pipeline runs on another runner.
     """
 
     def __init__(
@@ -38,22 +49,26 @@ class FromDataFrame(ReadFromSpark):
         frame: Any,
         timestamp_column: str | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        watermark_delay: float = 0,
+        partition_column: str | Sequence[str] | None = None,
+        idle_timeout: float | None = None,
+        follow_clock_when_idle: bool = False,
     ) -> None:
         if isinstance(frame, type) or not all(hasattr(type(frame), name) for name in _ATTRIBUTES):
             raise ConfigurationError(
                 f"frame={arguments.shown(frame)} is no DataFrame of pyspark.sql."
             )
-        if frame.isStreaming:
-            raise ConfigurationError(
-                "FromDataFrame takes no stream: use ReadFromSpark with the format and the options "
-                "of its source in a pipeline with --streaming."
-            )
         super().__init__(
-            frames.GIVEN,
-            {"number": frames.give(frame)},
+            "DataFrame",
             timestamp_column=timestamp_column,
+            watermark_delay=watermark_delay,
             columns=columns,
+            partition_column=partition_column,
+            idle_timeout=idle_timeout,
+            follow_clock_when_idle=follow_clock_when_idle,
         )
+        self._origin = ReadSpec(frame=frames.give(frame))
         self._frame = frame
 
     def default_label(self) -> str:
@@ -62,11 +77,6 @@ class FromDataFrame(ReadFromSpark):
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         resolve.require_spark(pipeline, "FromDataFrame")
-        if pipeline.options.view_as(StandardOptions).streaming:
-            raise ConfigurationError(
-                "FromDataFrame is for pipelines in batch, and this one has --streaming: use "
-                "ReadFromSpark, or leave the option out."
-            )
         session = resolve.session_of(pipeline)
         if _identity(session) != _identity(self._frame.sparkSession):
             raise ConfigurationError(

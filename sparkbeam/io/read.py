@@ -18,7 +18,6 @@ from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.writtenschemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.texts import shortened
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
 
@@ -37,7 +36,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
 
     Args:
         format: the name of a data source: ``"parquet"``, ``"kafka"``, ``"delta"``, …
-        options: of the data source, such as ``path`` or ``maxFilesPerTrigger``.
+        options: of the data source or the table, such as ``path`` or ``maxFilesPerTrigger``.
         schema: of the files, as Spark's DDL or ``StructType``. Without one the source
             is asked, which needs a Spark session while the pipeline is built, as does DDL.
         timestamp_column: the column with the event time, of any type that Spark can cast to a
@@ -57,15 +56,19 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         columns: which columns to read; all if None. A dotted path leads into structs: the row has
             its last name. ``"_metadata.file_path"`` is the path of the file, and Spark has more
             there.
+        table: in place of a format: the name of a table or view that the session knows, as
+            ``spark.table`` and ``spark.readStream.table`` take it.
+        query: in place of a format: a query in SQL. In streaming it reads tables with
+            ``STREAM(table)``, or views that were made of streaming DataFrames.
 
     Raises:
-        ConfigurationError: when it is applied: Spark cannot read that, there is no such column,
-            or the pipeline runs on another runner.
+        ConfigurationError: when it is made or applied: Spark cannot read that, there is no such
+            column or table, or the pipeline runs on another runner.
     """
 
     def __init__(
         self,
-        format: str,
+        format: str | None = None,
         options: dict[str, Any] | None = None,
         schema: resolve.Schema | None = None,
         timestamp_column: str | None = None,
@@ -75,11 +78,12 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         partition_column: str | Sequence[str] | None = None,
         idle_timeout: float | None = None,
         follow_clock_when_idle: bool = False,
+        table: str | None = None,
+        query: str | None = None,
     ) -> None:
         super().__init__()
-        self._format = resolve.source_format(format)
-        self._options = resolve.checked_options(options)
-        self._schema = resolve.checked_schema(schema)
+        self._origin = _origin(format, options, table, query)
+        self._schema = _schema(self._origin, schema)
         self._timestamp_column = _time_column(timestamp_column)
         self._columns = None if columns is None else arguments.names("columns", columns, _LIST)
         self._delay = _micros("watermark_delay", watermark_delay)
@@ -89,32 +93,33 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 "partition_column and idle_timeout are about the timestamps of rows: give a "
                 "timestamp_column, or leave them out."
             )
-        self._partition_columns = _partition_columns(format, partition_column)
+        self._partition_columns = _partition_columns(self._origin.format, partition_column)
         self._idle = None if idle_timeout is None else _micros("idle_timeout", idle_timeout)
         self._follows_clock = follow_clock_when_idle
         self._spec: ReadSpec | None = None
         self._has_foreign_types = False
+        self._metadata: StructField | None = None
 
     def default_label(self) -> str:
-        return f"ReadFromSpark({self._format})"
+        return f"ReadFromSpark({self._origin.format or self._origin.table or 'SQL'})"
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
         resolve.require_spark(pipeline, "ReadFromSpark")
         streaming = pipeline.options.view_as(StandardOptions).streaming
         given = None if self._schema is None else resolve.parsed(self._schema, pipeline)
-        spec = ReadSpec(
-            self._format,
-            self._options,
-            given.json() if given is not None else None,
-            tuple(self._columns or ()),
-            self._timestamp_column,
-            self._delay,
+        spec = replace(
+            self._origin,
+            schema=given.json() if given is not None else None,
+            columns=tuple(self._columns or ()),
+            timestamp_column=self._timestamp_column,
+            delay=self._delay,
         )
         self._has_foreign_types = False
+        self._metadata = METADATA if self._origin.format.lower() in _FILES else None
         whole = given if given is not None else self._ask(spec, pipeline, streaming=streaming)
         selected, nested = self._select(whole)
-        if self._has_foreign_types or (self._format.lower() == "parquet" and not streaming):
+        if self._has_foreign_types or (spec.format.lower() == "parquet" and not streaming):
             # Or else Spark has it looked up again, in a job of its own, when the pipeline runs.
             spec = replace(spec, schema=whole.json())
         self._spec = self._told(
@@ -123,9 +128,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             nested=nested,
             partition_columns=self._partition_columns,
             tells_partitions=self._tells_partitions(),
-            by_files=self._format.lower() in _FILES
+            by_files=self._metadata is not None
             and not self._partition_columns
-            and "_metadata" not in whole.names,
+            and METADATA.name not in whole.names,
             idle=self._idle,
             follows_clock=self._follows_clock,
         )
@@ -137,7 +142,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         return replace(spec, **more)
 
     def _tells_partitions(self) -> bool:
-        return _is_kafka(self._format) and self._partition_columns == _KAFKA_PARTITION
+        return _is_kafka(self._origin.format) and self._partition_columns == _KAFKA_PARTITION
 
     def _element_type(self, schema: StructType) -> Any:
         return _rows(schema)
@@ -150,14 +155,19 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             return written
         try:
             with no_foreign_types() as met:
-                found: StructType = frames.loaded(session, spec, streaming=streaming).schema
+                frame = frames.loaded(session, spec, streaming=streaming)
+                found: StructType = frame.schema
+        except ConfigurationError as error:
+            raise ConfigurationError(f"'{self.label}': {error}") from None
         except Exception as error:
             # Spark's own text may have the options in it.
             raise ConfigurationError(
-                f"'{self.label}': Spark cannot tell the schema of '{self._format}': "
-                f"{problem(error, self._format, self._options)}"
+                f"'{self.label}': Spark cannot tell the schema of {spec.what}: "
+                f"{problem(error, spec.format, spec.options)}"
             ) from None
-        if self._format.lower() in _FILES:
+        if not spec.format and (streaming or self._names_metadata()):
+            self._metadata = frames.file_metadata(frame)
+        if spec.format.lower() in _FILES:
             self._has_foreign_types = bool(met)
         else:
             self._check_known(met)
@@ -172,7 +182,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         for name in types:
             if not is_imported(name):
                 raise ConfigurationError(
-                    f"'{self.label}': '{arguments.shown(self._format)[1:-1]}' has a column of the "
+                    f"'{self.label}': {self._origin.what} has a column of the "
                     f"user-defined type {arguments.shown(name)[1:-1]}. Import its module in the "
                     "program, if you trust it, or read a view that casts the column."
                 )
@@ -180,10 +190,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     def _select(self, schema: StructType) -> tuple[StructType, tuple[str, ...]]:
         """The columns of the rows, and what of all that is read is within structs."""
         wanted = schema.names if self._columns is None else self._columns
-        time = [self._timestamp_column] if self._timestamp_column is not None else []
-        names = [*wanted, *time, *(self._partition_columns if time else ())]
-        is_of_files = self._format.lower() in _FILES and METADATA.name not in schema.names
-        whole = StructType([*schema.fields, METADATA]) if is_of_files else schema
+        names = [*wanted, *self._times()]
+        hidden = [] if METADATA.name in schema.names else [self._metadata]
+        whole = StructType([*schema.fields, *filter(None, hidden)])
         found = {name: self._field(whole, name) for name in names}
         selected = StructType([found[name] for name in wanted])
         for name in selected.names:
@@ -194,11 +203,21 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 )
         return selected, tuple(name for name in names if name not in whole.names)
 
+    def _times(self) -> list[str]:
+        """The names of what the rows are not asked for, but their timestamps and partitions."""
+        if self._timestamp_column is None:
+            return []
+        return [self._timestamp_column, *self._partition_columns]
+
+    def _names_metadata(self) -> bool:
+        names = [*(self._columns or ()), *self._times()]
+        return any(name.partition(".")[0] == METADATA.name for name in names)
+
     def _field(self, schema: StructType, name: str) -> StructField:
         field = field_at(schema, name)
         if field is None:
             raise ConfigurationError(
-                f"'{shortened(self._format, 60)}' has no column "
+                f"'{self.label}': {self._origin.what} has no column "
                 f"{arguments.shown(name)}, only {arguments.listed(schema.names)}."
             )
         return field
@@ -215,6 +234,46 @@ _LIST = "use a list, such as ['id', 'name']"
 _LONGEST = 1e9  # Seconds; thirty years.
 _KAFKA_PARTITION = ("topic", "partition")
 _FILES = frozenset(["json", "csv", "parquet", "orc", "text", "xml", "avro", "binaryfile"])
+
+
+def _origin(
+    format: str | None, options: dict[str, Any] | None, table: str | None, query: str | None
+) -> ReadSpec:
+    """What is read, with all of its columns.
+
+    Raises:
+        ConfigurationError: it is nothing, or several things.
+    """
+    given = {"format": format, "table": table, "query": query}
+    names = [f"{name}={arguments.shown(it)}" for name, it in given.items() if it is not None]
+    if len(names) != 1:
+        what = f"was given {' and '.join(names)}" if names else "was given nothing to read"
+        raise ConfigurationError(
+            f"ReadFromSpark {what}: give either a format, such as 'parquet', or table= with the "
+            "name of a table or view, or query= with a query in SQL."
+        )
+    known = resolve.checked_options(options)
+    if table is not None:
+        resolve.refuse_path("ReadFromSpark", table, known)
+        return ReadSpec(options=known, table=resolve.table_name(table))
+    if query is not None:
+        if known:
+            raise ConfigurationError(
+                "ReadFromSpark(query=…) takes no options: write what a table is to be read with "
+                "into the query, or give table= or a format."
+            )
+        text = arguments.text("query", query, "write one in SQL, such as 'SELECT * FROM clicks'")
+        return ReadSpec(query=text.strip().rstrip(";"))
+    return ReadSpec(resolve.source_format(format), known)
+
+
+def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | None:
+    if given is not None and not origin.format:
+        raise ConfigurationError(
+            f"schema= is for files, and {origin.what} has columns of its own: leave it out, "
+            "or cast in a query."
+        )
+    return resolve.checked_schema(given)
 
 
 def _is_kafka(format: str) -> bool:

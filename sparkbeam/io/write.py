@@ -59,13 +59,14 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
       are written aside and moved into the folder, under names that tell the micro-batch. A
       reader of the folder never sees a row twice; :func:`committed_files` tells the files of
       whole micro-batches;
+    - so are tables of such files;
     - Delta tables are written once, by their transaction ids;
     - all others are written again if the failure was between the write and the note that it
       was made.
 
     Args:
         format: the name of a data source: ``"parquet"``, ``"jdbc"``, ``"delta"``, …
-        options: of the data source, such as ``path``.
+        options: of the data source, such as ``path``, or of the table.
         schema: of the rows, as Spark's DDL or ``StructType``. Without one it is made from
             the PCollection's type, if that has flat fields. A field that a dictionary does not
             have is null. DDL needs a Spark session while the pipeline is built.
@@ -77,6 +78,9 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             folder. ``manifest``: beside them there is a log, ``_spark_metadata``, as Spark's own
             streaming sink writes it. Spark's readers see what is in it alone, in batch and in
             streaming, so never a part of a micro-batch.
+        table: the name of a table, as ``saveAsTable`` takes it. It is made if there is none: with
+            ``format``, or else with Spark's default. One that is there keeps its format and its
+            partitions; columns are matched by name.
 
     Raises:
         ConfigurationError: when it is made or applied: there is no such mode, layout or column, the
@@ -86,16 +90,26 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
 
     def __init__(
         self,
-        format: str,
+        format: str | None = None,
         options: dict[str, Any] | None = None,
         schema: resolve.Schema | None = None,
         mode: str = "append",
         partition_by: Sequence[str] = (),
         layout: str = _FOLDER,
+        *,
+        table: str | None = None,
     ) -> None:
         super().__init__()
-        self._format = resolve.source_format(format)
+        if format is None and table is None:
+            raise ConfigurationError(
+                "WriteToSpark was given nothing to write to: give a format, such as 'parquet', "
+                "with its options, or table= with the name of a table."
+            )
+        self._format = None if format is None else resolve.source_format(format)
         self._options = resolve.checked_options(options)
+        self._table = "" if table is None else resolve.table_name(table)
+        if self._table:
+            resolve.refuse_path("WriteToSpark", table, self._options)
         self._schema = resolve.checked_schema(schema)
         self._mode = arguments.one_of("mode", mode, _MODES)
         self._partition_by = arguments.names(
@@ -104,12 +118,12 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         self._has_manifest = arguments.one_of("layout", layout, (_FOLDER, _MANIFEST)) == _MANIFEST
         if self._has_manifest and not self._adds_files():
             raise ConfigurationError(
-                "layout='manifest' is for files with mode='append' and a path in options: "
-                f"{arguments.listed(sorted(FILE_FORMATS))}."
+                "layout='manifest' is for files with mode='append' and a path in options, not for "
+                f"tables. Formats of files: {arguments.listed(sorted(FILE_FORMATS))}."
             )
 
     def default_label(self) -> str:
-        return f"WriteToSpark({self._format})"
+        return f"WriteToSpark({self._table or self._format})"
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         resolve.require_spark(rows.pipeline, "WriteToSpark")
@@ -122,12 +136,13 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             self._partition_by,
             schema.json(),
             has_manifest=self._has_manifest,
+            table=self._table,
         )
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
 
     def _adds_files(self) -> bool:
         has_path = any(name.lower() == "path" for name, _ in self._options)
-        return self._format.lower() in FILE_FORMATS and self._mode == "append" and has_path
+        return (self._format or "").lower() in FILE_FORMATS and self._mode == "append" and has_path
 
     def _check_partitions(self, schema: StructType) -> None:
         for name in self._partition_by:

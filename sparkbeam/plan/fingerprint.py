@@ -284,7 +284,7 @@ def _source(source: Source) -> Parts:
     if source.urn != READ_URN:
         return parts | {"kind": source.urn}
     spec = ReadSpec.unpack(source.payload)
-    parts["format"] = spec.format
+    parts["format"] = spec.kind
     if spec.timestamp_column is not None:
         parts["partitions"] = ", ".join(spec.partition_columns) or (
             "files" if spec.by_files else "one"

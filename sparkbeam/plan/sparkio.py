@@ -8,6 +8,8 @@ import pickle
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from sparkbeam.texts import shortened
+
 READ_URN = "sparkbeam:read_from_spark:v1"
 """A root whose rows Spark reads; its payload is a :class:`ReadSpec`."""
 
@@ -35,11 +37,14 @@ class _Payload:
 
 @dataclass(frozen=True)
 class ReadSpec(_Payload):
-    """What Spark is to read.
+    """What Spark is to read: a data source, a table, a query or a DataFrame.
 
     Attributes:
-        format: of the data source.
-        options: of the data source.
+        format: of the data source; empty where something else is read.
+        options: of the data source or the table.
+        table: the name of a table or view; empty for none.
+        query: the text of a query in SQL; empty for none.
+        frame: the number under which the process has a DataFrame; empty for none.
         schema: what the source is told of its columns, as Spark's JSON; None for nothing.
         columns: the names of the columns to read.
         timestamp_column: that of the event time; None for none.
@@ -61,12 +66,12 @@ class ReadSpec(_Payload):
         nested: those of all the names that are dotted paths into structs.
     """
 
-    format: str
-    options: Options = field(repr=False)
-    schema: str | None
-    columns: tuple[str, ...]
-    timestamp_column: str | None
-    delay: int
+    format: str = ""
+    options: Options = field(default=(), repr=False)
+    schema: str | None = None
+    columns: tuple[str, ...] = ()
+    timestamp_column: str | None = None
+    delay: int = 0
     partition_columns: tuple[str, ...] = ()
     tells_partitions: bool = False
     by_files: bool = False
@@ -79,6 +84,21 @@ class ReadSpec(_Payload):
     is_own: bool = False
     is_compiled: bool = False
     nested: tuple[str, ...] = ()
+    table: str = ""
+    query: str = field(default="", repr=False)
+    frame: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What is read, in a word that says which columns and partitions there may be."""
+        return self.format or ("table" if self.table else "query" if self.query else "DataFrame")
+
+    @property
+    def what(self) -> str:
+        """What is read, for a message; the text of a query may hold a secret."""
+        if self.table:
+            return f"the table '{shortened(self.table, 60)}'"
+        return f"'{shortened(self.format, 60)}'" if self.format else f"the {self.kind}"
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -106,17 +126,19 @@ class ReadSpec(_Payload):
 
 @dataclass(frozen=True)
 class WriteSpec(_Payload):
-    """Where Spark is to write: to a data source, or to what a user's function does.
+    """Where Spark is to write: to a data source or table, or to what a user's function does.
 
     Attributes:
-        format: of the data source; None where there is a function or a writer.
-        options: of the data source.
+        format: of the data source; None where there is a function or a writer, or for a table that
+            has one already, or is made with Spark's default.
+        options: of the data source or the table.
         mode: Spark's save mode.
         partition_by: the columns by which rows go into folders of their own.
         schema: of the rows, as Spark's JSON; None where elements reach the writer as they are.
         function: takes each micro-batch as a DataFrame, pickled; empty for none.
         writer: takes each element, pickled; empty for none.
         has_manifest: files are to be in a log that Spark's readers follow.
+        table: the name of the table; empty for none.
     """
 
     format: str | None = None
@@ -127,3 +149,4 @@ class WriteSpec(_Payload):
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)
     has_manifest: bool = False
+    table: str = ""

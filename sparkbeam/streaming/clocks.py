@@ -22,8 +22,13 @@ _ALL = ""
 
 
 def spark_sources(plan: Plan) -> list[Source]:
-    """The sources of a plan that Spark reads."""
-    return [source for source in plan.sources if source.urn == READ_URN]
+    """The sources of a plan that Spark reads, in the order in which the query has them.
+
+    A plan of Spark's comes last: it may have several sources itself, and offsets are found by
+    their number.
+    """
+    found = [source for source in plan.sources if source.urn == READ_URN]
+    return sorted(found, key=lambda source: not ReadSpec.unpack(source.payload).format)
 
 
 @dataclass(frozen=True)

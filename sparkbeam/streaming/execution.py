@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from pyspark.errors import AnalysisException
+
 from sparkbeam import documents
 from sparkbeam import session as sessions
 from sparkbeam.arguments import shown
+from sparkbeam.connectors.resolve import first_line
+from sparkbeam.connectors.tables import see_anew
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled, SparkBeamError
 from sparkbeam.failures import explained
 from sparkbeam.options import AVAILABLE_NOW
@@ -24,7 +28,8 @@ from sparkbeam.plan.fingerprint import (
     unreadable_format,
 )
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.model import Plan
+from sparkbeam.plan.model import Plan, Sink
+from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.plan.ticks import start_steps
 from sparkbeam.progress.phases import Phases, of_progress
 from sparkbeam.progress.summary import MicroBatch
@@ -47,7 +52,7 @@ from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.storednames import StoredNames
 from sparkbeam.temporary import RunFolder
-from sparkbeam.texts import line
+from sparkbeam.texts import beginning, line
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
@@ -62,6 +67,7 @@ _POLL_SECONDS = 0.02
 _REMOTE_POLL_SECONDS = 0.2
 _PIPELINE = "pipeline.json"
 _MOST_DIFFERENCES = 5
+_LONGEST = 400
 _TYPES = (
     "A coder follows from the types of a step's output, which .with_output_types(...) can keep. "
 )
@@ -139,6 +145,8 @@ class StreamingExecution:
         self._observe = observed
         self._begin = begun
         self._stopping = False
+        # Spark's sink works in a copy of the session, and what that has found is its own.
+        self._tables = [spec.table for spec in map(_spec, plan.sinks) if spec.table]
         self._number: int | None = None
         self._own_sink: QuerySink | None = None
         self._of_spark: tuple[int | None, Phases] = (None, {})
@@ -172,6 +180,7 @@ class StreamingExecution:
             writer = writer.queryName(self._name)
         with (
             named(self._name),
+            runnable([source.label for source in sources if source.has_plan], self._failures),
             sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
         ):
             query = writer.start()
@@ -380,6 +389,8 @@ class StreamingExecution:
         if feedback is None:
             return False
         self._number = number
+        for table in self._tables:
+            see_anew(self._session, table)
         self._reports = self._names.own_reports(feedback)
         self._tell(feedback.number, self._reports)
         batch = self._names.own_batch(feedback)
@@ -404,11 +415,12 @@ class StreamingExecution:
 
     def _in_pieces(self, sources: list[SourceFrame]) -> bool:
         """Whether rows between layers are small, so that Spark need not measure any rows."""
-        # Sinks of Spark take each row by itself. Over Connect the query's own copy of the session
-        # cannot be reached.
+        # Sinks of Spark take each row by itself, and functions of the user's in a DataFrame may
+        # get large ones. Over Connect the query's own copy of the session cannot be reached.
         return (
             not self._topology.plan.sinks
             and not self._is_remote
+            and not any(source.has_plan for source in sources)
             and rows_are_small(source.frame.schema for source in sources)
         )
 
@@ -428,15 +440,22 @@ class StreamingExecution:
             in_pieces=in_pieces,
             check=generation.check_if_seen,
         )
-        rows = self._ticks(first, generation)
+        marked = not any(source.has_plan for source in sources)
+        rows = self._ticks(first, generation, marked=marked)
         for source in sources:
             rows = rows.unionAll(source.through(first))
         for task in later:
             rows = rows.groupBy("shard").transformWithState(ShardLayer(task), DDL, "Append", "None")
         return rows
 
-    def _ticks(self, first: LayerTask, generation: Generation) -> Any:
-        """The ticks, behind the first layer."""
+    def _ticks(self, first: LayerTask, generation: Generation, *, marked: bool) -> Any:
+        """The ticks, behind the first layer.
+
+        Args:
+            first: the first layer.
+            generation: that of the driver.
+            marked: Spark gets to know the watermark.
+        """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
         spec = SourceSpec.of(self._topology.plan, generation, ways)
@@ -444,8 +463,11 @@ class StreamingExecution:
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
         )
-        # So Spark shows it, and nothing else: no operator gets to see the column.
-        rows = rows.withWatermark(WATERMARK, "0 seconds").select(*SCHEMA.names)
+        if marked:
+            # So Spark shows it, and nothing else: no operator gets to see the column. Those of a
+            # DataFrame go by the least watermark of all, though, and are what ours waits for.
+            rows = rows.withWatermark(WATERMARK, "0 seconds")
+        rows = rows.select(*SCHEMA.names)
         return rows.mapInArrow(TickLayer(first), DDL) if through_steps else rows
 
 
@@ -461,6 +483,29 @@ def named(name: str | None) -> Iterator[None]:
             f"--query_name={shown(name)}: another query of the session has this name and is "
             "active. Stop it, or give another name; without one --job_name is the name."
         ) from error
+
+
+@contextmanager
+def runnable(labels: list[str], reports: Reports) -> Iterator[None]:
+    """Says so where Spark cannot run a plan that the user has made as a stream.
+
+    Args:
+        labels: of the steps that read such plans.
+        reports: know what nobody is to see.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        if not labels:
+            raise
+        steps = ", ".join(f"'{line(label)}'" for label in labels)
+        raise ConfigurationError(
+            f"Spark cannot run what {steps} read{'s' if len(labels) == 1 else ''} as a stream: "
+            f"{beginning(first_line(error), _LONGEST, reports.redaction)} Rows go to the pipeline "
+            "once and for all: Spark's output mode is append, in which an aggregation needs "
+            "withWatermark, and a sort or a limit cannot run. Aggregate or sort in the pipeline, "
+            "or give the DataFrame a watermark."
+        ) from None
 
 
 def _raise_own(sink: Any) -> None:
@@ -515,6 +560,10 @@ def check_pipeline(files: Files, content: bytes) -> None:
         documents.loaded(content)
     except ValueError:
         raise damaged(files.path(_PIPELINE)) from None
+
+
+def _spec(sink: Sink) -> WriteSpec:
+    return WriteSpec.unpack(sink.payload)
 
 
 def _committed_tick(progress: Any) -> int | None:

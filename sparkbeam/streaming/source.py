@@ -35,6 +35,9 @@ TO_FIRST_LAYER = ((0, 0),)
 WATERMARK = "watermark"
 """A column of the source: the least watermark of what Spark and a TestStream give."""
 
+_NOTHING = "-"
+"""What Spark writes as the offset of a source that has had nothing."""
+
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
 _LOOK_SECONDS = 0.5
@@ -218,9 +221,13 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
 
     def _had_rows(self, position: Position) -> bool:
-        """Whether the micro-batch that ended at a position had rows of Spark's sources."""
+        """Whether the micro-batch that ended at a position has read from Spark's sources."""
         feedback = self._feedback(position.number)
-        return feedback is None or bool(feedback.seen)
+        if feedback is None or feedback.seen:
+            return True
+        # Files may be empty, and a DataFrame may keep its rows to itself, or filter all of them.
+        now, before = (self._files.offsets(n)[1:] for n in (position.number, position.number - 1))
+        return now != (before or [_NOTHING] * len(now))
 
     def _sources(self, position: Position, time_now: int) -> dict[str, Marks]:
         """How far Spark's sources have been read when the micro-batch of a position has ended."""

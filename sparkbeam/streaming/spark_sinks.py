@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from sparkbeam.connectors.delivery import Delivery, Place
-from sparkbeam.connectors.storage import FILE_FORMATS
+from sparkbeam.connectors.tables import Table
 from sparkbeam.plan.model import Sink
-from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.files import checkpoint_id, damaged
 from sparkbeam.streaming.generation import OwnFiles
@@ -37,6 +36,7 @@ class SparkSinks:
         self._files = files
         self._file_sinks: dict[str, FileSink] = {}
         self._written: dict[str, int] = {}
+        self._tables: dict[str, Table | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._deliveries)
@@ -59,29 +59,38 @@ class SparkSinks:
             CheckpointTaken: there is a newer driver.
         """
         for delivery in self._deliveries:
-            place = Place(delivery.spec)
-            if _is_folder(place, delivery.spec):
+            place = self._place(delivery, batch.sparkSession)
+            if place.folder:
                 self._resume(delivery, place)
             tags = [tag for tag in delivery.tags if tag in present]
             if not tags:
                 continue
             values = batch.where(f"tag IN ({', '.join(map(str, tags))})").select("value")
             self._files.check()
-            if delivery.spec.format is None:
+            if delivery.spec.writer or delivery.spec.function:
                 delivery(values, batch_id, run=self._id)
             else:
-                self._write(delivery, values, batch_id)
+                self._write(delivery, values, batch_id, place)
 
-    def _write(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+    def _place(self, delivery: Delivery, session: Any) -> Place:
+        """Where a sink writes; a table to which rows are added is made if it is not there."""
         place = Place(delivery.spec)
-        if (delivery.spec.format or "").lower() == "delta":
+        if place.table and place.mode == "append":
+            with delivery.reporting():
+                if delivery.name not in self._tables:
+                    self._tables[delivery.name] = delivery.table(session)
+                place.keep_to(self._tables[delivery.name])
+        return place
+
+    def _write(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
+        if (place.format or "").lower() == "delta":
             place.options |= {
                 "txnAppId": f"{self._id}/{delivery.name}",
                 "txnVersion": str(batch_id),
             }
             delivery(values, batch_id, place)
-        elif _is_folder(place, delivery.spec):
-            self._write_files(delivery, values, batch_id)
+        elif place.folder:
+            self._write_files(delivery, values, batch_id, place)
         else:
             self._write_noted(delivery, values, batch_id)
 
@@ -92,7 +101,7 @@ class SparkSinks:
         writer = f"{self._id}-{_short_hash(delivery.name, 8)}"
         with delivery.reporting():
             sink = FileSink(
-                place.path,
+                place.folder,
                 writer,
                 generation=self._files.number,
                 check=self._files.check,
@@ -101,16 +110,17 @@ class SparkSinks:
             sink.resume()
         self._file_sinks[delivery.name] = sink
 
-    def _write_files(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+    def _write_files(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
         def write(folder: str) -> None:
-            place = Place(delivery.spec)
-            place.path = folder
+            aside = place.aside(folder)
             # By this file it is seen whether Python finds what Spark has written.
-            place.options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "true"
-            delivery(values, batch_id, place)
+            aside.options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "true"
+            delivery(values, batch_id, aside)
 
         with delivery.reporting():
             self._file_sinks[delivery.name].deliver(batch_id, write)
+            if place.found is not None:
+                place.found.added(values.sparkSession)
 
     def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
         name = _short_hash(delivery.name, 16)
@@ -143,13 +153,6 @@ class SparkSinks:
         for file in (file for file, noted in found.items() if noted < last):
             self._files.remove(f"{_NOTES}/{file}")
         return last
-
-
-def _is_folder(place: Place, spec: WriteSpec) -> bool:
-    """Whether a sink adds files to a folder."""
-    return (
-        (spec.format or "").lower() in FILE_FORMATS and place.mode == "append" and bool(place.path)
-    )
 
 
 def _short_hash(text: str, digits: int) -> str:

@@ -64,6 +64,11 @@ class SourceFrame:
     frame: Any
     checkpoint: str
 
+    @property
+    def has_plan(self) -> bool:
+        """Whether it may be any plan of Spark's, with sources, watermarks and state of its own."""
+        return not self.spec.format
+
     def through(self, first: LayerTask) -> Any:
         """A DataFrame of what the first layer makes of the rows."""
         time = TickTime(self.checkpoint) if self.spec.timestamp_column is None else None

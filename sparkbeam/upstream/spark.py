@@ -6,10 +6,12 @@ without what it gives.
 """
 
 import json
+import logging
 import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -45,6 +47,24 @@ def no_foreign_types() -> Iterator[list[str]]:
         yield met
     finally:
         _foreign.reset(before)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Meanwhile PySpark logs no error of a column that this thread asks for in vain."""
+    from pyspark.logger import PySparkLogger
+
+    thread = threading.get_ident()
+
+    def is_of_another(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
+    logger.addFilter(is_of_another)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_of_another)
 
 
 class _PlainTypes:
@@ -637,6 +657,19 @@ MISSING_SOURCE = re.compile(
     r"|NoClassDefFoundError|No suitable driver|STREAMING_SOURCE_NOT_FOUND"
 )
 """The package of a data source is not there."""
+
+MISSING_TABLE = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|Table or view not found|SCHEMA_NOT_FOUND")
+"""A catalog does not know a table or its schema."""
+
+OTHER_PLAN = re.compile(
+    r"sources in the checkpoint offsets and now there are|STATEFUL_OPERATOR_NOT_MATCH"
+)
+"""A query goes on over a checkpoint of one with other sources or other operators with state."""
+
+OTHER_VIEW = re.compile(
+    r"is not a temp view of (batch|streaming) logical plan|is a permanent view, which is not"
+)
+"""A view is read as a stream and is none, or the other way round."""
 
 OTHER_VERSION = re.compile(
     r"NoSuchMethodError|NoSuchFieldError|AbstractMethodError|ClassChangeError"

@@ -191,11 +191,21 @@ def test_a_changed_pipeline_is_refused(spark: Any, tmp_path: Path) -> None:
 
 
 def test_sinks_get_each_micro_batch_on_the_server(spark: Any, tmp_path: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    out.mkdir()
+    (source / "numbers.csv").write_text("3\n4\n")
+
     def keep(frame: Any, batch_id: int) -> None:
         rows = sorted(row.number for row in frame.collect())
-        (tmp_path / f"{batch_id}").write_text(repr(rows))
+        (out / f"{batch_id}").write_text(repr(rows))
 
-    with beam.Pipeline(SparkRunner(spark), SparkBeamOptions(["--streaming"])) as p:
-        rows = p | beam.Create([1, 2, 3]) | beam.Map(lambda n: beam.Row(number=n))
-        _ = rows | ForeachBatch(keep)
-    assert [file.read_text() for file in tmp_path.iterdir()] == ["[1, 2, 3]"]
+    arguments = ["--streaming", "--trigger=available-now"]
+    with beam.Pipeline(SparkRunner(spark), SparkBeamOptions(arguments)) as p:
+        made = p | beam.Create([1, 2]) | beam.Map(lambda n: beam.Row(number=n))
+        frame = spark.readStream.schema("number long").csv(str(source)).dropDuplicates()
+        read = (
+            p | FromDataFrame(frame) | "Rows" >> beam.Map(lambda row: beam.Row(number=row.number))
+        )
+        _ = (made, read) | beam.Flatten() | ForeachBatch(keep, "number long")
+    assert [file.read_text() for file in out.iterdir()] == ["[1, 2, 3, 4]"]

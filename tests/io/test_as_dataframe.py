@@ -340,8 +340,8 @@ class TestFromDataFrame:
         for given in (None, [1], spark, type(spark.range(1))):
             with pytest.raises(ConfigurationError, match=r"is no DataFrame of pyspark\.sql"):
                 FromDataFrame(given)
-        with pytest.raises(ConfigurationError, match="takes no stream: use ReadFromSpark"):
-            FromDataFrame(spark.readStream.format("rate").load())
+        with pytest.raises(ConfigurationError, match=r"is a stream.*give it --streaming"):
+            _ = pipeline_on(spark) | FromDataFrame(spark.readStream.format("rate").load())
         with pytest.raises(ConfigurationError, match="has no column 'no', only id"):
             _ = pipeline_on(spark) | FromDataFrame(spark.range(1), columns=["no"])
         with pytest.raises(ConfigurationError, match="this one has --streaming"):

@@ -104,7 +104,7 @@ def folder(spark: Any, in_the_new_calendar: None, tmp_path_factory: pytest.TempP
 
 def spec_of(frame: Any, time: str | None, *columns: str) -> ReadSpec:
     names = columns or tuple(frame.columns)
-    return ReadSpec(frames.GIVEN, (("number", frames.give(frame)),), None, names, time, 0)
+    return ReadSpec(frame=frames.give(frame), columns=names, timestamp_column=time)
 
 
 def files_of(spark: Any, frame: Any, time: str | None = None, *columns: str) -> Any:
@@ -187,9 +187,7 @@ def test_rows_without_a_time_have_the_earliest(
     spark: Any, folder: Path, columns: tuple[str, ...]
 ) -> None:
     frame = spark.read.parquet(f"{folder}/all")
-    spec = ReadSpec(
-        frames.GIVEN, (("number", frames.give(frame)),), None, ("s", "at"), None, 0, needed=columns
-    )
+    spec = ReadSpec(frame=frames.give(frame), columns=("s", "at"), needed=columns)
     rows = frames.timed(spark, spec, "label")
     files = parquet_files(spark, lambda: rows, spec)
     assert files is not None

@@ -1,0 +1,215 @@
+"""Tables, views and queries by name: read and written, in batch and in streaming."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import streams
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.connectors.manifest import Manifest
+from sparkbeam.connectors.storage import storage
+from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark, WriteToSpark
+
+SCHEMA = "id bigint, day string"
+
+
+@pytest.fixture
+def clicks(spark: Any) -> Iterator[str]:
+    spark.sql("CREATE DATABASE shop")
+    spark.sql("CREATE TABLE shop.clicks (id BIGINT, day STRING) USING json PARTITIONED BY (day)")
+    spark.sql("INSERT INTO shop.clicks VALUES (1, 'mon'), (2, 'tue')")
+    yield "shop.clicks"
+    spark.sql("DROP DATABASE shop CASCADE")
+
+
+def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
+    return beam.Pipeline(SparkRunner(spark), options=PipelineOptions([*options]))
+
+
+def rows_of(spark: Any, table: str) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, spark.table(table).select("id", "day").collect()))
+
+
+def test_tables_views_and_queries_are_read(spark: Any, clicks: str) -> None:
+    spark.sql("CREATE VIEW shop.mondays AS SELECT * FROM shop.clicks WHERE day = 'mon'")
+    spark.table(clicks).createOrReplaceTempView("clicks_of_mine")
+    query = "WITH a AS (SELECT id + 10 AS id, day FROM shop.clicks) SELECT * FROM a -- all"
+    with pipeline_on(spark) as pipeline:
+        reads = {
+            "table": ReadFromSpark(table=clicks),
+            "view": ReadFromSpark(table="shop.mondays"),
+            "temporary": ReadFromSpark(table="clicks_of_mine"),
+            "query": ReadFromSpark(query=f"{query};"),
+        }
+        for name, read in reads.items():
+            ids = pipeline | name >> read | f"{name} ids" >> beam.Map(lambda row: row.id)
+            expected = {"view": [1], "query": [11, 12]}.get(name, [1, 2])
+            assert_that(ids, equal_to(expected), name)
+
+
+def test_columns_within_structs_and_of_files_are_read_of_all_that_has_them(
+    spark: Any, clicks: str
+) -> None:
+    query = f"SELECT *, struct(id AS of, day) AS inner FROM {clicks}"
+    columns = ["inner.of", "_metadata.file_name"]
+    with pipeline_on(spark) as pipeline:
+        reads = {
+            "table": ReadFromSpark(table=clicks, columns=["id", "_metadata.file_name"]),
+            "query": ReadFromSpark(query=query, columns=columns),
+            "frame": FromDataFrame(spark.sql(query), columns=columns),
+        }
+        for name, read in reads.items():
+            rows = pipeline | name >> read | f"{name} rows" >> beam.Map(tuple)
+            found = rows | f"{name} found" >> beam.MapTuple(lambda id, file: (id, file[:5]))
+            assert_that(found, equal_to([(1, "part-"), (2, "part-")]), name)
+    with pytest.raises(ConfigurationError, match=r"the query has no column '_metadata\.file_name'"):
+        _ = pipeline_on(spark) | ReadFromSpark(query="SELECT 1", columns=["_metadata.file_name"])
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "ignore"])
+def test_a_table_that_is_there_keeps_its_format_and_partitions(
+    spark: Any, clicks: str, mode: str
+) -> None:
+    assert rows_of(spark, clicks) == [(1, "mon"), (2, "tue")]
+    with pipeline_on(spark) as pipeline:
+        rows = pipeline | beam.Create([{"day": "wed", "id": 3}])
+        _ = rows | WriteToSpark(table=clicks, schema="day string, id int", mode=mode)
+    before, new = [(1, "mon"), (2, "tue")], [(3, "wed")]
+    expected = {"append": before + new, "overwrite": new, "ignore": before}
+    assert rows_of(spark, clicks) == expected[mode]
+    told = dict(row[:2] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {clicks}").collect())
+    assert told["Provider"].lower() == "json"
+
+
+@pytest.mark.usefixtures("clicks")
+def test_a_table_that_is_not_there_is_made(spark: Any) -> None:
+    with pipeline_on(spark) as pipeline:
+        rows = pipeline | beam.Create([{"id": 1, "day": "mon"}])
+        _ = rows | "Plain" >> WriteToSpark(table="shop.plain", schema=SCHEMA)
+        _ = rows | "CSV" >> WriteToSpark(
+            "csv", table="shop.divided", schema=SCHEMA, partition_by=["day"]
+        )
+    assert rows_of(spark, "shop.plain") == rows_of(spark, "shop.divided") == [(1, "mon")]
+    columns = spark.catalog.listColumns("shop.divided")
+    assert [column.name for column in columns if column.isPartition] == ["day"]
+
+
+def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    spark.sql("CREATE TABLE shop.copy (day STRING, id INT) USING parquet PARTITIONED BY (day)")
+    spark.sql("CREATE TABLE shop.semicolons (id BIGINT, day STRING) USING csv OPTIONS (sep ';')")
+    assert rows_of(spark, "shop.copy") == rows_of(spark, "shop.semicolons") == []
+    out = tmp_path / "out"
+
+    def keep(frame: Any, batch_id: int) -> None:
+        streams.note(out, str(batch_id), sorted(row.id for row in frame.collect()))
+
+    def build(pipeline: beam.Pipeline) -> None:
+        rows = pipeline | ReadFromSpark(table=clicks)
+        _ = rows | "Copy" >> WriteToSpark(table="shop.copy", schema="id int, day string")
+        _ = rows | "New" >> WriteToSpark(table="shop.new", schema=SCHEMA)
+        _ = rows | "Options" >> WriteToSpark(table="shop.semicolons", schema=SCHEMA)
+        query = "SELECT id * 10 AS id FROM STREAM(shop.clicks) WHERE id > 1"
+        _ = pipeline | ReadFromSpark(query=query) | ForeachBatch(keep)
+
+    streams.run_available(spark, checkpoint, build)
+    assert rows_of(spark, "shop.copy") == [(1, "mon"), (2, "tue")]
+    streams.rewind(checkpoint, 0)
+    spark.sql("INSERT INTO shop.clicks VALUES (3, 'wed')")
+    streams.run_available(spark, checkpoint, build)
+    everything = [(1, "mon"), (2, "tue"), (3, "wed")]
+    for table in ("shop.copy", "shop.new", "shop.semicolons"):
+        assert rows_of(spark, table) == everything
+    assert streams.notes(out)["0"] == [[20], [20]], "the same number, the same elements"
+
+
+def test_nothing_is_added_to_a_table_whose_files_a_log_tells(spark: Any, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE kept_by_log (id BIGINT, day STRING) USING json LOCATION '{tmp_path}'")
+    try:
+        Manifest(storage(str(tmp_path)), str(tmp_path)).add([])
+        pipeline = pipeline_on(spark)
+        rows = pipeline | beam.Create([{"id": 1, "day": "mon"}])
+        _ = rows | "Add" >> WriteToSpark(table="kept_by_log", schema=SCHEMA)
+        with pytest.raises(PipelineFailed, match=r"Add.*has a _spark_metadata"):
+            pipeline.run().wait_until_finish()
+    finally:
+        spark.sql("DROP TABLE kept_by_log")
+
+
+def test_rows_that_a_table_cannot_take_are_told(spark: Any, clicks: str) -> None:
+    pipeline = pipeline_on(spark)
+    _ = pipeline | beam.Create([{"no": 1}]) | "Add" >> WriteToSpark(table=clicks, schema="no int")
+    with pytest.raises(PipelineFailed, match=r"Step 'Add' failed.*has no column no, only id, day"):
+        pipeline.run().wait_until_finish()
+
+
+@pytest.mark.parametrize(
+    ("read", "options", "told"),
+    [
+        (
+            {"table": "shop.nothing"},
+            [],
+            r"'Read': Spark cannot tell the schema of the table 'shop.nothing': .*NOT_FOUND.* "
+            r"Correct the name",
+        ),
+        ({"query": "SELECT * FROM nothing"}, [], "schema of the query: .*NOT_FOUND.* Correct the"),
+        ({"query": "DROP TABLE shop.clicks"}, [], "Correct the table or the query"),
+        (
+            {"query": "SELECT 1 AS a"},
+            ["--streaming"],
+            "'Read': the query is for pipelines in batch",
+        ),
+        ({"query": "SELECT * FROM a_stream"}, [], "'Read': the query is a stream.* --streaming"),
+        ({"table": "a_stream"}, [], "pipeline with --streaming reads temporary views of streams"),
+        ({"table": "a_table"}, ["--streaming"], "one without it all others"),
+        ({"table": "shop.mondays"}, ["--streaming"], r"can be a query of STREAM\(table\)"),
+        ({"table": "shop.clicks", "columns": ["no"]}, [], "the table 'shop.clicks' has no column"),
+    ],
+)
+@pytest.mark.usefixtures("clicks")
+def test_what_cannot_be_read_is_told_as_it_is_applied(
+    spark: Any, read: dict[str, Any], options: list[str], told: str
+) -> None:
+    spark.readStream.format("rate").load().createOrReplaceTempView("a_stream")
+    spark.range(1).createOrReplaceTempView("a_table")
+    spark.sql("CREATE VIEW shop.mondays AS SELECT * FROM shop.clicks WHERE day = 'mon'")
+    with pytest.raises(ConfigurationError, match=told):
+        _ = pipeline_on(spark, *options) | "Read" >> ReadFromSpark(**read)
+    assert spark.catalog.tableExists("shop.clicks")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: ReadFromSpark(), "was given nothing to read: give either a format"),
+        (lambda: ReadFromSpark("json", table="t"), "was given format='json' and table='t'"),
+        (lambda: ReadFromSpark(table="t", query="SELECT 1"), "given table='t' and query="),
+        (lambda: ReadFromSpark(table=" "), "table=.* is empty"),
+        (
+            lambda: ReadFromSpark(table="t", options={"Path": "/x"}),
+            "table='t' and the option 'path'",
+        ),
+        (
+            lambda: ReadFromSpark(table="t", schema=SCHEMA),
+            "schema= is for files, and the table 't'",
+        ),
+        (lambda: ReadFromSpark(query="SELECT 1", options={"a": 1}), "takes no options"),
+        (lambda: WriteToSpark(), "WriteToSpark was given nothing to write to"),
+        (
+            lambda: WriteToSpark(table="t", options={"path": "/x"}),
+            "table='t' and the option 'path'",
+        ),
+        (
+            lambda: WriteToSpark("json", table="t", layout="manifest"),
+            "layout='manifest' is for files .*, not for tables",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_told(make: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()
