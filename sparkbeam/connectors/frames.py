@@ -71,20 +71,19 @@ def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | N
     Raises:
         ConfigurationError: it is a stream where none is asked for, or the other way round.
     """
-    if spec.frame:
-        # A DataFrame keeps the schema that somebody has asked it for, and this one is the user's.
-        found = _given[spec.frame].select("*")
-    elif spec.query:
-        # In brackets it cannot be a command, which Spark would execute at once.
-        found = session.sql(f"SELECT * FROM (\n{spec.query}\n)")
-    else:
-        return _read(session, spec, streaming=streaming, partitions=partitions)
-    if found.isStreaming != streaming:
+    found = _loaded(session, spec, streaming=streaming, partitions=partitions)
+    if not spec.format and found.isStreaming != streaming:
         raise ConfigurationError(f"{spec.what} {_NO_STREAM if streaming else _STREAM}")
     return found
 
 
-def _read(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None) -> Any:
+def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None) -> Any:
+    if spec.frame:
+        # A DataFrame keeps the schema that somebody has asked it for, and this one is the user's.
+        return _given[spec.frame].select("*")
+    if spec.query:
+        # In brackets it cannot be a command, which Spark would execute at once.
+        return session.sql(f"SELECT * FROM (\n{spec.query}\n)")
     if spec.is_own:
         # Not every PySpark that pipelines in batch run on has what it is made of.
         from sparkbeam.eventhubs.source import EventHubsSource

@@ -39,9 +39,11 @@ def run_until(
             result.cancel()
 
 
-def run_available(spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None]) -> None:
+def run_available(
+    spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None], shards: int = 2
+) -> None:
     """Runs a pipeline until it has done what is there."""
-    arguments = ["--streaming", "--trigger=available-now", "--shards=2"]
+    arguments = ["--streaming", "--trigger=available-now", f"--shards={shards}"]
     options = PipelineOptions([*arguments, f"--checkpoint_location={checkpoint}"])
     pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
     build(pipeline)

@@ -85,7 +85,7 @@ def test_sessions_of_parsed_texts_are_exact_over_failures_and_restarts(
                     user=str(pair[0]), start=int(window.start), count=int(pair[1])
                 )
             )
-            | ForeachBatch(keep)
+            | ForeachBatch(keep, "user string, start bigint, count bigint")
         )
 
     for number, events in enumerate(files[:4]):
@@ -139,10 +139,10 @@ def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_quer
 
     write(one, 0, ("a", 1), ("b", 2), ("a", 11))
     write(other, 0, ("b", 3))
-    streams.run_available(spark, tmp_path / "checkpoint", build)
+    streams.run_available(spark, tmp_path / "checkpoint", build, shards=1)
     write(one, 1, ("a", 30), ("c", 31))
     write(other, 1, ("a", 30), ("c", 32))
-    streams.run_available(spark, tmp_path / "checkpoint", build)
+    streams.run_available(spark, tmp_path / "checkpoint", build, shards=1)
     notes = {name: sorted(texts) for name, texts in streams.notes(out).items()}
     assert notes == {
         "counts": ["0 2", "10 1"],
@@ -151,7 +151,7 @@ def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_quer
     }
     has_changed = True
     with pytest.raises(PipelineFailed, match="has other sources or other state"):
-        streams.run_available(spark, tmp_path / "checkpoint", build)
+        streams.run_available(spark, tmp_path / "checkpoint", build, shards=1)
 
 
 def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
