@@ -141,6 +141,7 @@ class Spark:
         points: where the queries have been, in order.
         jobs: the group and the description of each, in batch.
         names: those of the queries that have one.
+        tables: what has been written as ``delta``, by path: the rows of each version.
     """
 
     def __init__(
@@ -158,6 +159,8 @@ class Spark:
         self.points: list[Point] = []
         self.jobs: list[tuple[str, str]] = []
         self.names: list[str] = []
+        self.tables: dict[str, list[list[tuple[Any, ...]]]] = defaultdict(list)
+        self.transactions: dict[str, int] = {}
         self.conf = Conf({"spark.master": f"local[{CORES}]"})
         self.sparkContext = SimpleNamespace(
             addJobTag=_ignore, cancelJobsWithTag=_ignore, setJobGroup=self._describe
@@ -323,11 +326,15 @@ class Writer:
 
 
 class Batch:
-    """The DataFrame that ``foreachBatch`` gets."""
+    """The DataFrame that ``foreachBatch`` gets, and what is made of it."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, spark: Spark) -> None:
         self._table = table
-        self.sparkSession = SimpleNamespace(conf=Conf())
+        self._spark = spark
+        self.sparkSession = SimpleNamespace(conf=Conf(), createDataFrame=self._made)
+
+    def _made(self, table: pa.Table, schema: Any = None) -> "Batch":
+        return Batch(table, self._spark)
 
     def persist(self) -> None:
         """It is in memory anyway."""
@@ -336,27 +343,76 @@ class Batch:
         """It is nowhere else."""
 
     def select(self, *columns: str) -> "Batch":
-        return Batch(self._table.select(list(columns)))
+        return self._made(self._table.select(list(columns)))
 
     def selectExpr(self, *columns: str) -> "Batch":
         assert columns == ("tag", WORD)
         tags = self._table["tag"]
         values = pc.if_else(pc.less(tags, 0), self._table["value"], None)
-        return Batch(pa.table({"tag": tags, "value": values}))
+        return self._made(pa.table({"tag": tags, "value": values}))
 
     def where(self, condition: str) -> "Batch":
         tags = [int(tag) for tag in re.findall(r"\d+", condition.removeprefix("tag IN "))]
-        return Batch(self._table.filter(pc.is_in(self._table["tag"], pa.array(tags, pa.int32()))))
+        is_one = pc.is_in(self._table["tag"], pa.array(tags, pa.int32()))
+        return self._made(self._table.filter(is_one))
 
     def mapInArrow(self, function: Any, schema: Any) -> "Batch":
         batches = list(pickle.loads(pickle.dumps(function))(iter(self._table.to_batches())))
-        return Batch(pa.Table.from_batches(batches) if batches else pa.table({}))
+        return self._made(pa.Table.from_batches(batches) if batches else pa.table({}))
+
+    def orderBy(self, *names: str, ascending: list[bool]) -> "Batch":
+        order = ["ascending" if up else "descending" for up in ascending]
+        columns = [name.strip("`") for name in names]
+        return self._made(self._table.sort_by([*zip(columns, order, strict=True)]))
 
     def collect(self) -> list[Any]:
         return [SimpleNamespace(**row) for row in self._table.to_pylist()]
 
     def toArrow(self) -> pa.Table:
         return self._table
+
+    def _show_string(self, rows: int, characters: int) -> str:
+        return "".join(f"{row}\n" for row in self.rows()[:rows])
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in self._table.to_pylist()]
+
+    @property
+    def write(self) -> "BatchWriter":
+        return BatchWriter(self, self._spark)
+
+
+class BatchWriter:
+    """``frame.write`` of the format ``delta``: each version has what one transaction has left."""
+
+    def __init__(self, batch: Batch, spark: Spark) -> None:
+        self._batch = batch
+        self._spark = spark
+        self._options: dict[str, str] = {}
+
+    def format(self, name: str) -> "BatchWriter":
+        assert name == "delta"
+        return self
+
+    def mode(self, name: str) -> "BatchWriter":
+        self._mode = name
+        return self
+
+    def option(self, name: str, value: str) -> "BatchWriter":
+        self._options[name] = value
+        return self
+
+    def save(self) -> None:
+        path, app = self._options["path"], self._options.get("txnAppId", "")
+        version = int(self._options.get("txnVersion", -1))
+        if app and self._spark.transactions.get(app, -1) >= version:
+            return
+        versions = self._spark.tables[path]
+        before = versions[-1] if versions and self._mode == "append" else []
+        versions.append([*before, *self._batch.rows()])
+        if app:
+            self._spark.transactions[app] = version
+        self._spark.reach((version, "written"))
 
 
 class Query:
@@ -415,7 +471,7 @@ class Query:
             state = {key: dict(entries) for key, entries in log.states[batch].items()}
             table = self._processed(batch, before, after, state)
         log.states[batch + 1] = state
-        self._sink(Batch(table), batch)
+        self._sink(Batch(table, self._spark), batch)
         self._spark.reach((batch, "sink"))
         self._only(log.commits)
         log.commits = self._batch = batch + 1

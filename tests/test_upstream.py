@@ -998,6 +998,18 @@ class TestSpark:
         assert of_spark.estimated_bytes(spark.range(1000)) == 8000
         assert of_spark.estimated_bytes(None) is None
 
+    def test_the_table_that_a_dataframe_shows(self, spark: Any) -> None:
+        """Without it the console shows nothing."""
+        table = "+---+\n|id |\n+---+\n|0  |\n+---+\nonly showing top 1 row"
+        assert of_spark.drawn(spark.range(2), 1, 0) == table
+
+    def test_a_database_is_reached_as_spark_reaches_it(self, spark: Any) -> None:
+        """Without it no rows are updated over JDBC."""
+        options = {"URL": "jdbc:derby:memory:upstream;create=true", "dbtable": "t"}
+        with of_spark.jdbc_connection(spark, options) as (connection, quote):
+            assert connection.createStatement().execute("VALUES 1")
+            assert quote("a b") == '"a b"'
+
     def test_pyspark_asks_the_jvm_for_classes_by_their_names(self, spark: Any) -> None:
         of_spark.keep_classes(spark)
         kept = vars(of_spark.jvm(spark))

@@ -342,7 +342,9 @@ class BatchExecution:
             self._proceed()
             self._describe(f"Writes '{sink.label}'")
             rows = self._ports(sink.inputs)
-            Delivery(sink, plain_row, self._reports)(rows.select("value"), 0)
+            delivery = Delivery(sink, plain_row, self._reports)
+            order = [sf.monotonically_increasing_id().alias("place")] if delivery.spec.key else []
+            delivery(rows.select(*order, "value"), 0)
             self._delivered.add(sink.label)
 
     def _collect_side_inputs(self, stage: Stage) -> list[bytes]:

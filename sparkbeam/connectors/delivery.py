@@ -6,22 +6,35 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import cloudpickle
-from pyspark.sql.types import StructType
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, LongType, StructType
 
+from sparkbeam.collecting import collected
+from sparkbeam.connectors import console
+from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
 from sparkbeam.connectors.tables import Table, found_table
+from sparkbeam.connectors.upserts import UPSERTS
 from sparkbeam.plan.model import Sink
-from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.plan.sparkio import UPDATE, WriteSpec
 from sparkbeam.recovery import gave_up
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import Row
-from sparkbeam.worker.connectors.packing import CellsAsRows, CellsToWriter
+from sparkbeam.worker.connectors.packing import (
+    PLACE,
+    CellsAsRows,
+    CellsToWriter,
+    placed_cells,
+    rows_of,
+)
 
 Unpack = Callable[[bytes], list[Row]]
 """Gives the rows of ports that a value of the DataFrame at hand holds."""
@@ -60,7 +73,8 @@ class Delivery:
         """Delivers a micro-batch.
 
         Args:
-            values: a DataFrame whose only column has the values of the sink's ports.
+            values: a DataFrame whose last column has the values of the sink's ports; the columns
+                before it tell in which order they are, where the latest row of a key is wanted.
             batch_id: of the micro-batch.
             place: where a data source writes it; None for where the options say.
             run: what tells the checkpoint of a query from all others; None in batch.
@@ -79,11 +93,26 @@ class Delivery:
                     self._reports,
                 )
                 values.mapInArrow(task, "nothing int").collect()
-            elif self.spec.function:
-                function = cloudpickle.loads(self.spec.function)
-                function(self.rows(values), batch_id)
             else:
-                self._write(self.rows(values), place or Place(self.spec))
+                self.give(self.rows(values), batch_id, place)
+
+    def give(self, rows: Any, batch_id: int, place: "Place | None" = None) -> None:
+        """Hands over the rows of a micro-batch, sorted.
+
+        Args:
+            rows: a DataFrame of what is delivered.
+            batch_id: of the micro-batch.
+            place: see :meth:`__call__`.
+        """
+        if self.spec.order_by:
+            names, ascending = zip(*self.spec.order_by, strict=True)
+            rows = rows.orderBy(*map(quoted, names), ascending=list(ascending))
+        if self.spec.function:
+            cloudpickle.loads(self.spec.function)(rows, batch_id)
+        elif self.spec.source == console.FORMAT:
+            console.write_table(rows, batch_id, self.name, self.spec.options)
+        else:
+            self._write(rows, place or Place(self.spec))
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -97,16 +126,37 @@ class Delivery:
         except Exception as error:
             raise self._report(error) from None
 
+    @cached_property
+    def schema(self) -> StructType:
+        """The schema of the rows."""
+        return StructType.fromJson(json.loads(self.spec.schema or ""))
+
     def rows(self, values: Any) -> Any:
         """The rows that are delivered, as a DataFrame.
 
         Args:
             values: see :meth:`__call__`.
         """
-        schema = self._schema
-        return values.mapInArrow(CellsAsRows(arrow_schema(schema), self._unpack), schema)
+        task = CellsAsRows(arrow_schema(self.schema), self._unpack, placed=bool(self.spec.key))
+        if not self.spec.key:
+            return values.mapInArrow(task, self.schema)
+        placed = StructType([*self.schema.fields]).add(PLACE, ArrayType(LongType()))
+        return latest_rows(values.mapInArrow(task, placed), self.spec.key, PLACE)
 
-    def table(self, session: Any) -> Table | None:
+    def table(self, values: Any) -> pa.Table:
+        """The same rows on the driver, in the order in which they were written.
+
+        Args:
+            values: see :meth:`__call__`; with the columns that tell the order.
+        """
+        schema = arrow_schema(self.schema)
+        cells = sorted(
+            placed_cells(collected(values).to_batches(), self._unpack), key=itemgetter(0)
+        )
+        table = pa.Table.from_batches([rows_of(cell, schema) for _, cell in cells], schema)
+        return latest(table, self.spec.key) if self.spec.key else table
+
+    def catalog_table(self, session: Any) -> Table | None:
         """The table that is written to; one that is not there is made.
 
         Args:
@@ -118,18 +168,17 @@ class Delivery:
             return found
         place = Place(self.spec)
         place.mode = "ignore"
-        self._write(session.createDataFrame([], self._schema), place)
+        self._write(session.createDataFrame([], self.schema), place)
         return found_table(session, name)
-
-    @property
-    def _schema(self) -> StructType:
-        return StructType.fromJson(json.loads(self.spec.schema or ""))
 
     def _write(self, rows: Any, place: "Place") -> None:
         if place.table:
             place.keep_to(found_table(rows.sparkSession, place.table))
         if place.path:
             place.path = from_here(place.path, place.format, rows.sparkSession)
+        if self.spec.output_mode == UPDATE:
+            UPSERTS[self.spec.source](rows, place.options, self.spec)
+            return
         if place.folder and has_manifest(place.folder):
             raise SinkFailed(
                 "the folder has a _spark_metadata, the log of all files that Spark reads there, "

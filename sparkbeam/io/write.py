@@ -16,7 +16,8 @@ from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.sparkio import WRITE_URN, Options, WriteSpec
+from sparkbeam.io import outputmodes
+from sparkbeam.plan.sparkio import APPEND, OUTPUT_MODES, WRITE_URN, Options, WriteSpec
 from sparkbeam.texts import shortened
 from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled, PackTimed
 
@@ -64,6 +65,11 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
     - all others are written again if the failure was between the write and the note that it
       was made.
 
+    With ``output_mode="update"`` the rows of a micro-batch, of each key the latest, take the place
+    of those with their key, in a Delta table, a database (``jdbc``) or on the ``console``. With
+    ``"complete"`` each micro-batch that has rows writes the latest row of each key since the
+    pipeline began, in the place of what was there.
+
     Args:
         format: the name of a data source: ``"parquet"``, ``"jdbc"``, ``"delta"``, …
         options: of the data source, such as ``path``, or of the table.
@@ -78,13 +84,18 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             folder. ``manifest``: beside them there is a log, ``_spark_metadata``, as Spark's own
             streaming sink writes it. Spark's readers see what is in it alone, in batch and in
             streaming, so never a part of a micro-batch.
+        output_mode: ``append``, ``update`` or ``complete``.
+        key: the columns that identify a row, of modes ``update`` and ``complete``.
+        order_by: the columns by which what is written at once is sorted, ``"count desc"`` for
+            the largest first; of mode ``complete`` the key if there are none.
         table: the name of a table, as ``saveAsTable`` takes it. It is made if there is none: with
             ``format``, or else with Spark's default. One that is there keeps its format and its
             partitions; columns are matched by name.
 
     Raises:
         ConfigurationError: when it is made or applied: there is no such mode, layout or column, the
-            schema is missing or wrong, or the pipeline runs on another runner.
+            data source has no such output mode, the schema is missing or wrong, or the pipeline
+            runs on another runner.
         PipelineFailed: from the run, with the label of this transform: it cannot be written.
     """
 
@@ -96,6 +107,9 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         mode: str = "append",
         partition_by: Sequence[str] = (),
         layout: str = _FOLDER,
+        output_mode: str = APPEND,
+        key: Sequence[str] = (),
+        order_by: Sequence[str] = (),
         *,
         table: str | None = None,
     ) -> None:
@@ -115,11 +129,17 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
         self._partition_by = arguments.names(
             "partition_by", partition_by, "use a list of columns, such as ['day']", least=0
         )
+        self._output_mode = arguments.one_of("output_mode", output_mode, OUTPUT_MODES)
+        self._key = arguments.names("key", key, "use a list of columns, such as ['id']", least=0)
+        self._order_by = arguments.names(
+            "order_by", order_by, "use a list of columns, such as ['count desc']", least=0
+        )
         self._has_manifest = arguments.one_of("layout", layout, (_FOLDER, _MANIFEST)) == _MANIFEST
         if self._has_manifest and not self._adds_files():
             raise ConfigurationError(
                 "layout='manifest' is for files with mode='append' and a path in options, not for "
-                f"tables. Formats of files: {arguments.listed(sorted(FILE_FORMATS))}."
+                "tables and not for output modes other than append. Formats of files: "
+                f"{arguments.listed(sorted(FILE_FORMATS))}."
             )
 
     def default_label(self) -> str:
@@ -127,22 +147,28 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         resolve.require_spark(rows.pipeline, "WriteToSpark")
-        schema = _schema(rows, self._schema, "WriteToSpark")
-        self._check_partitions(schema)
         spec = WriteSpec(
             self._format,
             self._options,
             self._mode,
             self._partition_by,
-            schema.json(),
+            self._output_mode,
+            self._key,
             has_manifest=self._has_manifest,
             table=self._table,
         )
+        with outputmodes.told_by(self.label):
+            outputmodes.check(spec, lambda: resolve.session_of(rows.pipeline))
+        schema = _schema(rows, self._schema, "WriteToSpark")
+        with outputmodes.told_by(self.label):
+            self._check_partitions(schema)
+            spec = outputmodes.of_rows(spec, schema, self._order_by)
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
 
     def _adds_files(self) -> bool:
         has_path = any(name.lower() == "path" for name, _ in self._options)
-        return (self._format or "").lower() in FILE_FORMATS and self._mode == "append" and has_path
+        is_added = (self._mode, self._output_mode) == ("append", APPEND)
+        return is_added and has_path and (self._format or "").lower() in FILE_FORMATS
 
     def _check_partitions(self, schema: StructType) -> None:
         for name in self._partition_by:
@@ -167,6 +193,7 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
     Args:
         function: takes the DataFrame and the number of the micro-batch.
         schema: of the rows; see :class:`WriteToSpark`.
+        empty_batches: it is called for micro-batches without rows too, with an empty DataFrame.
 
     Raises:
         ConfigurationError: when it is applied: the schema is missing or wrong, or the
@@ -175,16 +202,25 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
     """
 
     def __init__(
-        self, function: Callable[[Any, int], None], schema: resolve.Schema | None = None
+        self,
+        function: Callable[[Any, int], None],
+        schema: resolve.Schema | None = None,
+        *,
+        empty_batches: bool = False,
     ) -> None:
         super().__init__()
         self._function = _batch_function(function)
         self._schema = resolve.checked_schema(schema)
+        self._empty_batches = arguments.flag("empty_batches", empty_batches)
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         resolve.require_spark(rows.pipeline, "ForeachBatch")
         schema = _schema(rows, self._schema, "ForeachBatch")
-        spec = WriteSpec(schema=schema.json(), function=_pickled("function", self._function))
+        spec = WriteSpec(
+            schema=schema.json(),
+            function=_pickled("function", self._function),
+            empty_batches=self._empty_batches,
+        )
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
 
 

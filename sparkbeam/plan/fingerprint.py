@@ -7,7 +7,7 @@ before the first shuffle, and those that only pass elements on behind another.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam
@@ -32,10 +32,10 @@ from sparkbeam.plan.addresses import (
     place,
     renamed,
 )
-from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, without_code
+from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, steady_names, without_code
 from sparkbeam.plan.layers import Topology
-from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Source, Stage
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Sink, Source, Stage
+from sparkbeam.plan.sparkio import READ_URN, ReadSpec, WriteSpec
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
@@ -68,6 +68,7 @@ def fingerprint(topology: Topology, shards: int) -> dict[str, Any]:
         "layers": topology.depth,
         "sources": [_source(source) for source in topology.plan.sources],
         "ports": _ports(topology.plan),
+        "results": _results(topology.plan.sinks),
         "stages": {
             stage.id: _Describer(stage).parts(number)
             for number, stages in enumerate(topology.layers)
@@ -108,6 +109,20 @@ def _ports(plan: Plan) -> dict[str, dict[str, Any]]:
         for tag in sink.inputs:
             _add_reader(found, tag, f"sink {steady(sink.label)}")
     return found
+
+
+def _results(sinks: Sequence[Sink]) -> dict[str, Parts]:
+    """What the results are kept by of sinks that deliver them whole, by their labels."""
+    specs = {sink.label: WriteSpec.unpack(sink.payload) for sink in sinks}
+    names = steady_names(label for label, spec in specs.items() if spec.is_complete)
+    return {
+        name: {
+            "label": name,
+            "key": ", ".join(specs[label].key),
+            "schema": specs[label].schema or "",
+        }
+        for label, name in names.items()
+    }
 
 
 def _add_reader(ports: dict[str, dict[str, Any]], tag: int, reader: str) -> None:
@@ -159,6 +174,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     if old["shards"] != new["shards"]:
         found.append(f"--shards was {old['shards']} and is {new['shards']}")
     found += _changed_sources(old["sources"], new["sources"])
+    found += _changed_results(old, new["results"])
     before, now = old["stages"], new["stages"]
     pairs = matching_stages(before, now)
     gone = [parts for at, parts in before.items() if at not in pairs.values()]
@@ -243,6 +259,20 @@ def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
         if before["label"] == now["label"]:
             named = {"outputs": now["outputs"]} | before
             yield from _changed(named, now, same_python=True, what="source")
+
+
+def _changed_results(stored: dict[str, Any], new: dict[str, Parts]) -> Iterator[str]:
+    old: dict[str, Parts] = stored.get("results", {})
+    readers = {reader for port in stored.get("ports", {}).values() for reader in port["to"]}
+    come = new.keys() - old.keys()
+    for label in sorted(come):
+        if f"sink {label}" in readers:
+            yield f"sink '{label}' did not have output_mode='complete'"
+    if come:  # It may be another label of the same.
+        for label in sorted(old.keys() - new.keys()):
+            yield f"sink '{label}' with output_mode='complete' is gone"
+    for label in sorted(old.keys() & new.keys()):
+        yield from _changed(old[label], new[label], same_python=True, what="sink")
 
 
 _ADDRESSES = frozenset(["label", "reads", "place", "port", "state name", "steps"])

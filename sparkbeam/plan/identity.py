@@ -37,6 +37,18 @@ def steady(label: str) -> str:
     return _CELL.sub(r"\1", _PLACE.sub("<lambda>", label))
 
 
+def steady_names(labels: Iterable[str]) -> dict[str, str]:
+    """A name for each label that stays where cells and lines move: by number of equal ones."""
+    found: dict[str, list[str]] = {}
+    for label in labels:
+        found.setdefault(steady(label), []).append(label)
+    return {
+        label: f"{name} {number}" if number else name
+        for name, equal in found.items()
+        for number, label in enumerate(equal)
+    }
+
+
 def steady_order(label: str) -> tuple[str, list[int]]:
     """What labels are sorted by, so that steps keep their order when lines or cells move."""
     return steady(label), [int(number) for number in re.findall("[0-9]+", label)]

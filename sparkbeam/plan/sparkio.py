@@ -19,6 +19,9 @@ WRITE_URN = "sparkbeam:write_to_spark:v1"
 PARTITION_SEPARATOR = "/"
 """Between the values of several columns that tell the partition of a row."""
 
+APPEND, UPDATE, COMPLETE = OUTPUT_MODES = ("append", "update", "complete")
+"""Output modes of a sink, as Structured Streaming names them."""
+
 Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
 
@@ -134,6 +137,11 @@ class WriteSpec(_Payload):
         options: of the data source or the table.
         mode: Spark's save mode.
         partition_by: the columns by which rows go into folders of their own.
+        output_mode: the rows that a micro-batch delivers: ``append`` for its own, ``update`` for
+            the latest of each key among them, ``complete`` for the latest of each key so far.
+        key: the columns that identify a row; empty in append mode.
+        order_by: the columns by which the delivered rows are sorted, and whether ascending.
+        empty_batches: micro-batches without rows are delivered too.
         schema: of the rows, as Spark's JSON; None where elements reach the writer as they are.
         function: takes each micro-batch as a DataFrame, pickled; empty for none.
         writer: takes each element, pickled; empty for none.
@@ -145,8 +153,22 @@ class WriteSpec(_Payload):
     options: Options = field(default=(), repr=False)
     mode: str = "append"
     partition_by: tuple[str, ...] = ()
+    output_mode: str = APPEND
+    key: tuple[str, ...] = ()
+    order_by: tuple[tuple[str, bool], ...] = ()
+    empty_batches: bool = False
     schema: str | None = None
     function: bytes = field(default=b"", repr=False)
     writer: bytes = field(default=b"", repr=False)
     has_manifest: bool = False
     table: str = ""
+
+    @property
+    def source(self) -> str:
+        """The name of the data source in lower case, as Spark compares it; empty if none."""
+        return (self.format or "").lower()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each delivery is the whole result so far."""
+        return self.output_mode == COMPLETE

@@ -114,8 +114,8 @@ FEATURES = (
         "`sparkbeam.io`: Spark's sources and sinks",
         "yes",
         "yes",
-        "any installed data source, tables and views by name, queries in SQL, DataFrames; see "
-        "[io.md](io.md)",
+        "any installed data source, tables and views by name, queries in SQL, DataFrames; output "
+        "modes append, update and complete; see [io.md](io.md)",
     ),
     Feature(
         "`sparkbeam.io.eventhubs`: Azure Event Hubs",

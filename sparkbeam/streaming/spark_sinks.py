@@ -3,23 +3,30 @@
 A micro-batch that failed, or whose end Spark did not get to note, runs again with its number.
 So files are moved into their folder as :class:`.file_sink.FileSink` has it, a Delta table skips a
 transaction that it has, and for all others a note under the checkpoint says what has been written.
-Before each of these a driver looks whether there is a newer one over its checkpoint.
+What is delivered whole is kept there too; see :class:`.keptresults.KeptResults`. Before each of
+these a driver looks whether there is a newer one over its checkpoint.
 """
 
 import hashlib
 from functools import cached_property
 from typing import Any
 
+from sparkbeam.connectors import console
 from sparkbeam.connectors.delivery import Delivery, Place
 from sparkbeam.connectors.tables import Table
+from sparkbeam.plan.identity import steady_names
 from sparkbeam.plan.model import Sink
+from sparkbeam.plan.sparkio import WriteSpec
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.files import checkpoint_id, damaged
 from sparkbeam.streaming.generation import OwnFiles
+from sparkbeam.streaming.keptresults import KeptResults
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import unpack
 
 _NOTES = "written"
+_PLACE = ("round", "tag", "sender")
+"""The columns that tell, with the numbers of its own rows, the place of a message among all."""
 
 
 class SparkSinks:
@@ -34,6 +41,8 @@ class SparkSinks:
     def __init__(self, sinks: tuple[Sink, ...], files: OwnFiles, reports: Reports) -> None:
         self._deliveries = [Delivery(sink, unpack, reports) for sink in sinks]
         self._files = files
+        whole = [each.name for each in self._deliveries if each.spec.is_complete]
+        self._results = KeptResults(files, steady_names(whole))
         self._file_sinks: dict[str, FileSink] = {}
         self._written: dict[str, int] = {}
         self._tables: dict[str, Table | None] = {}
@@ -62,10 +71,11 @@ class SparkSinks:
             place = self._place(delivery, batch.sparkSession)
             if place.folder:
                 self._resume(delivery, place)
-            tags = [tag for tag in delivery.tags if tag in present]
-            if not tags:
+            if present.isdisjoint(delivery.tags) and not delivery.spec.empty_batches:
                 continue
-            values = batch.where(f"tag IN ({', '.join(map(str, tags))})").select("value")
+            order = _PLACE if _is_local(delivery.spec) or delivery.spec.key else ()
+            rows = batch.where(f"tag IN ({', '.join(map(str, delivery.tags))})")
+            values = rows.select(*order, "value")
             self._files.check()
             if delivery.spec.writer or delivery.spec.function:
                 delivery(values, batch_id, run=self._id)
@@ -78,21 +88,23 @@ class SparkSinks:
         if place.table and place.mode == "append":
             with delivery.reporting():
                 if delivery.name not in self._tables:
-                    self._tables[delivery.name] = delivery.table(session)
+                    self._tables[delivery.name] = delivery.catalog_table(session)
                 place.keep_to(self._tables[delivery.name])
         return place
 
     def _write(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
-        if (place.format or "").lower() == "delta":
+        is_delta = (place.format or "").lower() == "delta"
+        if is_delta:
             place.options |= {
                 "txnAppId": f"{self._id}/{delivery.name}",
                 "txnVersion": str(batch_id),
             }
-            delivery(values, batch_id, place)
-        elif place.folder:
+        if place.folder:
             self._write_files(delivery, values, batch_id, place)
+        elif is_delta and not delivery.spec.is_complete:
+            delivery(values, batch_id, place)
         else:
-            self._write_noted(delivery, values, batch_id)
+            self._write_noted(delivery, values, batch_id, place)
 
     def _resume(self, delivery: Delivery, place: Place) -> None:
         """Ends at the start of a run what an earlier one has begun."""
@@ -122,14 +134,31 @@ class SparkSinks:
             if place.found is not None:
                 place.found.added(values.sparkSession)
 
-    def _write_noted(self, delivery: Delivery, values: Any, batch_id: int) -> None:
+    def _write_noted(self, delivery: Delivery, values: Any, batch_id: int, place: Place) -> None:
         name = _short_hash(delivery.name, 16)
         if name not in self._written:
             self._written[name] = self._noted(name, delivery.name, batch_id)
         if self._written[name] < batch_id:
-            delivery(values, batch_id)
+            if _is_local(delivery.spec):
+                self._give(delivery, values, batch_id, place, begun=self._written[name] >= 0)
+            else:
+                delivery(values, batch_id, place)
             self._files.write(f"{_NOTES}/{name}.{self._files.number}", str(batch_id).encode())
             self._written[name] = batch_id
+
+    def _give(
+        self, delivery: Delivery, values: Any, batch_id: int, place: Place, *, begun: bool
+    ) -> None:
+        """Delivers rows that have come to the driver."""
+        with delivery.reporting():
+            table = delivery.table(values)
+        if delivery.spec.is_complete:
+            key = delivery.spec.key
+            table = self._results.joined(delivery.name, key, table, batch_id, begun=begun)
+        with delivery.reporting():
+            # Each chunk would be a partition.
+            rows = values.sparkSession.createDataFrame(table.combine_chunks(), delivery.schema)
+            delivery.give(rows, batch_id, place)
 
     def _noted(self, name: str, label: str, batch_id: int) -> int:
         """The last micro-batch that a sink has written, as any generation has noted; -1 for none.
@@ -153,6 +182,11 @@ class SparkSinks:
         for file in (file for file, noted in found.items() if noted < last):
             self._files.remove(f"{_NOTES}/{file}")
         return last
+
+
+def _is_local(spec: WriteSpec) -> bool:
+    """Whether rows are brought to the driver, and delivered from there."""
+    return spec.is_complete or spec.source == console.FORMAT
 
 
 def _short_hash(text: str, digits: int) -> str:

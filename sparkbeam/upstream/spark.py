@@ -290,6 +290,39 @@ def of_unknown_size(session: Any) -> Any:
     return one.select(sf.explode(sf.array("id")).alias("id")).limit(_MOST_ROWS)
 
 
+@contextmanager
+def jdbc_connection(session: Any, options: Mapping[str, str]) -> Iterator[tuple[Any, Any]]:
+    """A connection of Java's to the database that Spark's format ``jdbc`` writes to.
+
+    Args:
+        session: a classic session.
+        options: of the data source.
+
+    Yields:
+        The connection, and the function that makes an identifier of a name.
+    """
+    view = jvm(session)
+    of_jdbc = view.org.apache.spark.sql.execution.datasources.jdbc
+    given = of_jdbc.JdbcOptionsInWrite(view.PythonUtils.toScalaMap(dict(options)))
+    dialect = view.org.apache.spark.sql.jdbc.JdbcDialects.get(given.url())
+    connection = dialect.createConnectionFactory(given).apply(-1)
+    try:
+        yield connection, dialect.quoteIdentifier
+    finally:
+        connection.close()
+
+
+def drawn(frame: Any, rows: int, characters: int) -> str:
+    """The table that a DataFrame's ``show`` prints.
+
+    Args:
+        frame: the DataFrame.
+        rows: how many of them are shown.
+        characters: how many of a value are shown; 0 for all of them.
+    """
+    return str(frame._show_string(rows, characters))
+
+
 def estimated_bytes(frame: Any) -> int | None:
     """How large Spark believes that a DataFrame is, before anything runs; None if it does not say.
 

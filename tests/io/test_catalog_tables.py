@@ -86,6 +86,22 @@ def test_a_table_that_is_there_keeps_its_format_and_partitions(
     assert told["Provider"].lower() == "json"
 
 
+def test_a_whole_result_takes_the_place_of_what_a_table_had(
+    spark: Any, clicks: str, tmp_path: Path
+) -> None:
+    write = WriteToSpark(table=clicks, schema=SCHEMA, output_mode="complete", key=["id"])
+    with pipeline_on(spark) as pipeline:
+        rows = [{"id": 3, "day": "wed"}, {"id": 3, "day": "thu"}]
+        _ = pipeline | beam.Create(rows, reshuffle=False) | write
+    assert rows_of(spark, clicks) == [(3, "thu")]
+
+    def build(p: beam.Pipeline) -> None:
+        _ = p | beam.Create([{"id": 4, "day": "fri"}]) | write
+
+    streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert rows_of(spark, clicks) == [(4, "fri")]
+
+
 @pytest.mark.usefixtures("clicks")
 def test_a_table_that_is_not_there_is_made(spark: Any) -> None:
     with pipeline_on(spark) as pipeline:

@@ -198,6 +198,10 @@ def test_only_files_that_are_added_have_a_log(format: str, options: Any, mode: s
         WriteToSpark(format, options, mode=mode, layout="manifest")
     with pytest.raises(ConfigurationError, match="layout"):
         WriteToSpark(format, options, mode=mode, layout="log")
+    for more in ({"output_mode": "complete", "key": ["id"]}, {"table": "t"}):
+        given = {} if "table" in more else {"path": "/x"}
+        with pytest.raises(ConfigurationError, match="not for tables and not for output modes"):
+            WriteToSpark("json", given, layout="manifest", **more)
 
 
 def test_a_log_is_that_of_a_stream() -> None:

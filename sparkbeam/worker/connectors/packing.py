@@ -196,14 +196,52 @@ class CellsAsRows:
     Attributes:
         schema: of the rows.
         unpack: gives the rows of ports that a value of the query's DataFrame holds.
+        placed: the rows get a last column :data:`PLACE`.
     """
 
     schema: pa.Schema
     unpack: Callable[[bytes], list[Row]]
+    placed: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for cell in _cells(batches, self.unpack):
-            yield pa.ipc.read_record_batch(pa.py_buffer(cell), self.schema)
+        if not self.placed:
+            for cell in _cells(batches, self.unpack):
+                yield rows_of(cell, self.schema)
+            return
+        for place, cell in placed_cells(batches, self.unpack):
+            yield _placed(rows_of(cell, self.schema), place)
+
+
+PLACE = "sparkbeam place"
+"""The column with the place of a row among all: an array of numbers."""
+
+
+def rows_of(cell: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a cell; the inverse of :func:`cell_of`."""
+    return pa.ipc.read_record_batch(pa.py_buffer(cell), schema)
+
+
+def placed_cells(
+    batches: Iterable[pa.RecordBatch], unpack: Callable[[bytes], list[Row]]
+) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """Cells with their places: sorted by these they are in the order in which they were written.
+
+    Args:
+        batches: with the numbers that tell the place of a value, and the value last.
+        unpack: as that of :class:`CellsAsRows`.
+    """
+    for batch in batches:
+        for *place, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for _, order, written in unpack(value):
+                cells = (c for b in chunks(iter([(b"", order, written)]), _CELLS) for c in b.values)
+                yield from (((*place, order, n), cell) for n, cell in enumerate(cells))
+
+
+def _placed(rows: pa.RecordBatch, place: tuple[int, ...]) -> pa.RecordBatch:
+    numbers = np.empty((len(rows), len(place) + 1), np.int64)
+    numbers[:, :-1], numbers[:, -1] = place, np.arange(len(rows))
+    offsets = np.arange(len(rows) + 1, dtype=np.int32) * numbers.shape[1]
+    return rows.append_column(PLACE, pa.ListArray.from_arrays(offsets, numbers.ravel()))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""The latest row of each key, of a DataFrame and of a table of Arrow's."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def latest(table: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key in a table, in the order of the rows.
+
+    Args:
+        table: the rows.
+        key: the names of the columns that identify a row; nulls are equal.
+    """
+    numbered = table.select(key).append_column("row", pa.array(np.arange(len(table))))
+    numbered = numbered.rename_columns([*map(str, range(len(key))), "row"])
+    columns = numbered.column_names[:-1]
+    last = numbered.group_by(columns, use_threads=False).aggregate([("row", "max")])
+    return table.take(np.sort(last["row_max"].to_numpy()))
+
+
+def latest_rows(rows: Any, key: Sequence[str], place: str) -> Any:
+    """The same of a DataFrame.
+
+    Args:
+        rows: the rows.
+        key: see :func:`latest`.
+        place: the name of the column by which rows are in order; it is dropped.
+    """
+    from pyspark.sql import functions as sf
+
+    columns = [quoted(name) for name in rows.columns if name != place]
+    last = sf.max_by(sf.struct(*columns), quoted(place)).alias("row")
+    return rows.groupBy(*map(quoted, key)).agg(last).select("row.*")
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark's SQL takes it, whatever characters it has."""
+    return f"`{name.replace('`', '``')}`"

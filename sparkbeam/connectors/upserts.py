@@ -1,0 +1,204 @@
+"""Upserts: rows into a table, in the place of those with their key."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+from sparkbeam.connectors.latest import quoted
+from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.upstream.spark import jdbc_connection
+
+Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]
+"""Takes a DataFrame with each key once, the options of the data source, and what to write."""
+
+TRANSACTION = ("txnAppId", "txnVersion")
+"""Options by which a Delta table knows that it has a transaction."""
+
+_OF_DELTA = "spark.databricks.delta.write."
+
+
+class NullKey(Exception):
+    """A row has no value in a column of its key."""
+
+
+def into_delta(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
+    """Merge rows into a Delta table, or begin it with them, in one transaction."""
+    session = rows.sparkSession
+    path = option(options, "path")
+    if not _is_delta(session, options):
+        writer = rows.write.format("delta").options(**options).mode("error")
+        writer.partitionBy(*spec.partition_by).save()
+        return
+    same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, spec.key))
+    given = {f"{_OF_DELTA}{name}": options[name] for name in TRANSACTION if name in options}
+    with _set(session, given):
+        session.sql(
+            f"MERGE INTO delta.{_braced(quoted(path))} AS old USING {{rows}} AS new "
+            f"ON {_braced(same)} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+            rows=rows,
+        )
+
+
+def _braced(text: str) -> str:
+    """A part of a query in which braces have no meaning."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_delta(session: Any, options: Mapping[str, str]) -> bool:
+    """Whether there is a table. If that cannot be told, Spark refuses to begin one over it."""
+    try:
+        session.read.format("delta").load(option(options, "path"))
+    except Exception:
+        return False
+    return True
+
+
+@contextmanager
+def _set(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session meanwhile; it is one of the query alone."""
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
+    """Update and insert rows in one transaction, out of a table that is there meanwhile.
+
+    Standard SQL alone, which each database knows.
+    """
+    with jdbc_connection(rows.sparkSession, options) as (connection, quote):
+        target = _Target(connection, option(options, "dbtable"), quote)
+        with suppress(Exception):
+            target.look()
+        if not target.columns:
+            rows.limit(0).write.format("jdbc").options(**options).mode("append").save()
+            target.look()
+        target.upsert(rows, options, spec.key)
+
+
+class _Target:
+    """A table of a database.
+
+    Args:
+        connection: of Java's.
+        table: its name, as SQL has it.
+        quote: makes an identifier of a name.
+
+    Attributes:
+        columns: the identifiers of its columns, by their names in lower case.
+    """
+
+    def __init__(self, connection: Any, table: str, quote: Callable[[str], str]) -> None:
+        self._connection = connection
+        self._statement = connection.createStatement()
+        self._table = table
+        self._quote = quote
+        self.columns: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Ask for the columns."""
+        found = self._statement.executeQuery(f"SELECT * FROM {self._table} WHERE 1 = 0")
+        about = found.getMetaData()
+        names = [about.getColumnName(number + 1) for number in range(about.getColumnCount())]
+        found.close()
+        self.columns = {name.lower(): self._quote(name) for name in names}
+
+    def upsert(self, rows: Any, options: Mapping[str, str], key: Sequence[str]) -> None:
+        """Bring in rows; see :func:`over_jdbc`."""
+        # No name of these is one of the table: so none needs that of its table before it.
+        token = uuid4().hex[:12]
+        stage = f"sparkbeam_{token}"
+        columns = {self._column(name): f"s{token}_{n}" for n, name in enumerate(rows.columns)}
+        keys = {self._column(name): columns[self._column(name)] for name in key}
+        self._make(stage, columns, list(keys.values()))
+        try:
+            written = {name: value for name, value in options.items() if name.lower() != "dbtable"}
+            renamed = rows.toDF(*columns.values())
+            renamed.write.format("jdbc").options(**written, dbtable=stage).mode("append").save()
+            self._refuse_nulls(stage, dict(zip(keys.values(), key, strict=True)))
+            self._bring(stage, columns, keys)
+        finally:
+            with suppress(Exception):
+                self._run(f"DROP TABLE {stage}")
+
+    def _column(self, name: str) -> str:
+        return self.columns.get(name.lower()) or self._quote(name)
+
+    def _make(self, stage: str, columns: Mapping[str, str], keys: Sequence[str]) -> None:
+        """Make an empty table with the same types of columns."""
+        names = ", ".join(f"{column} AS {new}" for column, new in columns.items())
+        tried: list[Exception] = []
+        for query in (
+            f"CREATE TABLE {stage} AS SELECT {names} FROM {self._table} WHERE 1 = 0",
+            f"CREATE TABLE {stage} AS SELECT {names} FROM {self._table} WITH NO DATA",
+            f"SELECT {names} INTO {stage} FROM {self._table} WHERE 1 = 0",
+        ):
+            try:
+                self._run(query)
+            except Exception as error:
+                tried.append(error)
+            else:
+                break
+        else:
+            raise tried[0]
+        with suppress(Exception):  # It only makes it quicker.
+            self._run(f"CREATE INDEX {stage}_i ON {stage} ({', '.join(keys)})")
+
+    def _refuse_nulls(self, stage: str, keys: Mapping[str, str]) -> None:
+        for column, name in keys.items():
+            found = self._statement.executeQuery(
+                f"SELECT COUNT(*) FROM {stage} WHERE {column} IS NULL"
+            )
+            found.next()
+            count = found.getLong(1)
+            found.close()
+            if count:
+                raise NullKey(
+                    f"The column '{name}' of key=… is null in {count} of the rows, and a database "
+                    "finds no row by a null: leave them out, or put a value there."
+                )
+
+    def _bring(self, stage: str, columns: Mapping[str, str], keys: Mapping[str, str]) -> None:
+        same = " AND ".join(f"{new} = {column}" for column, new in keys.items())
+        others = {column: new for column, new in columns.items() if column not in keys}
+        values = ", ".join(
+            f"{column} = (SELECT {new} FROM {stage} WHERE {same})" for column, new in others.items()
+        )
+        self._connection.setAutoCommit(False)
+        try:
+            if values:
+                self._run(
+                    f"UPDATE {self._table} SET {values} "
+                    f"WHERE EXISTS (SELECT 1 FROM {stage} WHERE {same})"
+                )
+            self._run(
+                f"INSERT INTO {self._table} ({', '.join(columns)}) "
+                f"SELECT {', '.join(columns.values())} FROM {stage} "
+                f"WHERE NOT EXISTS (SELECT 1 FROM {self._table} WHERE {same})"
+            )
+            self._connection.commit()
+        except Exception:
+            self._connection.rollback()
+            raise
+        finally:
+            self._connection.setAutoCommit(True)
+
+    def _run(self, query: str) -> None:
+        self._statement.executeUpdate(query)
+
+
+UPSERTS: Mapping[str, Upsert] = {"delta": into_delta, "jdbc": over_jdbc}
+"""How the rows of a sink are updated in place, by the data source."""
+
+NEEDED: Mapping[str, tuple[str, ...]] = {"delta": ("path",), "jdbc": ("url", "dbtable")}
+"""The options that these cannot do without."""
+
+
+def option(options: Mapping[str, str], name: str) -> str:
+    """An option of a data source, whose case Spark does not mind; empty if there is none."""
+    return next((value for given, value in options.items() if given.lower() == name), "")

@@ -1,0 +1,321 @@
+"""Output modes of sinks on Spark: the console, databases, files, against Spark's own query."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+import streams
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.window import FixedWindows
+from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, MapType, StringType, StructType
+
+from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam.io import ReadFromSpark, WriteToSpark
+from sparkbeam.upstream.spark import drawn, jdbc_connection
+
+SCHEMA = StructType().add("name", "string").add("count", "long")
+ROWS = [("b", 2), ("a", 1), ("b", 3), ("c\n", None)]
+WINDOWS = StructType().add("start", "timestamp").add("count", "long")
+RATE = {
+    "rowsPerBatch": 40,
+    "numPartitions": 2,
+    "startTimestamp": 1_700_000_000_000,
+    "advanceMillisPerBatch": 1300,
+}
+
+
+def written(spark: Any, *arguments: Any, rows: Any = ROWS, **more: Any) -> None:
+    """Writes rows in batch, each by itself in order."""
+    with beam.Pipeline(SparkRunner(spark)) as p:
+        _ = (
+            p
+            | beam.Create([rows])
+            | beam.FlatMap(lambda rows: [{"name": name, "count": count} for name, count in rows])
+            | "Store" >> WriteToSpark(*arguments, **more)
+        )
+
+
+class TestConsole:
+    @pytest.mark.parametrize(
+        ("options", "more", "table"),
+        [
+            (
+                {},
+                {},
+                """\
+-------------------------------------------
+Batch: 0 (Store)
+-------------------------------------------
++----+-----+
+|name|count|
++----+-----+
+|   b|    2|
+|   a|    1|
+|   b|    3|
+| c\\n| NULL|
++----+-----+
+
+""",
+            ),
+            (
+                {"numRows": 2, "truncate": False},
+                {"output_mode": "update", "key": ["name"], "order_by": ["count DESC"]},
+                """\
+-------------------------------------------
+Batch: 0 (Store)
+-------------------------------------------
++----+-----+
+|name|count|
++----+-----+
+|b   |3    |
+|a   |1    |
++----+-----+
+only showing top 2 rows
+""",
+            ),
+        ],
+        ids=["usual", "chosen"],
+    )
+    def test_a_table_says_which_micro_batch_of_which_transform_it_is(
+        self,
+        spark: Any,
+        options: dict[str, Any],
+        more: dict[str, Any],
+        table: str,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        written(spark, "console", options, SCHEMA, **more)
+        assert capsys.readouterr().out == table
+
+    def test_a_result_is_that_of_spark_table_by_table(
+        self,
+        spark: Any,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        pytestconfig: pytest.Config,
+    ) -> None:
+        batches = 100 if pytestconfig.getoption("whole") else 4
+
+        def build(p: beam.Pipeline) -> None:
+            _ = (
+                p
+                | ReadFromSpark("rate-micro-batch", RATE, timestamp_column="timestamp")
+                | beam.WindowInto(
+                    FixedWindows(5),
+                    trigger=Repeatedly(AfterCount(1)),
+                    accumulation_mode=AccumulationMode.ACCUMULATING,
+                )
+                | beam.Map(lambda _: ("all", 1)).with_output_types(tuple[str, int])
+                | beam.CombinePerKey(sum)
+                | beam.Map(
+                    lambda pair, window=beam.DoFn.WindowParam: {
+                        "start": window.start,
+                        "count": pair[1],
+                    }
+                )
+                | "Counts"
+                >> WriteToSpark(
+                    "console",
+                    {"numRows": 1000, "truncate": False},
+                    WINDOWS,
+                    output_mode="complete",
+                    key=["start"],
+                )
+            )
+
+        shown = ""
+        for half in (batches // 2, batches):
+
+            def is_enough(until: int = half) -> bool:
+                nonlocal shown
+                shown += capsys.readouterr().out
+                return len(_tables(shown)) >= until
+
+            streams.run_until(spark, tmp_path / "checkpoint", build, is_enough)
+        shown += capsys.readouterr().out
+        tables = _tables(shown)
+        assert [number for number, _ in tables] == [*range(len(tables))]
+        assert [table for _, table in tables[:batches]] == _of_spark(spark, batches)
+
+
+def _tables(text: str) -> list[tuple[int, str]]:
+    found = re.findall(r"Batch: (\d+) \(Counts\)\n-+\n((?:[+|].*\n)+)\n", text)
+    return [(int(number), table) for number, table in found]
+
+
+def _of_spark(spark: Any, batches: int) -> list[str]:
+    """The tables of Spark's own query."""
+    tables: list[str] = []
+
+    def take(frame: Any, batch_id: int) -> None:
+        tables.append(drawn(frame.orderBy("start"), 1000, 0))
+
+    counts = (
+        spark.readStream.format("rate-micro-batch")
+        .options(**RATE)
+        .load()
+        .groupBy(sf.window("timestamp", "5 seconds"))
+        .count()
+        .select("window.start", "count")
+    )
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    query = counts.writeStream.outputMode("complete").foreachBatch(take).start()
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+    while len(tables) < batches and query.isActive:
+        time.sleep(0.02)
+    query.stop()
+    return tables[:batches]
+
+
+@pytest.fixture
+def database(spark: Any, tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
+    """Runs SQL over a database of Derby, and gives the rows of a query."""
+    options = {"url": f"jdbc:derby:memory:{tmp_path.name};create=true"}
+    with jdbc_connection(spark, {**options, "dbtable": "t"}) as (connection, _):
+
+        def run(query: str, *columns: str) -> list[Any]:
+            statement = connection.createStatement()
+            if not columns:
+                statement.executeUpdate(query)
+                return []
+            found, rows = statement.executeQuery(query), []
+            while found.next():
+                rows.append(tuple(found.getObject(column) for column in columns))
+            return rows
+
+        run.options = options  # type: ignore[attr-defined]
+        yield run
+
+
+class TestJdbc:
+    def test_rows_of_a_key_take_each_others_place(
+        self, spark: Any, tmp_path: Path, database: Any
+    ) -> None:
+        """The table has another column, and names in capitals."""
+        database("CREATE TABLE counts (name VARCHAR(9) PRIMARY KEY, note INT, count BIGINT)")
+        database("INSERT INTO counts VALUES ('a', 7, 70), ('z', 8, 80)")
+        source = tmp_path / "in"
+        schema = "name string, count bigint, one int"
+        files: list[Any] = [ROWS[:3], [("a", 5), ("d d", 6)]]
+        for number, rows in enumerate(files):
+            content = [{"name": name, "count": count} for name, count in rows]
+            streams.write_json(source / f"{number}.json", content, 9 - number)
+
+        def build(p: beam.Pipeline) -> None:
+            rows = p | ReadFromSpark("json", {"path": source, "maxFilesPerTrigger": 1}, schema)
+            options = {**database.options, "DBTable": "counts"}
+            _ = rows | WriteToSpark("jdbc", options, SCHEMA, output_mode="update", key=["name"])
+
+        for _ in range(2):
+            streams.run_available(spark, tmp_path / "checkpoint", build)
+            streams.rewind(tmp_path / "checkpoint", 1)
+        query = "SELECT * FROM counts ORDER BY name"
+        expected = [("a", 7, 5), ("b", None, 3), ("d d", None, 6), ("z", 8, 80)]
+        assert database(query, "name", "note", "count") == expected
+        tables = "SELECT tablename FROM sys.systables WHERE tabletype = 'T'"
+        assert database(tables, "tablename") == [("COUNTS",)], "nothing else is left"
+
+    def test_a_table_that_is_not_there_is_made(self, spark: Any, database: Any) -> None:
+        types = {"createTableColumnTypes": "name VARCHAR(9)"}
+        for rows in (ROWS[:2], ROWS[2:]):
+            options = {**database.options, **types, "dbtable": "made"}
+            written(spark, "jdbc", options, SCHEMA, output_mode="update", key=["name"], rows=rows)
+        found = database('SELECT * FROM made ORDER BY "name"', "name", "count")
+        assert found == [("a", 1), ("b", 3), ("c\n", None)]
+
+    def test_a_null_in_a_key_is_refused_and_nothing_written(
+        self, spark: Any, database: Any
+    ) -> None:
+        database("CREATE TABLE counts (name VARCHAR(9), count BIGINT)")
+        options = {**database.options, "dbtable": "counts"}
+        with pytest.raises(
+            PipelineFailed, match=r"'Store' failed.* 1 rows have no value .*'count'"
+        ):
+            written(
+                spark,
+                "jdbc",
+                options,
+                SCHEMA,
+                output_mode="update",
+                key=["count"],
+                rows=[("a", 1), ("b", None)],
+            )
+        assert database("SELECT * FROM counts", "name") == []
+
+
+def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path: Path) -> None:
+    for rows in (ROWS[:2], ROWS):
+        written(
+            spark,
+            "parquet",
+            {"path": tmp_path / "out"},
+            SCHEMA,
+            output_mode="complete",
+            key=["name"],
+            rows=rows,
+        )
+    found = spark.read.parquet(str(tmp_path / "out")).orderBy("name").collect()
+    assert [tuple(row) for row in found] == [("a", 1), ("b", 3), ("c\n", None)]
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "more", "said"),
+    [
+        ("parquet", {}, {"output_mode": "update", "key": ["name"]}, "'Store': parquet has no outp"),
+        ("parquet", {}, {"output_mode": "update"}, "'Store': output_mode='update' needs key="),
+        ("console", {}, {"output_mode": "complete"}, "'Store': output_mode='complete' needs key="),
+        ("console", {}, {"key": ["name"]}, "'Store': key=… is for output_mode='update' or"),
+        ("console", {}, {"output_mode": "Append"}, "output_mode='Append' is none of append, upd"),
+        (
+            "console",
+            {},
+            {"output_mode": "update", "key": ["id"]},
+            "'Store': key: the schema has",
+        ),
+        ("console", {}, {"output_mode": "update", "key": ["tags"]}, "'tags' is of type map<string"),
+        ("console", {}, {"order_by": ["count down"]}, "'Store': order_by: the schema has no"),
+        ("console", {}, {"order_by": ["tags"]}, "order_by: the column 'tags' is of a type that"),
+        ("console", {"numRows": "many"}, {}, "option numRows='many' of the console is no number"),
+        ("console", {"truncate": -1}, {}, "The option truncate=-1 must be at least 0"),
+        (
+            "console",
+            {},
+            {"output_mode": "update", "key": ["name"], "mode": "overwrite"},
+            "'Store': mode='overwrite' is for output_mode='append'",
+        ),
+        (
+            "Kafka",
+            {},
+            {"output_mode": "complete", "key": ["name"]},
+            "'Store': 'Kafka' can only add rows: use output_mode='append'",
+        ),
+        (
+            "jdbc",
+            {"url": "jdbc:derby:memory:x"},
+            {"output_mode": "update", "key": ["name"]},
+            "'Store': output_mode='update' of 'jdbc' needs the option 'dbtable'",
+        ),
+        (
+            "delta",
+            {},
+            {"output_mode": "update", "key": ["name"], "table": "t"},
+            "'Store': output_mode='update' is not for table=: give a format with its options",
+        ),
+        ("console", {}, {"table": "t"}, "'Store': the format 'console' is not for table="),
+        ("memory", {}, {}, r"'Store': Spark's format 'memory' .* ForeachBatch\(function, schema\)"),
+    ],
+)
+def test_what_a_sink_cannot_do_is_told_as_it_is_applied(
+    format: str, options: dict[str, Any], more: dict[str, Any], said: str
+) -> None:
+    schema = StructType([*SCHEMA.fields]).add("tags", MapType(StringType(), LongType()))
+    rows = beam.Pipeline(SparkRunner()) | beam.Create([{"name": "a"}])
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        _ = rows | "Store" >> WriteToSpark(format, options, schema, **more)
+    assert len(str(caught.value).splitlines()) == 1
