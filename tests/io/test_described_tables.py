@@ -1,0 +1,82 @@
+"""What is known of a table that is there, from what Spark describes."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructType
+
+from sparkbeam import ConfigurationError
+from sparkbeam.connectors.tables import Table, found_table
+
+SCHEMA = StructType().add("id", LongType()).add("day", StringType())
+PARQUET = {"Type": "MANAGED", "Provider": "parquet", "Location": "file:/warehouse/clicks"}
+
+
+def described(details: dict[str, str] | None) -> Table | None:
+    """The table of whose details Spark tells; None of them for a temporary view."""
+    rows = [("id", "bigint", None), ("Provider", "string", None)]
+    if details is not None:
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [(name, value, "") for name, value in details.items()]
+    columns = [
+        SimpleNamespace(name="id", isPartition=False),
+        SimpleNamespace(name="day", isPartition=True),
+    ]
+    session: Any = SimpleNamespace(
+        catalog=SimpleNamespace(tableExists=lambda _: True, listColumns=lambda _: columns),
+        sql=lambda _: SimpleNamespace(collect=lambda: rows),
+        table=lambda _: SimpleNamespace(schema=SCHEMA),
+    )
+    return found_table(session, "clicks")
+
+
+@pytest.mark.parametrize(
+    ("more", "folder"),
+    [
+        ({}, "file:/warehouse/clicks"),
+        ({"Storage Properties": "[serialization.format=1]"}, "file:/warehouse/clicks"),
+        ({"Type": "EXTERNAL", "Provider": "CSV"}, "file:/warehouse/clicks"),
+        ({"Provider": "csv", "Storage Properties": "[sep=;]"}, ""),
+        ({"Storage Properties": "[parquet.encryption.footer.key=x]"}, ""),
+        ({"Num Buckets": "2"}, ""),
+        ({"Type": "VIEW"}, ""),
+        ({"Provider": "hive"}, ""),
+        ({"Provider": "delta"}, ""),
+        ({"Location": ""}, ""),
+    ],
+)
+def test_files_are_added_to_tables_that_need_no_more(more: dict[str, str], folder: str) -> None:
+    found = described({**PARQUET, **more})
+    assert found is not None
+    assert found.folder == folder
+
+
+@pytest.mark.parametrize(("format", "columns"), [("parquet", ("day",)), ("delta", ())])
+def test_spark_is_told_the_partitions_of_files(format: str, columns: tuple[str, ...]) -> None:
+    found = described({**PARQUET, "Provider": format})
+    assert found is not None
+    assert (found.format, found.partition_by) == (format, columns)
+
+
+def test_a_temporary_view_is_no_table() -> None:
+    with pytest.raises(ConfigurationError, match="table='clicks' is a temporary view"):
+        described(None)
+
+
+@pytest.mark.parametrize(
+    ("format", "partition_by", "told"),
+    [
+        ("json", (), "is of parquet, and format='json' was given: leave format out"),
+        (None, ("id",), r"is divided by day, and partition_by=\['id'\] was given: leave it out"),
+    ],
+)
+def test_files_of_another_form_are_refused(
+    format: str | None, partition_by: tuple[str, ...], told: str
+) -> None:
+    found = described(PARQUET)
+    assert found is not None
+    found.check("Parquet", ("day",))
+    found.check(None, ())
+    with pytest.raises(ConfigurationError, match=told):
+        found.check(format, partition_by)
