@@ -15,7 +15,7 @@ PARQUET = {"Type": "MANAGED", "Provider": "parquet", "Location": "file:/warehous
 
 def described(details: dict[str, str] | None) -> Table | None:
     """The table of whose details Spark tells; None of them for a temporary view."""
-    rows = [("id", "bigint", None), ("Provider", "string", None)]
+    rows: list[tuple[Any, ...]] = [("id", "bigint", None), ("Provider", "string", None)]
     if details is not None:
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
         rows += [(name, value, "") for name, value in details.items()]
