@@ -45,11 +45,6 @@ def test_the_state_of_a_windowed_count_and_what_runs_again(spark: Any, tmp_path:
     every = Counter((f"k{number % 3}", number // 10 * 10) for number in range(25))
     # Up to ten seconds before the last row all windows have ended.
     assert kept == {at: count for at, count in every.items() if at[1] + 10 > 24 - 10}
-    (first, *_) = asked("state", checkpoint, "--step", "Count", "--key", "k1")
-    assert first["key"] == "k1"
-    missing = CliRunner().invoke(main, ["state", str(checkpoint), "--step", "Count", "--key", "x"])
-    assert missing.exit_code == 2
-    assert "is no key of which step 'Count' keeps anything" in " ".join(missing.output.split())
 
     (told,) = asked("checkpoint", checkpoint)
     assert told["runs_again"] is None
