@@ -102,20 +102,18 @@ def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | 
     }
     schema = None if spec.schema is None else StructType.fromJson(json.loads(spec.schema))
     listed = None if streaming else _listed(session, spec.format, options)
-    if listed is not None:
+    if listed:
         path = next(name for name in options if name.lower() == "path")
-        folder = options.pop(path)
-        if not listed and schema is not None:
-            return session.createDataFrame([], schema)
-        if not any(name.lower() == "basepath" for name in options):
-            options["basePath"] = folder
+        options = {"basePath": options.pop(path)} | options
     for name, value in options.items():
         reader = reader.option(name, value)
     if schema is not None:
         reader = reader.schema(schema)
     if spec.table:
         return reader.table(spec.table)
-    return reader.load() if not listed else reader.load(listed)
+    if listed is None:
+        return reader.load()
+    return reader.load(listed) if listed else reader.load().where("false")
 
 
 def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] | None:

@@ -84,7 +84,7 @@ class Manifest:
             check()  # Who is newer, and comes first from here on, has the number.
             self._is_known = self._kept.create(f"{self._log}/{name}", "\n".join(lines).encode())
             # Who stood still may have got a number that others have compacted without it.
-            if self._is_known and max(self._numbers()) < number + _INTERVAL:
+            if self._is_known and max(self._numbers(), default=number) < number + _INTERVAL:
                 if is_compact:
                     self._clean(number)
                 break

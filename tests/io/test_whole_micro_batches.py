@@ -169,8 +169,9 @@ def test_a_folder_in_which_nothing_is_committed_has_no_rows(spark: Any, tmp_path
         pa.table({"id": [1]}), folder / file_name(manifest_writer.WRITER, 0, 0, "x.parquet")
     )
     with beam.Pipeline(SparkRunner(spark)) as pipeline:
-        rows = pipeline | ReadFromSpark("parquet", {"path": folder}, "id bigint")
-        assert_that(rows, equal_to([]))
+        for label, schema in (("told", "id bigint"), ("asked", None)):
+            rows = pipeline | label >> ReadFromSpark("parquet", {"path": folder}, schema)
+            assert_that(rows, equal_to([]), f"{label} rows")
 
 
 def test_a_log_begins_with_what_the_folder_has(tmp_path: Path) -> None:
