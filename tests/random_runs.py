@@ -137,7 +137,7 @@ class Trial:
         falling = Falling(self.way.crashes)
         spark = Spark(falling, attempts=self.way.attempts)
         with (
-            tempfile.TemporaryDirectory() as folder,
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
             mock.patch("sparkbeam.streaming.source._MOST_ROUNDS", self.way.rounds),
         ):
             flags = [_UNSAFE, "--streaming", f"--checkpoint_location={folder}"]
@@ -153,7 +153,7 @@ class Trial:
 
     def _on_spark(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
         with (
-            tempfile.TemporaryDirectory() as folder,
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
             mock.patch("sparkbeam.streaming.source._MOST_ROUNDS", self.way.rounds),
             mock.patch.object(random_pipelines, "FOLDER", [folder]),
         ):
