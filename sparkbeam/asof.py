@@ -22,7 +22,7 @@ from sparkbeam.closest import NEVER, Closest, Walk
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.eventtime import EventTimeSpec
-from sparkbeam.plan.joining import in_same_windows
+from sparkbeam.plan.samewindows import in_same_windows
 from sparkbeam.state import SortedMultimapStateSpec
 
 DIRECTIONS = ("backward", "forward", "nearest")

@@ -19,9 +19,9 @@ from sparkbeam.plan.joining import (
     NEVER,
     RIGHT,
     JoinSpec,
-    in_same_windows,
     may_be_broadcast,
 )
+from sparkbeam.plan.samewindows import in_same_windows
 
 _On = str | Callable[[Any], Any]
 

@@ -1,11 +1,8 @@
 """What a pipeline says of a join that Spark may do: the payload of its transform."""
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
-
-from apache_beam.runners.pipeline_context import PipelineContext
+from typing import Self
 
 JOIN_URN = "sparkbeam:join:v1"
 """A composite whose inputs :data:`LEFT` and :data:`RIGHT` are pairs of key and value.
@@ -29,21 +26,6 @@ _KEPT_WHOLE = {
     "anti": (LEFT,),
 }
 """The sides of which elements come out, or do not, whatever is on the other one."""
-
-
-def in_same_windows(left: Any, right: Any) -> bool:
-    """Whether two PCollections are in the same windows.
-
-    A WindowFn without an ``__eq__`` equals no other one, though Beam writes both into a pipeline
-    alike and groups by them as by one.
-    """
-    fns = left.windowing.windowfn, right.windowing.windowfn
-    if fns[0] == fns[1]:
-        return True
-    context = PipelineContext()
-    with suppress(Exception):  # One that cannot be pickled says so where the pipeline is made.
-        return bool(fns[0].to_runner_api(context) == fns[1].to_runner_api(context))
-    return False
 
 
 def may_be_broadcast(how: str, side: str) -> bool:
