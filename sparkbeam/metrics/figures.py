@@ -7,7 +7,6 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.metrics.sink import RunnerMetric, RunnerMetricKind
 from sparkbeam.progress.model import (
-    PartitionProgress,
     PipelineProgress,
     Progress,
     StageProgress,
@@ -15,6 +14,7 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
+from sparkbeam.progress.partitions import PartitionProgress
 
 _COUNTER, _GAUGE = RunnerMetricKind
 _CAPITAL = re.compile("(?=[A-Z])")

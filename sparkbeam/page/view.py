@@ -9,11 +9,11 @@ from sparkbeam.metrics.summary import StageSummary, cells, spark_words
 from sparkbeam.progress import phases, words
 from sparkbeam.progress.history import Moment
 from sparkbeam.progress.model import (
-    PartitionProgress,
     StageProgress,
     StreamingProgress,
     StreamingStageProgress,
 )
+from sparkbeam.progress.partitions import PartitionProgress
 from sparkbeam.texts import printable, printable_in
 
 Fact = tuple[str, str]

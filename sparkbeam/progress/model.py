@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
+from sparkbeam.progress.partitions import PartitionProgress
+
 _SECOND = 1e6
 
 
@@ -159,27 +161,6 @@ class StreamingStageProgress:
         if hold is None or arrived is None or arrived >= MAX_TIMESTAMP:
             return None
         return float((arrived - hold).micros / _SECOND)
-
-
-@dataclass(frozen=True)
-class PartitionProgress:
-    """A partition of an event hub when a micro-batch was planned.
-
-    Attributes:
-        step: the label of the transform that reads it.
-        partition: its number.
-        lag: how many events are left in the hub behind the micro-batch.
-        factor: how much of its share the micro-batch takes; below 1 for a slow partition.
-        events: how many the last reading had that a task has told of; 0 before the first.
-        seconds: how long that took.
-    """
-
-    step: str
-    partition: int
-    lag: int
-    factor: float = 1.0
-    events: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ the feedback of the micro-batch.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from sparkbeam.documents import text, whole
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.sparkio import READ_URN
-from sparkbeam.progress.model import PartitionProgress
+from sparkbeam.progress.partitions import PartitionProgress, partition_of
 from sparkbeam.progress.phases import Phases, parsed
 from sparkbeam.wire.messages import Holder, StageStatus, Status, Tick
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Counts, TaskReport
@@ -129,18 +129,6 @@ def _stage_of(content: Mapping[str, Any]) -> StageSummary:
         raise ValueError("this is no stage")
     for number in (*times, *amounts, *found.new, *found.total):
         whole(number)
-    return found
-
-
-def partition_of(values: Sequence[Any]) -> PartitionProgress:
-    """A partition, of whatever somebody has written; raises ``ValueError`` or ``TypeError``."""
-    found = PartitionProgress(*values)
-    text(found.step)
-    for number in (found.partition, found.lag, found.events):
-        whole(number)
-    for amount in (found.factor, found.seconds):
-        if type(amount) not in (int, float):
-            raise ValueError("this is no number")
     return found
 
 

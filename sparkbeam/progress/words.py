@@ -7,7 +7,6 @@ from unicodedata import east_asian_width
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.progress.model import (
-    PartitionProgress,
     PipelineProgress,
     Progress,
     StageProgress,
@@ -15,6 +14,7 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
+from sparkbeam.progress.partitions import PartitionProgress
 from sparkbeam.secrecy import hidden
 from sparkbeam.texts import line
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from sparkbeam.documents import loaded
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.progress.model import PartitionProgress
-from sparkbeam.progress.summary import partition_of
+from sparkbeam.progress.partitions import PartitionProgress, partition_of
 from sparkbeam.streaming.files import Files, files
 
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from sparkbeam.collecting import collected
 from sparkbeam.plan.layers import Topology
-from sparkbeam.progress.model import PartitionProgress
+from sparkbeam.progress.partitions import PartitionProgress
 from sparkbeam.progress.phases import COLLECTING, DELIVERY, FEEDBACK, STAGES, Phases, Stopwatch
 from sparkbeam.progress.summary import summary
 from sparkbeam.streaming import hub_partitions

@@ -14,7 +14,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.progress import phases, words
-from sparkbeam.progress.model import PartitionProgress, StreamingStageProgress
+from sparkbeam.progress.model import StreamingStageProgress
+from sparkbeam.progress.partitions import PartitionProgress
 from sparkbeam.progress.streaming import in_seconds, is_long_ago, stages_progress
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.execution import check_pipeline, stored_pipeline

@@ -23,7 +23,8 @@ from sparkbeam.metrics.sinks import graphite, http, otlp, prometheus
 from sparkbeam.options import SparkBeamOptions
 from sparkbeam.page.view import of_query, partition_rows
 from sparkbeam.progress import words
-from sparkbeam.progress.model import PartitionProgress, StageState, StreamingProgress
+from sparkbeam.progress.model import StageState, StreamingProgress
+from sparkbeam.progress.partitions import PartitionProgress
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.files import LocalFiles
