@@ -57,7 +57,7 @@ Batch: 0 (Store)
 |   b|    2|
 |   a|    1|
 |   b|    3|
-| c\\n| NULL|
+|   c| NULL|
 +----+-----+
 
 """,
@@ -89,7 +89,7 @@ only showing top 2 rows
         table: str,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        written(spark, "console", options, SCHEMA, **more)
+        written(spark, "console", options, SCHEMA, rows=[*ROWS[:3], ("c", None)], **more)
         assert capsys.readouterr().out == table
 
     def test_a_result_is_that_of_spark_table_by_table(
