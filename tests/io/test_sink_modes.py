@@ -235,7 +235,7 @@ class TestJdbc:
         database("CREATE TABLE counts (name VARCHAR(9), count BIGINT)")
         options = {**database.options, "dbtable": "counts"}
         with pytest.raises(
-            PipelineFailed, match=r"'Store' failed.* 1 rows have no value .*'count'"
+            PipelineFailed, match=r"'Store' failed.*'count' of key=… is null in 1 of"
         ):
             written(
                 spark,
