@@ -39,6 +39,7 @@ KNOWN = {
 
 IMPORTS = {
     "__init__.py": "a name of the package's own",
+    "eventhubs/monitoring.py": "the function that the option slowPartitionMonitor names",
     "metrics/making.py": "a sink of the package's own, or the class that --metrics_sink names",
     "progress/notebook.py": "a module of IPython",
     "wire/environment.py": "the modules of --beam_plugins, and of the classes in the plan",
