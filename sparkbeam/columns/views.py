@@ -19,7 +19,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
         UnknownShape: there is none.
     """
     schema = plain_schema(batch.schema)
-    return batch if schema is batch.schema else batch.cast(schema)
+    return batch if schema == batch.schema else batch.cast(schema)
 
 
 def plain_array(array: pa.Array) -> pa.Array:
@@ -34,7 +34,7 @@ def plain_array(array: pa.Array) -> pa.Array:
 
 @lru_cache(maxsize=1000)
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of :func:`plain` batches; the same one if they are plain.
+    """Return the schema of :func:`plain` batches; an equal one if they are plain.
 
     Raises:
         UnknownShape: there is none.
