@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from sparkbeam.connectors.committed import listed_files
+from sparkbeam.connectors.latest import quoted
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
@@ -189,4 +190,4 @@ def _time(spec: ReadSpec, *, streaming: bool) -> Any:
 
 def _column(spec: ReadSpec, name: str) -> Any:
     parts = name.split(".") if name in spec.nested else [name]
-    return sf.col(".".join("`{}`".format(part.replace("`", "``")) for part in parts))
+    return sf.col(".".join(map(quoted, parts)))

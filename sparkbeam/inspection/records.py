@@ -128,10 +128,12 @@ def _accumulator(stored: Any, decoder: Decoder) -> Any:
     return decoder.decoded(stored) if isinstance(stored, bytes) else stored
 
 
-def _first(stored: Iterable[bytes], decoder: Decoder) -> tuple[tuple[Any, ...], int]:
+def _first(
+    stored: Iterable[bytes], decoder: Decoder, *, nested: bool = False
+) -> tuple[tuple[Any, ...], int]:
     """The first of some values, and how many there are."""
     items = iter(stored)
-    values = tuple(decoder.decoded(item) for item in islice(items, MOST_VALUES))
+    values = tuple(decoder.decoded(item, nested=nested) for item in islice(items, MOST_VALUES))
     return values, len(values) + sum(1 for _ in items)
 
 
@@ -189,9 +191,7 @@ def _values(record: Record, cell: bytes, state: StateOf) -> tuple[tuple[Any, ...
     first, *others = state.decoders or (Decoder("a coder that is not known", None, trusted=False),)
     match state.kind:
         case "bag" | "set":
-            items = iter(record.bag(cell))
-            values = tuple(first.decoded(i, nested=True) for i in islice(items, MOST_VALUES))
-            return values, len(values) + sum(1 for _ in items)
+            return _first(record.bag(cell), first, nested=True)
         case "map" | "multimap" if others:
             bag = record.ordered(cell)
             found = islice(bag.range(b"", None), MOST_VALUES)

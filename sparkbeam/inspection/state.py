@@ -15,8 +15,8 @@ from sparkbeam.plan.addresses import addresses
 from sparkbeam.plan.fingerprint import Parts, differences, fingerprint, unreadable_format
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan, Stage
-from sparkbeam.streaming.execution import check_pipeline, stored_pipeline
-from sparkbeam.streaming.files import absolute, damaged, files
+from sparkbeam.streaming.execution import check_pipeline, known_pipeline
+from sparkbeam.streaming.files import absolute, damaged
 from sparkbeam.wire import plaindata
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
@@ -173,10 +173,7 @@ def kept_state(location: str, store: Store, plan: Plan | None = None) -> KeptSta
         CheckpointFailed: a file of it is damaged.
     """
     checkpoint = absolute(location)
-    known = files(checkpoint)
-    content = stored_pipeline(known, checkpoint)
-    if content is None:
-        raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    known, content = known_pipeline(checkpoint)
     check_pipeline(known, content)
     stored = loaded(content)
     try:

@@ -15,6 +15,7 @@ from sparkbeam import arguments
 from sparkbeam.connectors import frames, resolve
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
+from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.writtenschemas import written_schema
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.sparkio import READ_URN, ReadSpec
@@ -233,7 +234,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
 _LIST = "use a list, such as ['id', 'name']"
 _LONGEST = 1e9  # Seconds; thirty years.
 _KAFKA_PARTITION = ("topic", "partition")
-_FILES = frozenset(["json", "csv", "parquet", "orc", "text", "xml", "avro", "binaryfile"])
+_FILES = FILE_FORMATS | {"binaryfile"}
 
 
 def _origin(

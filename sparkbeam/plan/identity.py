@@ -12,6 +12,7 @@ import hashlib
 import re
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -38,15 +39,14 @@ def steady(label: str) -> str:
 
 
 def steady_names(labels: Iterable[str]) -> dict[str, str]:
-    """A name for each label that stays where cells and lines move: by number of equal ones."""
-    found: dict[str, list[str]] = {}
-    for label in labels:
-        found.setdefault(steady(label), []).append(label)
-    return {
-        label: f"{name} {number}" if number else name
-        for name, equal in found.items()
-        for number, label in enumerate(equal)
-    }
+    """Names for labels that stay where cells and lines move, each another one."""
+    counts = Counter[str]()
+    found = {}
+    for label in sorted(set(labels), key=steady_order):
+        name = steady(label)
+        counts[name] += 1
+        found[label] = name if counts[name] == 1 else f"{name} #{counts[name]}"
+    return found
 
 
 def steady_order(label: str) -> tuple[str, list[int]]:

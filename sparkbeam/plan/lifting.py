@@ -10,7 +10,7 @@ another trigger than the default one partial accumulators know of how many eleme
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -30,26 +30,33 @@ def lift_in_batch(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> Iterator[translations.Stage]:
     """Lifts all combines; behind their groupings triggers fire, by how many elements there are."""
-    for stage in stages:
-        if _is_triggered(stage, context):
-            yield from _fired(stage, context)
-        else:
-            yield from translations.lift_combiners([stage], context)
+    return _lift(stages, context, _fired)
 
 
 def lift_in_streaming(
     stages: list[translations.Stage], context: translations.TransformContext
 ) -> Iterator[translations.Stage]:
     """Lifts all combines; their groupings ask the trigger."""
+    return _lift(stages, context, _counted_before)
+
+
+def _lift(
+    stages: list[translations.Stage],
+    context: translations.TransformContext,
+    of_triggered: Callable[
+        [translations.Stage, translations.TransformContext], Iterator[translations.Stage]
+    ],
+) -> Iterator[translations.Stage]:
+    """Lifts combines, those with another trigger than the default one in a way of their own."""
     for stage in stages:
         if _is_triggered(stage, context):
-            yield from _counted_before(stage, context)
+            yield from of_triggered(stage, context)
         else:
             yield from translations.lift_combiners([stage], context)
 
 
 def _is_triggered(stage: translations.Stage, context: translations.TransformContext) -> bool:
-    """Whether a stage is a combine with another trigger than the default one."""
+    """Return whether a stage is a combine with another trigger than the default one."""
     (transform, *_) = stage.transforms
     if transform.spec.urn != COMBINE_PER_KEY:
         return False
@@ -113,8 +120,7 @@ def _lifted(
     changed.transforms = [transform]
     windowing = _windowing(transform, context)
     trigger = copy.deepcopy(windowing.trigger)
-    windowing.trigger.Clear()
-    windowing.trigger.default.SetInParent()
+    _fire_once(windowing)
     parts = list(translations.lift_combiners([changed], context))
     windowing.trigger.CopyFrom(trigger)
     return parts
@@ -146,8 +152,7 @@ def _coder(context: translations.TransformContext, urn: str, *parts: str) -> str
 def _once(combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext) -> str:
     """The windowing of what a combine takes, where windows fire once."""
     once = copy.deepcopy(_windowing(combine, context))
-    once.trigger.Clear()
-    once.trigger.default.SetInParent()
+    _fire_once(once)
     once.accumulation_mode = beam_runner_api_pb2.AccumulationMode.DISCARDING
     once.allowed_lateness = 0
     strategies = context.components.windowing_strategies
@@ -155,3 +160,9 @@ def _once(combine: beam_runner_api_pb2.PTransform, context: translations.Transfo
     id = next(known, None) or translations.unique_name(strategies, "once")
     strategies[id].CopyFrom(once)
     return str(id)
+
+
+def _fire_once(windowing: beam_runner_api_pb2.WindowingStrategy) -> None:
+    """Gives a windowing the default trigger, in place."""
+    windowing.trigger.Clear()
+    windowing.trigger.default.SetInParent()

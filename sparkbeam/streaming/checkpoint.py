@@ -11,9 +11,9 @@ from sparkbeam.documents import loaded
 from sparkbeam.progress import words
 from sparkbeam.progress.model import StreamingStageProgress
 from sparkbeam.secrecy import hidden
-from sparkbeam.streaming.execution import stored_pipeline
+from sparkbeam.streaming.execution import known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import absolute, files
+from sparkbeam.streaming.files import absolute
 from sparkbeam.streaming.status import Health, Status, last_entry, moment, status, step_content
 from sparkbeam.texts import line, printable, printable_in, shortened
 from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
@@ -202,9 +202,9 @@ def checkpoint_content(location: str, now: float | None = None) -> CheckpointCon
     now = time.time() if now is None else now
     found = status(location, now=now)
     checkpoint = absolute(location)
-    known = files(checkpoint)
+    known, content = known_pipeline(checkpoint)
     feedback = FeedbackFiles(known)
-    stored = loaded(stored_pipeline(known, checkpoint) or b"{}")
+    stored = loaded(content)
     sources = _sources_of(stored)
     planned, committed = (
         _last(feedback, checkpoint, log, sources, now) for log in (OFFSETS, COMMITS)

@@ -527,15 +527,28 @@ def ask_to_drain(checkpoint: str) -> bool:
     Raises:
         ConfigurationError: there is no checkpoint.
     """
-    checkpoint = absolute(checkpoint)
-    known = files(checkpoint)
-    if stored_pipeline(known, checkpoint) is None:
-        raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    known, _ = known_pipeline(absolute(checkpoint))
     feedback = FeedbackFiles(known)
     if feedback.last_number() is not None:
         return False
     feedback.ask_to_drain()
     return True
+
+
+def known_pipeline(checkpoint: str) -> tuple[Files, bytes]:
+    """The files under a checkpoint, and what it holds of the plan of its pipeline.
+
+    Args:
+        checkpoint: the absolute checkpoint location, which this process has to see.
+
+    Raises:
+        ConfigurationError: there is no checkpoint of a pipeline, or it cannot be read.
+    """
+    known = files(checkpoint)
+    content = stored_pipeline(known, checkpoint)
+    if content is None:
+        raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    return known, content
 
 
 def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:

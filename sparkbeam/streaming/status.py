@@ -12,13 +12,12 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.progress import phases, words
 from sparkbeam.progress.model import StreamingStageProgress
 from sparkbeam.progress.partitions import PartitionProgress
 from sparkbeam.progress.streaming import in_seconds, is_long_ago, stages_progress
 from sparkbeam.progress.summary import MicroBatch
-from sparkbeam.streaming.execution import check_pipeline, stored_pipeline
+from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.generation import newest
@@ -188,10 +187,7 @@ def status(
     """
     now = time.time() if now is None else now
     checkpoint = absolute(location)
-    known = files(checkpoint)
-    pipeline = stored_pipeline(known, checkpoint)
-    if pipeline is None:
-        raise ConfigurationError(f"There is no checkpoint of a sparkbeam pipeline at {checkpoint}.")
+    known, pipeline = known_pipeline(checkpoint)
     check_pipeline(known, pipeline)
     feedback = FeedbackFiles(known)
     planned, committed = last_entry(checkpoint, "offsets"), last_entry(checkpoint, "commits")

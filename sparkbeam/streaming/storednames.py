@@ -5,15 +5,14 @@ less. In a checkpoint a stage has its address, a PCollection the step that puts 
 tag, and a label no lines of code.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from sparkbeam.plan.identity import steady, steady_order
+from sparkbeam.plan.identity import steady_names
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.progress.summary import MicroBatch
 from sparkbeam.streaming.committed import Committed, stored_reports
@@ -40,7 +39,7 @@ class StoredNames:
         self._ids = {stage.address: stage.id for stage in plan.stages}
         self._addresses = {stage.id: stage.address for stage in plan.stages}
         transforms = {stage.id: _transforms(stage) for stage in plan.stages}
-        steps = _steady(label for of_stage in transforms.values() for label in of_stage)
+        steps = steady_names(label for of_stage in transforms.values() for label in of_stage)
         self._stored = {
             stage.id: dict(_names(stage, transforms[stage.id], steps)) for stage in plan.stages
         }
@@ -139,17 +138,6 @@ def _inverse(names: Labels) -> dict[str, str]:
 
 def _transforms(stage: Stage) -> Mapping[str, Any]:
     return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor).transforms
-
-
-def _steady(labels: Iterable[str]) -> dict[str, str]:
-    """Names for labels that stay where lines of code move, each another one."""
-    counts = Counter[str]()
-    found = {}
-    for label in sorted(set(labels), key=steady_order):
-        name = steady(label)
-        counts[name] += 1
-        found[label] = name if counts[name] == 1 else f"{name} #{counts[name]}"
-    return found
 
 
 def _names(stage: Stage, transforms: Mapping[str, Any], steps: Labels) -> Iterator[Name]:

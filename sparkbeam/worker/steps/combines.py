@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import apache_beam as beam
 from apache_beam.coders import coders
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
@@ -40,6 +39,7 @@ from sparkbeam.worker.stamps import combine_stamps
 from sparkbeam.worker.steps.combinecolumns import ColumnCombine
 from sparkbeam.worker.steps.combinetables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
+from sparkbeam.worker.steps.phases import combine_fn_of
 from sparkbeam.worker.steps.step import Step, Way
 
 _PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
@@ -401,12 +401,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
 _Kind = TypeVar("_Kind", bound=PrecombineOperation)
 
 
-def combine_fn_of(step: Step) -> beam.CombineFn | None:
+def precombine_fn_of(step: Step) -> beam.CombineFn | None:
     """The CombineFn of a step that is the map side of a combine; None for any other step."""
-    if step.urn != _PRECOMBINE:
-        return None
-    payload = step.payload(beam_runner_api_pb2.CombinePayload)
-    return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
+    return combine_fn_of(_PRECOMBINE, step)
 
 
 def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -> _Kind:
@@ -443,7 +440,7 @@ def _suits_stamps(step: Step) -> beam.CombineFn | None:
         return None
     (output,) = step.transform.outputs.values()
     readers = [reader for some in step.consumers.values() for reader in some]
-    return combine_fn_of(step) if _stamp_told(step.windowing(output), readers) else None
+    return precombine_fn_of(step) if _stamp_told(step.windowing(output), readers) else None
 
 
 def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
@@ -453,4 +450,4 @@ def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> st
 
 
 BY_STAMP = Way("a combine by timestamp", _suits_stamps, _make)
-PRECOMBINE = Way("a combine of blocks", combine_fn_of, _make)
+PRECOMBINE = Way("a combine of blocks", precombine_fn_of, _make)

@@ -30,7 +30,7 @@ from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.layouts.sink import KeySessions
 from sparkbeam.worker.layouts.tables import all_immutable
 from sparkbeam.worker.refusals import count_refused
-from sparkbeam.worker.steps.combines import PrecombineOperation, combine_fn_of, make_precombine
+from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine, precombine_fn_of
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.sessiontables import (
     ColumnarTable,
@@ -255,7 +255,7 @@ def _spans(block: Block) -> tuple[Micros, Micros] | None:
 
 
 def _suits(step: Step) -> tuple[beam.CombineFn, SessionAggregator] | None:
-    combine_fn = combine_fn_of(step)
+    combine_fn = precombine_fn_of(step)
     if combine_fn is None:
         return None
     readers = [reader for some in step.consumers.values() for reader in some]
