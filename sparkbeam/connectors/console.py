@@ -31,7 +31,7 @@ def write_table(rows: Any, batch_id: int, label: str, options: Options) -> None:
 
 
 def limits(options: Options) -> tuple[int, int]:
-    """How many rows are shown, and how many characters of a value; 0 for all of them.
+    """Return the most rows to show, and the most characters of a value; 0 for all of them.
 
     Raises:
         ConfigurationError: an option says something else.

@@ -22,14 +22,14 @@ LOG = "_spark_metadata"
 
 _VERSION = "v1"
 _INTERVAL = 10
-"""That of Spark's readers where nothing is said; they take another from the compacted files."""
+"""Interval that Spark's readers assume where nothing tells another; compacted files do."""
 
 _KEPT_SECONDS = 600
 """As long as Spark keeps what has been compacted, for readers that have just listed it."""
 
 _ENTRY = re.compile(r"([0-9]{1,18})(\.compact)?")
 _ESCAPED = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f]")
-"""What a URI may not have as it is, so that Java writes it as a code."""
+"""Characters that Java writes into a URI as codes."""
 
 
 class Manifest:
@@ -49,7 +49,7 @@ class Manifest:
 
     @property
     def is_there(self) -> bool:
-        """Whether anything has been written to it."""
+        """True once anything has been written to it."""
         return bool(self._numbers())
 
     def files(self) -> list[str]:
@@ -101,7 +101,7 @@ class Manifest:
         return {int(entry[1]): entry[0] for entry in found if entry is not None}
 
     def _entries(self, names: Mapping[int, str]) -> list[dict[str, Any]]:
-        """What files of the log say of all files of data."""
+        """Read the entries of all files of data, from files of the log."""
         if not names:
             return []
         last = max(names)
@@ -142,7 +142,7 @@ class Manifest:
                 self._kept.remove(f"{self._log}/{name}")
 
     def _entry(self, name: str) -> dict[str, Any]:
-        """What the log is to say of a file."""
+        """Make the entry of a file."""
         status = self._kept.status(f"{self._folder}/{name}")
         if status is None:
             raise FileNotFoundError(f"{self._folder}/{name} has been removed.")
@@ -164,7 +164,7 @@ class Manifest:
 
 
 def has_manifest(path: str) -> bool:
-    """Whether a folder has a log, as far as this process can see."""
+    """Return whether a folder has a log, as far as this process can see."""
     folder = absolute(path)
     return local_path(folder) is not None and Manifest(storage(folder), folder).is_there
 

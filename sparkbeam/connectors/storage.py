@@ -13,7 +13,7 @@ from sparkbeam import session as sessions
 
 
 class Status(NamedTuple):
-    """What is known of a file without a look into it.
+    """Facts of a file that take no look into it.
 
     Attributes:
         size: in bytes.
@@ -47,7 +47,7 @@ class Storage(Protocol):
         """The paths of all files below a folder, relative to it, in order."""
 
     def status(self, path: str) -> "Status | None":
-        """What is known of a file; None if there is none."""
+        """Return the status of a file; None if there is none."""
 
     def move(self, moves: Mapping[str, str]) -> None:
         """Moves files, from the path to the other; those that are not there have been moved."""

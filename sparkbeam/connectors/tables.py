@@ -110,7 +110,7 @@ def see_anew(session: Any, name: str) -> None:
 
 
 def _is_folder(details: Mapping[str, str]) -> bool:
-    """Whether files of the table's format are all that it needs.
+    """Return whether files of the table's format are all that it needs.
 
     Those with buckets tell them by their names. Options, such as a separator, are told as one text,
     in which what may be secret is left out.

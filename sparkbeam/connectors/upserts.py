@@ -46,7 +46,7 @@ def _braced(text: str) -> str:
 
 
 def _is_delta(session: Any, options: Mapping[str, str]) -> bool:
-    """Whether there is a table. If that cannot be told, Spark refuses to begin one over it."""
+    """Return whether there is a table; if nobody can tell, Spark refuses to begin one over it."""
     try:
         session.read.format("delta").load(option(options, "path"))
     except Exception:
@@ -193,7 +193,7 @@ class _Target:
 
 
 UPSERTS: Mapping[str, Upsert] = {"delta": into_delta, "jdbc": over_jdbc}
-"""How the rows of a sink are updated in place, by the data source."""
+"""Functions that update the rows of a sink in place, by the data source."""
 
 NEEDED: Mapping[str, tuple[str, ...]] = {"delta": ("path",), "jdbc": ("url", "dbtable")}
 """The options that these cannot do without."""

@@ -3,8 +3,8 @@
 A translation numbers stages and ports, so one step more shifts the numbers of others. A checkpoint
 therefore keeps the numbers that it began with, and a later plan takes them over: a stage that of
 the stored one with the same shuffle, state or side inputs, a port that of the stored one with the
-same reader, and if there are several, or if no stage with an address reads it, with the same
-writer. What is new gets numbers that the checkpoint has never used.
+same reader, and if there are several, or if the checkpoint tells of none, with the same writer.
+What is new gets numbers that the checkpoint has never used.
 """
 
 import re
@@ -115,7 +115,10 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
 
 
 def _has_a_reader_of(port: Any, readers: list[str], same_writer: bool) -> bool:
-    """Stages without state have no address: ports of the same writer may be read by those alone."""
+    """Return whether a reader is the same; before format 8 first stages without state had no name.
+
+    So of a port that only such stages read the writer has to tell.
+    """
     return not {*port["to"]}.isdisjoint(readers) or (same_writer and port["to"] == readers == [])
 
 

@@ -80,7 +80,7 @@ def stamp_of(windowing: Windowing) -> str | None:
 
 
 def tells_stamps(windowing: Windowing) -> bool:
-    """Whether in streaming elements count as different that differ in their timestamps alone.
+    """Return whether elements in a stream differ if only their timestamps do.
 
     The earliest one counts among those that are not behind the output watermark, which nobody knows
     before the shuffle. Of the latest one that is so for sessions, whose elements are late one by
@@ -140,7 +140,7 @@ def _in_streaming(windowing: Windowing) -> tuple[Evaluator, str]:
 
 
 def _fires_once(windowing: Windowing) -> bool:
-    """Whether windows fire at their end, and for late elements."""
+    """Return whether windows fire at their end, and for late elements."""
     return isinstance(windowing.triggerfn, DefaultTrigger)
 
 

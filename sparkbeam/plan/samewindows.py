@@ -7,7 +7,7 @@ from apache_beam.runners.pipeline_context import PipelineContext
 
 
 def in_same_windows(left: Any, right: Any) -> bool:
-    """Whether two PCollections are in the same windows.
+    """Return whether two PCollections are in the same windows.
 
     A WindowFn without an ``__eq__`` equals no other one, though Beam writes both into a pipeline
     alike and groups by them as by one.

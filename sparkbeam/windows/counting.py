@@ -6,7 +6,7 @@ from typing import Any
 import apache_beam as beam
 
 Counted = tuple[int, Any]
-"""How many elements an accumulator is of, and the accumulator."""
+"""Number of elements of an accumulator, and the accumulator."""
 
 
 class CountingCombineFn(beam.CombineFn):
