@@ -14,6 +14,7 @@ from apache_beam.transforms.trigger import (
     TriggerFn,
 )
 from apache_beam.transforms.window import TimestampCombiner
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 LEAVES = st.one_of(
@@ -46,3 +47,15 @@ STAMPS = st.sampled_from(
         TimestampCombiner.OUTPUT_AT_LATEST,
     ]
 )
+
+
+def bounded(examples: int) -> settings:
+    """So many examples, the same ones each time."""
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],  # To shrink a case takes minutes.
+    )

@@ -33,10 +33,10 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
-from random_triggers import STAMPS, TRIGGERS
+from random_triggers import STAMPS, TRIGGERS, bounded
 
 from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.grouping.triggers import asks_the_clock
@@ -158,14 +158,7 @@ def _driven(windowing: Windowing, elements: list[WindowedValue]) -> list[Windowe
     return panes
 
 
-BOUNDED = settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],
-)
+BOUNDED = bounded(EXAMPLES)
 
 
 @BOUNDED

@@ -14,8 +14,9 @@ from sparkbeam.texts import without_folders
 
 
 class TestHistory:
-    def test_runs_come_back_as_they_were_in_order(self, tmp_path: Path) -> None:
-        file = tmp_path / "new" / "folder" / "history.db"
+    @pytest.mark.parametrize("name", ["history.db", "history.jsonl"])
+    def test_runs_come_back_as_they_were_in_order(self, tmp_path: Path, name: str) -> None:
+        file = tmp_path / "new" / "folder" / name
         first, second = runs_of(2.0, 1.0), [a_run(failure="no", seconds=None, results=None)]
         history.append(first, file)
         history.append(second, file)
@@ -94,13 +95,6 @@ class TestHistory:
 
 
 class TestLines:
-    def test_runs_come_back_as_they_were_in_order(self, tmp_path: Path) -> None:
-        file = tmp_path / "new" / "folder" / "history.jsonl"
-        first, second = runs_of(2.0, 1.0), [a_run(failure="no", seconds=None, results=None)]
-        history.append(first, file)
-        history.append(second, file)
-        assert history.read(file) == first + second
-
     def test_one_without_runs_is_a_history(self, tmp_path: Path) -> None:
         history.append([], tmp_path / "history.jsonl")
         assert history.read(tmp_path / "history.jsonl") == []

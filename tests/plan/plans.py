@@ -7,6 +7,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import environments
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from sparkbeam.plan.model import Evaluator, Exchange, Grouping, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.plan.translate import translate
@@ -24,6 +25,25 @@ def translated(
             default_environment=environments.EmbeddedPythonEnvironment.default()
         )
     return proto, translate(proto, streaming=streaming, local=local)
+
+
+def keyed(pipeline: beam.Pipeline) -> Any:
+    """A pair of a key and a number."""
+    return pipeline | "Numbers" >> beam.Create([("a", 1)], reshuffle=False)
+
+
+class Stateful(beam.DoFn):
+    """Keeps a number for each key."""
+
+    def process(
+        self,
+        element: Any,
+        seen: Any = beam.DoFn.StateParam(
+            ReadModifyWriteStateSpec("seen", beam.coders.VarIntCoder())
+        ),
+    ) -> Any:
+        seen.write(1)
+        yield element
 
 
 def stage(

@@ -4,8 +4,8 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.transforms import trigger, userstate, window
-from plans import fan_out, stage, translated
+from apache_beam.transforms import trigger, window
+from plans import Stateful, fan_out, keyed, stage, translated
 
 from sparkbeam.explain import describe
 from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan
@@ -20,22 +20,6 @@ def facts(text: str, id: str) -> list[str]:
 def described(build: Any) -> str:
     _, plan = translated(build)
     return describe.stages(plan)
-
-
-def keyed(pipeline: beam.Pipeline) -> Any:
-    return pipeline | "Numbers" >> beam.Create([("a", 1)], reshuffle=False)
-
-
-class Stateful(beam.DoFn):
-    def process(
-        self,
-        element: Any,
-        seen: Any = beam.DoFn.StateParam(
-            userstate.ReadModifyWriteStateSpec("seen", beam.coders.VarIntCoder())
-        ),
-    ) -> Any:
-        seen.write(1)
-        yield element
 
 
 class TestStages:

@@ -5,8 +5,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.transforms import userstate
-from plans import translated
+from plans import Stateful, keyed, translated
 
 from sparkbeam import Join
 from sparkbeam.explain.skew import hot_keys
@@ -19,23 +18,8 @@ Graph = list[PlanNode]
 ADAPTIVE, READ = "partition data size", "local bytes read"
 
 
-def keyed(pipeline: beam.Pipeline) -> Any:
-    return pipeline | "Numbers" >> beam.Create([("a", 1)], reshuffle=False)
-
-
 def grouped(pipeline: beam.Pipeline) -> Any:
     return keyed(pipeline) | beam.GroupByKey() | beam.Map(print)
-
-
-class Stateful(beam.DoFn):
-    def process(
-        self,
-        element: Any,
-        seen: Any = beam.DoFn.StateParam(
-            userstate.ReadModifyWriteStateSpec("seen", beam.coders.VarIntCoder())
-        ),
-    ) -> Any:
-        yield element
 
 
 def joined(p: beam.Pipeline) -> Any:

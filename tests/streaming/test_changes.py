@@ -9,7 +9,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import BytesCoder, VarIntCoder
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.metrics.metric import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
@@ -23,6 +22,7 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from in_process import Crash, Point, Spark, StreamingRunner
+from restrictions import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.page.watch import CheckpointView
@@ -283,23 +283,12 @@ def edited(*edits: str, reads: bool = False) -> Build:
     return build
 
 
-class Once(beam.RestrictionProvider):
-    def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(0, 1)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        return 1
-
-
 class Read(beam.DoFn):
     """What it reads waits in state for the next micro-batch."""
 
     @beam.DoFn.unbounded_per_element()
     def process(
-        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(Once())
+        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(OnePosition())
     ) -> Iterator[Any]:
         if tracker.try_claim(0):
             yield number

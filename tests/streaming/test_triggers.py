@@ -45,10 +45,10 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from apache_beam.utils.windowed_value import PaneInfoTiming
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process import Crashes, Spark, StreamingRunner
-from random_triggers import STAMPS, TRIGGERS
+from random_triggers import STAMPS, TRIGGERS, bounded
 from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
 
 from sparkbeam.streaming import source
@@ -233,14 +233,7 @@ def histories(draw: Any) -> list[Event]:
     return events
 
 
-BOUNDED = settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],  # To shrink a case takes minutes.
-)
+BOUNDED = bounded(EXAMPLES)
 
 
 @BOUNDED

@@ -14,11 +14,11 @@ from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.io import iobase
 from apache_beam.io.range_trackers import OffsetRangeTracker
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
+from restrictions import OnePosition
 
 from sparkbeam import PipelineFailed
 
@@ -115,19 +115,6 @@ class Choosing(Assigning):
         return [window.IntervalWindow(0, 10)] if context.element else []
 
 
-class Ranges(beam.transforms.core.RestrictionProvider):
-    """One position for each element."""
-
-    def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(0, 1)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        return 1
-
-
 class Loading(beam.DoFn):
     """Cannot be loaded where bundles run."""
 
@@ -196,7 +183,7 @@ class Splitting(beam.DoFn):
         self,
         element: Any,
         side: Any,
-        tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
+        tracker: Any = beam.DoFn.RestrictionParam(OnePosition()),
     ) -> Any:
         if tracker.try_claim(0):
             yield element
