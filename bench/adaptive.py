@@ -19,8 +19,9 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from skew import CORES, made, task_times
 
-from sparkbeam import Join, SparkRunner, session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam import Join, SparkRunner
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 SHARES, KEYS, HOT = 16, 1000, 7
 SETTINGS = {

@@ -27,7 +27,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows
 
 from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam import session as sessions
+from sparkbeam.spark import session as sessions
 
 KINDS = ("works", "refuses", "hangs", "answers rubbish")
 _WAIT = 0.25

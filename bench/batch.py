@@ -19,8 +19,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam import SparkRunner
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 SLICES = 100
 WARM_UPS = 5

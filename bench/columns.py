@@ -25,12 +25,13 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
+from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.datasource import NexmarkDataSource
 from sparkbeam.nexmark.queries.selection import bids
-from sparkbeam.nexmark.source import NexmarkEvents
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 CORES = 2
 GAP = WINDOW = 10

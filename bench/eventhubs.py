@@ -20,14 +20,14 @@ from rich.console import Console
 from rich.table import Table
 
 from sparkbeam.eventhubs.client import Client
-from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.placement import PLACEMENTS, place
 from sparkbeam.eventhubs.planning import Planner
 from sparkbeam.eventhubs.pool import Pool, opened
 from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.reading import Range, RangeReader
+from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.slowness import Factors, Read, SlowPartitions
+from sparkbeam.eventhubs.slow_partitions import Factors, Read, SlowPartitions
+from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
 HUB = "bench"
@@ -89,7 +89,7 @@ def by_ours(kind: str) -> Callable[[str, int], None]:
     """The data source's way: receivers of exact credit, events as Arrow columns."""
 
     def read(text: str, events: int) -> None:
-        from sparkbeam.eventhubs.columns import arrow_schema, batch, schema
+        from sparkbeam.eventhubs.event_rows import arrow_schema, batch, schema
 
         of_rows = arrow_schema(schema(event_time=False))
         client: Client = opened(Connection(text=text, client=kind))
@@ -147,8 +147,8 @@ def planning(console: Console, partitions: int) -> None:
 def stream(console: Console, kind: str, partitions: int, events: int, batches: int) -> None:
     """Prints what a stream to a count takes under Spark, and how many receivers."""
     from sparkbeam.eventhubs import EventHubsSource
-    from sparkbeam.options import SparkBeamOptions
-    from sparkbeam.session import obtain
+    from sparkbeam.options.spark_options import SparkBeamOptions
+    from sparkbeam.spark.session import obtain
 
     spark = obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     spark.dataSource.register(EventHubsSource)

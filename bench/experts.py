@@ -27,13 +27,14 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
+from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.datasource import NexmarkDataSource
-from sparkbeam.nexmark.model import Auction, Bid, Event, Person
+from sparkbeam.nexmark.events import Auction, Bid, Event, Person
 from sparkbeam.nexmark.queries import QUERIES
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 CORES = 2
 WINDOW, PERIOD, SHORTER = "10 seconds", "5 seconds", "9999 milliseconds"

@@ -22,8 +22,8 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 MIB = 1 << 20
 

@@ -23,10 +23,10 @@ from typing import Any
 
 from sparkbeam.eventhubs import EventHubsSource, EventPosition
 from sparkbeam.eventhubs.client import Bounds, EventHubsError, Events, StolenError
+from sparkbeam.eventhubs.event_writer import HubWriter, Sending
 from sparkbeam.eventhubs.pool import POOL
 from sparkbeam.eventhubs.positions import all_as_text
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.writing import HubWriter, Sending
 from sparkbeam.testing import EventHubsServer
 
 _VARIABLE = "HUB"
@@ -246,8 +246,8 @@ CHECKS = (
 
 def frames_go_and_come_back(hub: Hub) -> None:
     """A DataFrame into the hub, and what has come of it as a batch and as a stream."""
-    from sparkbeam.options import SparkBeamOptions
-    from sparkbeam.session import obtain
+    from sparkbeam.options.spark_options import SparkBeamOptions
+    from sparkbeam.spark.session import obtain
 
     spark = obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     spark.dataSource.register(EventHubsSource)

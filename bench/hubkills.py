@@ -30,9 +30,9 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import EventHubsError
+from sparkbeam.eventhubs.event_writer import HubWriter, Sending
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.writing import HubWriter, Sending
-from sparkbeam.streaming.files import LocalFiles, next_epoch
+from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch
 from sparkbeam.testing import EventHubsServer
 
 IN, OUT = "in", "out"

@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 
 from standalone import Cluster
 
-from sparkbeam.eventhubs import source
-from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs import data_source
 from sparkbeam.eventhubs.placement import PLACEMENTS
+from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.io import ForeachBatch
 from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
 from sparkbeam.streaming import hub_source
@@ -46,12 +46,12 @@ class NotingSource(hub_source.PipelineHubSource):
 
     folder = ""
 
-    def streamReader(self, schema: StructType) -> source.EventHubsStreamReader:
+    def streamReader(self, schema: StructType) -> data_source.EventHubsStreamReader:
         """One that notes."""
         return NotingReader(SourceOptions.parse(self.options), schema, self.folder)
 
 
-class NotingReader(source.EventHubsStreamReader):
+class NotingReader(data_source.EventHubsStreamReader):
     """Notes what it reads."""
 
     def __init__(self, options: SourceOptions, schema: StructType, folder: str) -> None:

@@ -28,9 +28,10 @@ from apache_beam.transforms.window import FixedWindows
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
+from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 MB = 1 << 20
 WAIT_SECONDS = 30

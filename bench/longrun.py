@@ -28,8 +28,9 @@ from apache_beam.transforms.window import FixedWindows
 from observers import Observers
 from soak import HEAP_SECONDS, SAMPLE_SECONDS, Series, heap, is_flat, memory, show
 
-from sparkbeam import SparkBeamOptions, SparkRunner, session
+from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.io import ReadFromSpark
+from sparkbeam.spark import session
 
 ADVANCE_MS = 10_000
 KEYS = 10_000

@@ -26,8 +26,9 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam import SparkRunner
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 MB = 1 << 20
 VALUE_BYTES = 10_000

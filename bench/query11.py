@@ -23,9 +23,9 @@ from contest import Times, in_turns
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.spark import session
 
 ROOT = Path(__file__).parents[1]
 SPARK = "Spark session_window"

@@ -38,7 +38,7 @@ from random_pipelines import Case, elements
 from random_runs import Trial
 
 from sparkbeam import SparkBeamOptions
-from sparkbeam import session as sessions
+from sparkbeam.spark import session as sessions
 
 REPRODUCTION = """\
 cd tests; PYTHONPATH=..:. python - <<'END'

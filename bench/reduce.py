@@ -35,11 +35,11 @@ from apache_beam.transforms.combiners import CountCombineFn
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.windows.canonical import CanonicalSessions
-from sparkbeam.windows.columnar import SessionColumns
-from sparkbeam.windows.ordered import OrderedSessions
+from sparkbeam.windows.canonical_sessions import CanonicalSessions
+from sparkbeam.windows.columnar_sessions import SessionColumns
+from sparkbeam.windows.ordered_sessions import OrderedSessions
 from sparkbeam.worker.steps import combines
-from sparkbeam.worker.steps.sessiontables import NumberTable
+from sparkbeam.worker.steps.session_tables import NumberTable
 
 ROOT = Path(__file__).parents[1]
 GAP, NEW, NEXT = 5_000, 6_000, 1_000

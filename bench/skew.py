@@ -27,8 +27,9 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import Join, SparkRunner, session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam import Join, SparkRunner
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 CORES = 2
 SHARES = 32

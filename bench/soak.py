@@ -26,12 +26,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
+from sparkbeam import SparkRunner
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.memory import resident
+from sparkbeam.nexmark.peak_memory import resident
 from sparkbeam.nexmark.queries import QUERIES, Query
 from sparkbeam.nexmark.stream import NexmarkStream
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 MIB = 1 << 20
 SAMPLE_SECONDS = 5.0

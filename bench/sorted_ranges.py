@@ -15,8 +15,8 @@ from state import two_batches
 
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.state import SortedMultimapStateSpec
-from sparkbeam.worker.keyed.cells import Cell
 from sparkbeam.worker.keyed.maps import SortedMultimapState
+from sparkbeam.worker.keyed.state_cells import Cell
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import PipelinedSparkMap
 

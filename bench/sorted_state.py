@@ -35,11 +35,12 @@ from rich.console import Console
 from rich.table import Table
 from sorted_ranges import ranges, state_of
 
-from sparkbeam import AsOfJoin, SparkRunner, session
+from sparkbeam import AsOfJoin, SparkRunner
 from sparkbeam.coders import OrderedIntCoder
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 from sparkbeam.state import SortedMultimapStateSpec
-from sparkbeam.worker.keyed.memory import MemoryRecords
+from sparkbeam.worker.keyed.batch_records import MemoryRecords
 
 VALUE = b"x" * 20
 STEPS = 20

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import ByteMap, PipelinedSparkMap, SparkMap
 

@@ -30,9 +30,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import SparkRunner, session
+from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 KEYS = 50_000
 ROWS = 200_000

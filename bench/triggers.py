@@ -25,8 +25,8 @@ from contest import in_turns
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam import session
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session
 
 COUNT = 100_000
 PANES = {"accumulation_mode": AccumulationMode.DISCARDING, "allowed_lateness": 1}

@@ -24,7 +24,7 @@ import sparkbeam.io
 import sparkbeam.io.eventhubs
 import sparkbeam.state
 import sparkbeam.testing
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 
 PAGE = Path(__file__).with_suffix(".md")
 

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sparkbeam.version import __version__
 
 if TYPE_CHECKING:
-    from sparkbeam.asof import AsOfJoin
-    from sparkbeam.dataframes import as_dataframe
-    from sparkbeam.equijoin import Join
     from sparkbeam.errors import (
         CheckpointFailed,
         CheckpointTaken,
@@ -23,17 +20,19 @@ if TYPE_CHECKING:
         UnsupportedTransform,
     )
     from sparkbeam.explain.explanation import Explanation
-    from sparkbeam.joins import IncrementalJoin
-    from sparkbeam.metrics.sink import (
+    from sparkbeam.joins.asof import AsOfJoin
+    from sparkbeam.joins.equijoin import Join
+    from sparkbeam.joins.incremental import IncrementalJoin
+    from sparkbeam.metrics.metrics_sink import (
         MetricsSink,
         PushedMetrics,
         RunnerMetric,
         RunnerMetricKind,
     )
-    from sparkbeam.metrics.sparkstages import SparkStage
-    from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
-    from sparkbeam.options import SparkBeamOptions
-    from sparkbeam.progress.model import (
+    from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
+    from sparkbeam.metrics.spark_stages import SparkStage
+    from sparkbeam.options.spark_options import SparkBeamOptions
+    from sparkbeam.progress.snapshot import (
         PipelineProgress,
         Progress,
         StageProgress,
@@ -42,42 +41,43 @@ if TYPE_CHECKING:
         StreamingStageProgress,
         WatermarkHolder,
     )
-    from sparkbeam.result import SparkPipelineResult
-    from sparkbeam.runner import SparkRunner
+    from sparkbeam.run.result import SparkPipelineResult
+    from sparkbeam.runner.dataframes import as_dataframe
+    from sparkbeam.runner.spark_runner import SparkRunner
     from sparkbeam.windows.vectorized import VectorizedCombineFn
 
 _HOMES = {
-    "AsOfJoin": "sparkbeam.asof",
+    "AsOfJoin": "sparkbeam.joins.asof",
     "CheckpointFailed": "sparkbeam.errors",
     "CheckpointTaken": "sparkbeam.errors",
     "ConfigurationError": "sparkbeam.errors",
     "Explanation": "sparkbeam.explain.explanation",
-    "IncrementalJoin": "sparkbeam.joins",
-    "Join": "sparkbeam.equijoin",
-    "MetricsSink": "sparkbeam.metrics.sink",
+    "IncrementalJoin": "sparkbeam.joins.incremental",
+    "Join": "sparkbeam.joins.equijoin",
+    "MetricsSink": "sparkbeam.metrics.metrics_sink",
     "PipelineCancelled": "sparkbeam.errors",
     "PipelineFailed": "sparkbeam.errors",
-    "PipelineProgress": "sparkbeam.progress.model",
-    "Progress": "sparkbeam.progress.model",
-    "PushedMetrics": "sparkbeam.metrics.sink",
-    "RunSummary": "sparkbeam.metrics.summary",
-    "RunnerMetric": "sparkbeam.metrics.sink",
-    "RunnerMetricKind": "sparkbeam.metrics.sink",
+    "PipelineProgress": "sparkbeam.progress.snapshot",
+    "Progress": "sparkbeam.progress.snapshot",
+    "PushedMetrics": "sparkbeam.metrics.metrics_sink",
+    "RunSummary": "sparkbeam.metrics.run_summary",
+    "RunnerMetric": "sparkbeam.metrics.metrics_sink",
+    "RunnerMetricKind": "sparkbeam.metrics.metrics_sink",
     "SparkBeamError": "sparkbeam.errors",
-    "SparkBeamOptions": "sparkbeam.options",
-    "SparkPipelineResult": "sparkbeam.result",
-    "SparkRunner": "sparkbeam.runner",
-    "StageProgress": "sparkbeam.progress.model",
-    "StageState": "sparkbeam.progress.model",
-    "SparkStage": "sparkbeam.metrics.sparkstages",
-    "StageSummary": "sparkbeam.metrics.summary",
-    "StepSummary": "sparkbeam.metrics.summary",
-    "StreamingProgress": "sparkbeam.progress.model",
-    "StreamingStageProgress": "sparkbeam.progress.model",
-    "WatermarkHolder": "sparkbeam.progress.model",
+    "SparkBeamOptions": "sparkbeam.options.spark_options",
+    "SparkPipelineResult": "sparkbeam.run.result",
+    "SparkRunner": "sparkbeam.runner.spark_runner",
+    "StageProgress": "sparkbeam.progress.snapshot",
+    "StageState": "sparkbeam.progress.snapshot",
+    "SparkStage": "sparkbeam.metrics.spark_stages",
+    "StageSummary": "sparkbeam.metrics.run_summary",
+    "StepSummary": "sparkbeam.metrics.run_summary",
+    "StreamingProgress": "sparkbeam.progress.snapshot",
+    "StreamingStageProgress": "sparkbeam.progress.snapshot",
+    "WatermarkHolder": "sparkbeam.progress.snapshot",
     "UnsupportedTransform": "sparkbeam.errors",
     "VectorizedCombineFn": "sparkbeam.windows.vectorized",
-    "as_dataframe": "sparkbeam.dataframes",
+    "as_dataframe": "sparkbeam.runner.dataframes",
 }
 
 __all__ = [

@@ -14,7 +14,7 @@ A message says what happened, where (the user's transform label) and what to
 do about it.
 """
 
-from sparkbeam.texts import printable
+from sparkbeam.common.display_text import printable
 
 
 class SparkBeamError(Exception):

@@ -24,9 +24,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.core import DoFn
 from apache_beam.transforms.userstate import RuntimeState, StateSpec, get_dofn_specs
 
-from sparkbeam.arguments import shown, text
 from sparkbeam.coders import preserves_order
 from sparkbeam.coders.composed import instead_of
+from sparkbeam.common.arguments import shown, text
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.upstream.beam import before_par_dos, runner_below
 

@@ -11,14 +11,14 @@ import pytest
 import quick_start
 from hypothesis import HealthCheck, settings
 
-from sparkbeam import session as sessions
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.options import SparkBeamOptions
-from sparkbeam.progress.model import StreamingProgress
-from sparkbeam.progress.streaming import StreamingTracker
-from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.progress.snapshot import StreamingProgress
+from sparkbeam.progress.stream_tracker import StreamingTracker
+from sparkbeam.spark import session as sessions
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.worker.steps import table
+from sparkbeam.worker.steps import step_table
 
 # How long a machine takes decides no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,7 +46,7 @@ def table_of_steps(request: pytest.FixtureRequest) -> Iterator[None]:
     """Empties the table of steps where that is asked for."""
     with pytest.MonkeyPatch.context() as patch:
         if request.config.getoption("elementwise"):
-            patch.setattr(table, "IN_BLOCKS", ())
+            patch.setattr(step_table, "IN_BLOCKS", ())
         yield
 
 
@@ -85,7 +85,7 @@ def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
         seen.append(tracker.snapshot())
 
     monkeypatch.setattr(StreamingTracker, "note", look)
-    monkeypatch.setattr("sparkbeam.streaming.source._MOST_ROUNDS", 1)
+    monkeypatch.setattr("sparkbeam.streaming.tick_source._MOST_ROUNDS", 1)
     return seen
 
 

@@ -22,7 +22,7 @@ from apache_beam.transforms.window import (
 )
 
 from sparkbeam import Join
-from sparkbeam.plan.joining import HOWS
+from sparkbeam.plan.join_payload import HOWS
 
 
 class Sale(NamedTuple):

@@ -35,10 +35,10 @@ from apache_beam.utils import timestamp
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.result import SparkPipelineResult
+from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.streaming import clock
-from sparkbeam.streaming.sink import WORD
-from sparkbeam.wire import times
+from sparkbeam.streaming.query_sink import WORD
+from sparkbeam.wire import timestamps
 from sparkbeam.wire.messages import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 from sparkbeam.worker import finalizers
 
@@ -591,7 +591,7 @@ class LeapingClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0
-        for module in (times, timestamp, periodicsequence):
+        for module in (timestamps, timestamp, periodicsequence):
             monkeypatch.setattr(module, "time", self)
         monkeypatch.setattr(Query, "_wait", self._leap)
 

@@ -18,12 +18,12 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from in_process import CORES, Spark
 
 from sparkbeam import SparkRunner
-from sparkbeam.plan.joining import JoinSpec
+from sparkbeam.plan.join_payload import JoinSpec
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.smallsides import SmallSide
-from sparkbeam.result import SparkPipelineResult
+from sparkbeam.plan.small_sides import SmallSide
+from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.wire.rows import METRICS_TAG, SCHEMA
-from sparkbeam.wire.times import MIN_MICROS
+from sparkbeam.wire.timestamps import MIN_MICROS
 
 Partitions = list[pa.Table]
 
@@ -216,8 +216,8 @@ class BatchRunner(SparkRunner):
             mock.patch("sparkbeam.batch.execution.sf", functions),
             mock.patch("sparkbeam.batch.execution.joined", joined),
             mock.patch("sparkbeam.batch.execution.Look", Look),
-            mock.patch("sparkbeam.plan.smallsides._LEAST", 0),
-            mock.patch("sparkbeam.plan.smallsides._TIMES_AS_MUCH", 1),
+            mock.patch("sparkbeam.plan.small_sides._LEAST", 0),
+            mock.patch("sparkbeam.plan.small_sides._TIMES_AS_MUCH", 1),
         ):
             result = super()._start(plan, *rest, **named)
             with suppress(Exception):

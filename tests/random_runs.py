@@ -138,7 +138,7 @@ class Trial:
         spark = Spark(falling, attempts=self.way.attempts)
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            mock.patch("sparkbeam.streaming.source._MOST_ROUNDS", self.way.rounds),
+            mock.patch("sparkbeam.streaming.tick_source._MOST_ROUNDS", self.way.rounds),
         ):
             flags = [_UNSAFE, "--streaming", f"--checkpoint_location={folder}"]
             while True:
@@ -154,7 +154,7 @@ class Trial:
     def _on_spark(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            mock.patch("sparkbeam.streaming.source._MOST_ROUNDS", self.way.rounds),
+            mock.patch("sparkbeam.streaming.tick_source._MOST_ROUNDS", self.way.rounds),
             mock.patch.object(random_pipelines, "FOLDER", [folder]),
         ):
             options = PipelineOptions([_UNSAFE, "--streaming"])

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import (
 from equijoins import Placed
 
 from sparkbeam import Join
-from sparkbeam.plan.joining import HOWS
+from sparkbeam.plan.join_payload import HOWS
 
 LEFTS, RIGHTS = 150, 60
 

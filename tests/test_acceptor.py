@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from sparkbeam.acceptor import Guests, is_at_home
-from sparkbeam.metrics.results import SparkMetrics
-from sparkbeam.metrics.sink import PushedMetrics
+from sparkbeam.common.acceptor import Guests, is_at_home
+from sparkbeam.metrics.metric_results import SparkMetrics
+from sparkbeam.metrics.metrics_sink import PushedMetrics
 from sparkbeam.metrics.sinks import prometheus
 from sparkbeam.metrics.sinks.prometheus import PrometheusSink
 from sparkbeam.page import server as pages
 from sparkbeam.page.server import PageServer
-from sparkbeam.progress import output
+from sparkbeam.progress import printed_output
 from sparkbeam.progress.notes import Notes
-from sparkbeam.progress.output import OutputListener
+from sparkbeam.progress.printed_output import OutputListener
 
 PATIENCE = 10.0
 
@@ -191,7 +191,7 @@ def test_workers_are_heard_among_hundreds_that_say_nothing(
 def test_who_does_not_greet_goes(
     listener: tuple[OutputListener, Notes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "_GREETING_SECONDS", 0.2)
+    monkeypatch.setattr(printed_output, "_GREETING_SECONDS", 0.2)
     found = OutputListener()
     with silent(found.relay.port, 3) as some, silent(found.relay.port, 3, b'["slow') as others:
         assert all(map(is_ended, [*some, *others]))
@@ -199,7 +199,7 @@ def test_who_does_not_greet_goes(
 
 
 def test_a_worker_may_be_silent_for_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_GREETING_SECONDS", 0.1)
+    monkeypatch.setattr(printed_output, "_GREETING_SECONDS", 0.1)
     notes = Notes()
     found = OutputListener(notes)
     with worker(found) as at_work, silent(found.relay.port, 1) as (other,):
@@ -269,7 +269,7 @@ sys.path.insert(0, {tests!r})
 import test_acceptor as tests
 kind = sys.argv[1]
 if kind == "output":
-    from sparkbeam.progress.output import OutputListener
+    from sparkbeam.progress.printed_output import OutputListener
     found = OutputListener(tests.Notes()); port = found.relay.port
 elif kind == "page":
     from sparkbeam.page.server import PageServer

@@ -27,10 +27,10 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, SparkRunner
-from sparkbeam import options as spark_options
 from sparkbeam.explain.aggregations import aggregations
-from sparkbeam.result import SparkPipelineResult
-from sparkbeam.worker.steps.table import StepFactory
+from sparkbeam.options import spark_options
+from sparkbeam.run.result import SparkPipelineResult
+from sparkbeam.worker.steps.step_table import StepFactory
 
 Build = Callable[[Any], Any]
 TRIGGERS = {

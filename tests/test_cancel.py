@@ -12,10 +12,10 @@ from apache_beam.runners.runner import PipelineState
 from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkPipelineResult, SparkRunner
-from sparkbeam.batch.sideinputs import SideInputStore
-from sparkbeam.cancellation import Cancellation
+from sparkbeam.batch.side_input_collection import SideInputStore
 from sparkbeam.plan.model import SideInput
-from sparkbeam.wire.sideinputs import SideInputData
+from sparkbeam.spark.cancellation import Cancellation
+from sparkbeam.wire.side_content import SideInputData
 
 WAIT_SECONDS = 150
 ENDLESS = 50_000

@@ -8,8 +8,9 @@ import apache_beam as beam
 import pytest
 from waiting import until
 
-from sparkbeam import PipelineFailed, SparkBeamOptions, SparkRunner, collecting
-from sparkbeam.collecting import collected
+from sparkbeam import PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam.spark import collect
+from sparkbeam.spark.collect import collected
 
 
 def kill_serving_thread(spark: Any) -> None:
@@ -29,7 +30,7 @@ def kill_serving_thread(spark: Any) -> None:
 def test_a_pipeline_whose_results_nobody_serves_fails(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streaming: bool
 ) -> None:
-    monkeypatch.setattr(collecting, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(collect, "_LOOK_SECONDS", 0.2)
     started, go_on = tmp_path / "started", tmp_path / "go on"
 
     def work(element: Any) -> None:
@@ -61,7 +62,7 @@ class _NobodyAsks:
 def test_spark_is_asked_nothing_where_all_is_well(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "_Place", _NobodyAsks)
+    monkeypatch.setattr(collect, "_Place", _NobodyAsks)
     assert collected(spark.range(3)).num_rows == 3
     with pytest.raises(Exception, match="NOT_THERE"):
         collected(spark.sql("SELECT raise_error('NOT_THERE')"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparkbeam.damage import damage
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.failures import explained
+from sparkbeam.spark.checkpoint_damage import damage
+from sparkbeam.spark.failures import explained
 from sparkbeam.wire.failure import Reports
 
 FRAMES = "\n".join(

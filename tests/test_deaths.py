@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkbeam.deaths import Deaths, exit_code, oom_kills
+from sparkbeam.spark.worker_deaths import Deaths, exit_code, oom_kills
 from sparkbeam.wire.heap import Heap
 
 CRASHED = "Job aborted: SparkException: Python worker exited unexpectedly (crashed)"

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.division import floored
+from sparkbeam.common.integer_division import floored
 
 LARGEST = 2**63 - 1
 

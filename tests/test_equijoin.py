@@ -18,7 +18,7 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, Join, PipelineFailed, SparkRunner
-from sparkbeam.plan.joining import HOWS
+from sparkbeam.plan.join_payload import HOWS
 from sparkbeam.upstream.spark import ship
 
 

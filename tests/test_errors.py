@@ -24,8 +24,8 @@ from apache_beam.transforms.sql import SqlTransform
 from apache_beam.yaml import yaml_transform
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
-from sparkbeam import session as sessions
-from sparkbeam.options import checked
+from sparkbeam.options.spark_options import checked
+from sparkbeam.spark import session as sessions
 
 
 def run(build: Any, *arguments: str) -> Any:

@@ -58,7 +58,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def posted(monkeypatch: pytest.MonkeyPatch, post: Any) -> None:
     """Every session seems to have an event log, and what is told goes elsewhere."""
     made = partial(EventLog, post=post)
-    monkeypatch.setattr("sparkbeam.runner.eventlog", SimpleNamespace(is_on=bool, EventLog=made))
+    monkeypatch.setattr(
+        "sparkbeam.runner.spark_runner.eventlog", SimpleNamespace(is_on=bool, EventLog=made)
+    )
 
 
 def run(runner: Any, *flags: str, step: Any = str) -> None:

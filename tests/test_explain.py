@@ -11,8 +11,8 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam import ConfigurationError, Explanation, SparkRunner, UnsupportedTransform
-from sparkbeam.explain.batch import _without_repetition
 from sparkbeam.explain.explanation import collected
+from sparkbeam.explain.physical_plans import _without_repetition
 
 
 def never(*_: Any) -> Any:
@@ -100,7 +100,7 @@ def test_without_spark_the_rest_is_still_told(monkeypatch: pytest.MonkeyPatch) -
     def fails(_: Any) -> None:
         raise ConfigurationError("No Java found.")
 
-    monkeypatch.setattr("sparkbeam.session.obtain", fails)
+    monkeypatch.setattr("sparkbeam.spark.session.obtain", fails)
     explanation = SparkRunner().explain(pipeline())
     assert "Numbers" in explanation.stages
     assert explanation.spark == "There is none without a Spark session. No Java found."

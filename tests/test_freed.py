@@ -21,11 +21,11 @@ from waiting import until
 
 from sparkbeam.columns.bytecode import program_of
 from sparkbeam.columns.captured import _set_globals
-from sparkbeam.filling import _kept, filling
-from sparkbeam.worker.bytype import ByType
-from sparkbeam.worker.sizes import size_of
+from sparkbeam.common.placeholders import _kept, filling
+from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.steps import threads
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, may_wait
+from sparkbeam.worker.type_cache import ByType
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam import PipelineFailed, session
+from sparkbeam import PipelineFailed
+from sparkbeam.spark import session
 from sparkbeam.wire import heap
 from sparkbeam.wire.heap import Heap, RowTooLarge
 from sparkbeam.wire.rows import BATCH_BYTES, RowBuffer

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 from waiting import until
 
-from sparkbeam.interrupts import interruptible
+from sparkbeam.spark.interrupts import interruptible
 
 LINE = "Interrupted: the pipeline was cancelled."
 END_SECONDS = 150

@@ -8,8 +8,8 @@ from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, SparkBeamOptions
-from sparkbeam.jobs import JobNames
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.spark.job_names import JobNames
 from sparkbeam.streaming.execution import named
 
 

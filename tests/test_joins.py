@@ -14,14 +14,14 @@ from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import ConfigurationError, IncrementalJoin
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Auction, Person
+from sparkbeam.nexmark.events import Auction, Person
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.queries.q03_local_items import CATEGORY, STATES
 from sparkbeam.nexmark.queries.selection import auctions, persons
 from sparkbeam.nexmark.reference import reference_results
-from sparkbeam.nexmark.source import NexmarkEvents
-from sparkbeam.progress.model import StreamingProgress
+from sparkbeam.progress.snapshot import StreamingProgress
 
 Events = list[tuple[str, int, Any, Any]]
 """Of each its side, its time, its key and its value."""

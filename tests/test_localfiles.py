@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sparkbeam import localfiles
+from sparkbeam.common import local_files
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.explain import saving
-from sparkbeam.streaming.files import LocalFiles, files
+from sparkbeam.streaming.checkpoint_files import LocalFiles, files
 
 OTHER = 54_321
 """A user that is not this one."""
@@ -45,10 +45,10 @@ def test_what_is_there_is_not_created_again_be_it_a_link_to_nothing(tmp_path: Pa
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
     (tmp_path / "file").write_text("old")
     for name in ("link", "file"):
-        assert not localfiles.create(tmp_path / name, b"new")
+        assert not local_files.create(tmp_path / name, b"new")
     assert not (tmp_path / "nothing").exists()
     assert (tmp_path / "file").read_text() == "old"
-    assert localfiles.create(tmp_path / "new", b"new")
+    assert local_files.create(tmp_path / "new", b"new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "new"]
 
 
@@ -59,8 +59,8 @@ def test_a_file_is_created_once_where_there_are_no_hard_links(
         raise PermissionError
 
     monkeypatch.setattr(os, "link", refuse)
-    assert localfiles.create(tmp_path / "new", b"first")
-    assert not localfiles.create(tmp_path / "new", b"second")
+    assert local_files.create(tmp_path / "new", b"first")
+    assert not local_files.create(tmp_path / "new", b"second")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
 
 
@@ -90,12 +90,12 @@ def test_who_may_write_to_a_folder_decides_on_trust(
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(mode)
-    assert localfiles.mistrusted(folder) == reason
+    assert local_files.mistrusted(folder) == reason
     assert list(folder.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_nobody_elses(tmp_path: Path) -> None:
-    assert localfiles.mistrusted(tmp_path / "nothing") is None
+    assert local_files.mistrusted(tmp_path / "nothing") is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -103,18 +103,18 @@ def test_the_folder_of_another_user_is_not_trusted_nor_a_group_with_others(tmp_p
     folder = tmp_path / "folder"
     folder.mkdir(mode=0o700)
     os.chown(folder, OTHER, OTHER)
-    assert localfiles.mistrusted(folder) == f"it belongs to another user, {OTHER}"
+    assert local_files.mistrusted(folder) == f"it belongs to another user, {OTHER}"
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
     os.chown(link, OTHER, OTHER, follow_symlinks=False)
-    assert localfiles.mistrusted(link) == f"it belongs to another user, {OTHER}"
+    assert local_files.mistrusted(link) == f"it belongs to another user, {OTHER}"
     shared = tmp_path / "shared"
     shared.mkdir()
     os.chown(shared, 0, 100)
     shared.chmod(0o770)
-    assert "other users of the group" in (localfiles.mistrusted(shared) or "")
+    assert "other users of the group" in (local_files.mistrusted(shared) or "")
     shared.chmod(0o1770)
-    assert localfiles.mistrusted(shared) is None
+    assert local_files.mistrusted(shared) is None
 
 
 def test_a_file_system_that_keeps_no_owners_tells_nothing(
@@ -129,7 +129,7 @@ def test_a_file_system_that_keeps_no_owners_tells_nothing(
         path.chmod(0o777)
         return str(path)
 
-    assert localfiles.mistrusted(tmp_path) is None
+    assert local_files.mistrusted(tmp_path) is None
 
 
 @pytest.mark.parametrize("folder", ["", "sparkbeam"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd import FEW, TEXTS, assert_short
 
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 from sparkbeam.nexmark import engine
 
 WORDS = st.one_of(
@@ -40,8 +40,8 @@ def no_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(folder))
         for name in ("session.obtain", "streaming.execution.ask_to_drain"):
             patch.setattr(f"sparkbeam.{name}", started)
-        patch.setattr("sparkbeam.nexmark.files.write_json", started)
-        patch.setattr("sparkbeam.nexmark.files.write_parquet", started)
+        patch.setattr("sparkbeam.nexmark.event_files.write_json", started)
+        patch.setattr("sparkbeam.nexmark.event_files.write_parquet", started)
         patch.setattr(engine.Engine, "run", started)
         yield
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from odd import ANYTHING, FEW, TEXTS, assert_short
 
 from sparkbeam import ConfigurationError, SparkBeamOptions
-from sparkbeam import session as sessions
-from sparkbeam.options import checked, log_levels, settings
+from sparkbeam.options.spark_options import checked, log_levels, settings
+from sparkbeam.spark import session as sessions
 
 NAMES = sorted(SparkBeamOptions([]).get_all_options(current_only=True))
 WITH_VALUE = [name for name in NAMES if name != "spark_explain"]

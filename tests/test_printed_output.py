@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkbeam.gateway import LOGGING, telling
+from sparkbeam.spark.jvm_output import LOGGING, telling
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SECTION = "== next =="

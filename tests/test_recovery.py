@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sparkbeam.recovery import RERUNS, recovering
+from sparkbeam.spark.recovery import RERUNS, recovering
 from sparkbeam.wire.failure import Reports
 
 REPORTS = Reports()

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 
 PROGRAM = """
     import sys

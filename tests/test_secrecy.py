@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.arguments import shown
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import beginning, concealed, shortened
+from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.progress import words
 from sparkbeam.progress.notes import Notes
-from sparkbeam.secrecy import hidden
-from sparkbeam.texts import beginning, concealed, shortened
-from sparkbeam.wire.output import STDERR, Line
+from sparkbeam.wire.output_lines import STDERR, Line
 
 SECRET = "Hunt3r-Sec7et"
 

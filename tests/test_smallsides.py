@@ -15,28 +15,28 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from sparkbeam import Join, PipelineFailed, SparkRunner, as_dataframe
-from sparkbeam.batch import sides
+from sparkbeam.batch import side_probe
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.plan import smallsides
-from sparkbeam.plan.joining import HOWS, may_be_broadcast
+from sparkbeam.plan import small_sides
+from sparkbeam.plan.join_payload import HOWS, may_be_broadcast
 from sparkbeam.upstream.spark import ship
 
 SMALL, LARGE = [1, 2, 2, 5], [*range(1, 200), 1, *range(1000, 1040)]
 
 
 @pytest.fixture(autouse=True)
-def looks() -> Iterator[list[sides.Look]]:
+def looks() -> Iterator[list[side_probe.Look]]:
     """The looks at sides, at which it is worth looking however few bytes are read."""
-    found: list[sides.Look] = []
+    found: list[side_probe.Look] = []
 
-    class Noted(sides.Look):
+    class Noted(side_probe.Look):
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **named)
             found.append(self)
 
     with (
-        mock.patch.object(smallsides, "_LEAST", 0),
-        mock.patch.object(smallsides, "_TIMES_AS_MUCH", 1),
+        mock.patch.object(small_sides, "_LEAST", 0),
+        mock.patch.object(small_sides, "_TIMES_AS_MUCH", 1),
         mock.patch("sparkbeam.batch.execution.Look", Noted),
     ):
         yield found
@@ -97,7 +97,7 @@ class TestASmallSide:
     @pytest.mark.parametrize("how", HOWS)
     @pytest.mark.parametrize("small", ["left", "right"])
     def test_the_same_comes_out(
-        self, how: str, small: str, spark: Any, looks: list[sides.Look]
+        self, how: str, small: str, spark: Any, looks: list[side_probe.Look]
     ) -> None:
         before = kept(spark)
         p, counts = joined(spark, how, small)
@@ -114,7 +114,7 @@ class TestASmallSide:
         assert leaves_out == ((how, small) in WITHOUT_THE_REST)
 
     def test_one_that_is_large_is_not_made_twice(
-        self, spark: Any, conf: Any, looks: list[sides.Look]
+        self, spark: Any, conf: Any, looks: list[side_probe.Look]
     ) -> None:
         conf("spark.sql.adaptive.autoBroadcastJoinThreshold", "100")
         before = kept(spark)
@@ -133,7 +133,7 @@ class TestASmallSide:
         ],
     )
     def test_spark_s_settings_forbid_it(
-        self, name: str, value: str, spark: Any, conf: Any, looks: list[sides.Look]
+        self, name: str, value: str, spark: Any, conf: Any, looks: list[side_probe.Look]
     ) -> None:
         conf(name, value)
         p, _ = joined(spark, "inner", "right")
@@ -142,21 +142,21 @@ class TestASmallSide:
 
     @pytest.mark.parametrize("broadcast", ["never", "left"])
     def test_so_does_the_pipeline(
-        self, broadcast: str, spark: Any, looks: list[sides.Look]
+        self, broadcast: str, spark: Any, looks: list[side_probe.Look]
     ) -> None:
         p, _ = joined(spark, "inner", "right", broadcast=broadcast)
         ran(p)
         assert looks == []
 
     def test_nothing_runs_where_a_pipeline_is_explained(
-        self, spark: Any, looks: list[sides.Look]
+        self, spark: Any, looks: list[side_probe.Look]
     ) -> None:
         p, _ = joined(spark, "inner", "right")
         assert "a side that turns out to be small" in SparkRunner(spark).explain(p).stages
         assert looks == []
 
     def test_nothing_runs_where_it_is_a_dataframe(
-        self, spark: Any, looks: list[sides.Look]
+        self, spark: Any, looks: list[side_probe.Look]
     ) -> None:
         p = beam.Pipeline(SparkRunner(spark))
         sides = p | "l" >> beam.Create(LARGE), p | "r" >> beam.Create(SMALL)
@@ -208,7 +208,7 @@ WITHOUT_THE_REST = {
 class TestWhatSparkReads:
     @pytest.mark.parametrize("reader", ["spark", "beam"])
     def test_tables_are_compared_by_their_sizes(
-        self, reader: str, spark: Any, tmp_path: Path, looks: list[sides.Look]
+        self, reader: str, spark: Any, tmp_path: Path, looks: list[side_probe.Look]
     ) -> None:
         p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))
         read = []

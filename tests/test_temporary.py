@@ -14,13 +14,13 @@ import apache_beam as beam
 import pytest
 from in_process import Point, Spark, StreamingRunner
 
-from sparkbeam import temporary as temporaries
-from sparkbeam.temporary import RunFolder, remove_abandoned, served_folder
+from sparkbeam.common import temporary_folders as temporaries
+from sparkbeam.common.temporary_folders import RunFolder, remove_abandoned, served_folder
 
 LEAVE = """
 import os
 from pathlib import Path
-from sparkbeam.temporary import RunFolder
+from sparkbeam.common.temporary_folders import RunFolder
 folder = RunFolder("checkpoint")
 Path(folder.name, "state").write_text("private")
 print(folder.name, flush=True)

@@ -11,11 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbeam.common.display_text import line, printable
 from sparkbeam.errors import CheckpointFailed, PipelineFailed, UnsupportedTransform
-from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
+from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
 from sparkbeam.page.view import PageContent, StageView
 from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.model import (
+from sparkbeam.progress.log_lines import PlainScreen
+from sparkbeam.progress.notes import Notes
+from sparkbeam.progress.printed_output import write
+from sparkbeam.progress.rich_table import progress_table
+from sparkbeam.progress.snapshot import (
     PipelineProgress,
     Progress,
     StageProgress,
@@ -23,15 +28,10 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
-from sparkbeam.progress.notes import Notes
-from sparkbeam.progress.output import write
-from sparkbeam.progress.plain import PlainScreen
-from sparkbeam.progress.table import progress_table
-from sparkbeam.running import _warn
-from sparkbeam.streaming.signs import Sign
+from sparkbeam.run.run import _warn
+from sparkbeam.streaming.heartbeat import Sign
 from sparkbeam.streaming.status import Health, Status
-from sparkbeam.texts import line, printable
-from sparkbeam.wire.output import STDERR, STDOUT
+from sparkbeam.wire.output_lines import STDERR, STDOUT
 from sparkbeam.wire.reports import TaskReport, TaskWarning
 
 HOSTILE = st.text(

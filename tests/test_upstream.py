@@ -70,15 +70,15 @@ from waiting import until
 import sparkbeam
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.upstream import azure as of_azure
-from sparkbeam.upstream import batches as of_batches
 from sparkbeam.upstream import beam as of_beam
+from sparkbeam.upstream import beam_batches as of_batches
+from sparkbeam.upstream import beam_files as of_files
 from sparkbeam.upstream import external as of_external
-from sparkbeam.upstream import files as of_files
 from sparkbeam.upstream import parquet as of_parquet
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.upstream.handing import Handed, HandingPickler, copied
+from sparkbeam.upstream.dofn_handover import Handed, HandingPickler, copied
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
 
@@ -666,7 +666,7 @@ class TestBundles:
     def test_the_operations_of_a_bundle_get_no_pickles(self, monkeypatch: Any) -> None:
         pickled: list[Any] = []
         monkeypatch.setattr(
-            "sparkbeam.upstream.handing.pickler",
+            "sparkbeam.upstream.dofn_handover.pickler",
             SimpleNamespace(dumps=pickled.append, loads=pickler.loads),
         )
         with beam.Pipeline(BatchRunner()) as p:
@@ -962,7 +962,7 @@ class TestSpark:
             "        raise ImportError(f'{name} in {place}')\n"
             "    return given(name, globals, *rest, **named)\n"
             "builtins.__import__ = checked\n"
-            "import sparkbeam.io, sparkbeam.runner, sparkbeam.worker.batch.stage\n"
+            "import sparkbeam.io, sparkbeam.runner.spark_runner, sparkbeam.worker.batch.stage\n"
         )
         subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -16,12 +16,12 @@ from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, VectorizedCombineFn
-from sparkbeam import options as spark_options
-from sparkbeam.columns.shapes import INT
+from sparkbeam.columns.python_types import INT
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.windows.forms import form_of
-from sparkbeam.worker.columns import column_of_values
+from sparkbeam.options import spark_options
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.worker.value_columns import column_of_values
 
 ROWS = 60
 LARGE = 1 << 20

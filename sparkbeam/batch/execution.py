@@ -5,7 +5,7 @@ so a whole pipeline is one query, up to three exceptions:
 
 - A stage that several others read is persisted, and released after its last
   reader. Its metrics reports are taken from there. Of what waits for side inputs of the same
-  elements, workers on this machine keep files instead: see :mod:`sparkbeam.plan.kept`.
+  elements, workers on this machine keep files instead: see :mod:`sparkbeam.plan.spilled`.
 - A side input is collected before the stages that ask for it are composed.
 - A side of a join that may be small is persisted and measured before what writes the other side
   is composed, where less has to run if it is.
@@ -24,30 +24,30 @@ from typing import Any
 
 from pyspark.sql import functions as sf
 
-from sparkbeam import session as sessions
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
-from sparkbeam.batch.joining import joined
-from sparkbeam.batch.kept import KeptFiles
-from sparkbeam.batch.sideinputs import SideInputStore
-from sparkbeam.batch.sides import Look, broadcast_bytes
-from sparkbeam.collecting import collected
-from sparkbeam.connectors import frames
+from sparkbeam.batch.side_input_collection import SideInputStore
+from sparkbeam.batch.side_probe import Look, broadcast_bytes
+from sparkbeam.batch.spark_join import joined
+from sparkbeam.batch.spilled_rows import KeptFiles
+from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.delivery import Delivery
-from sparkbeam.connectors.parquetfiles import parquet_files
-from sparkbeam.plan.joining import LEFT, RIGHT
+from sparkbeam.connectors.parquet_frames import parquet_files
+from sparkbeam.plan.join_payload import LEFT, RIGHT
 from sparkbeam.plan.model import Exchange, Layout, Plan, Source, Stage
-from sparkbeam.plan.smallsides import SmallSide, small_sides, small_sides_first
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.small_sides import SmallSide, small_sides, small_sides_first
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.collect import collected
 from sparkbeam.upstream.spark import estimated_bytes
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
-from sparkbeam.wire.output import OutputSpec
-from sparkbeam.wire.parquetfiles import ParquetFiles
+from sparkbeam.wire.output_lines import OutputSpec
+from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.stage import StageTask
-from sparkbeam.worker.connectors.packing import plain_row
-from sparkbeam.worker.connectors.sparkrows import RowCells, RowSource
+from sparkbeam.worker.connectors.sink_cells import plain_row
+from sparkbeam.worker.connectors.spark_rows import RowCells, RowSource
 
 _TASKS_OF_SIDE = 4
 """So many tasks for each core write a side of a join: Spark divides what has a key between them."""
@@ -310,7 +310,7 @@ class BatchExecution:
         """The columns of a source of Spark's."""
         if root.label not in self._tables:
             spec = ReadSpec.unpack(root.payload)
-            self._tables[root.label] = frames.timed(self._session, spec, root.label)
+            self._tables[root.label] = source_frames.timed(self._session, spec, root.label)
         return self._tables[root.label]
 
     def _source(self, root: Source) -> tuple[RowSource, Any]:

@@ -26,7 +26,7 @@ from sparkbeam.coders.composed import (
     ordered_coder,
     preserves_order,
 )
-from sparkbeam.coders.plain import (
+from sparkbeam.coders.scalar import (
     OrderedBoolCoder,
     OrderedBytesCoder,
     OrderedDateCoder,

@@ -10,8 +10,7 @@ import apache_beam as beam
 from apache_beam.coders import coders
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.arguments import shown
-from sparkbeam.coders.plain import (
+from sparkbeam.coders.scalar import (
     FLIP,
     OrderedBoolCoder,
     OrderedBytesCoder,
@@ -24,6 +23,7 @@ from sparkbeam.coders.plain import (
     OrderedStrCoder,
     OrderedTimestampCoder,
 )
+from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 
 

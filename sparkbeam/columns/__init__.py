@@ -33,8 +33,7 @@ of the element::
 from sparkbeam.columns.compiler import Argument, Compiled, Form, Output, Refused, compile_function
 from sparkbeam.columns.fields import ALL, Paths
 from sparkbeam.columns.objects import Keyed
-from sparkbeam.columns.reasons import NotExact, UnknownShape
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.python_types import (
     Opaque,
     Record,
     Scalar,
@@ -43,6 +42,7 @@ from sparkbeam.columns.shapes import (
     arrow_type_of,
     shape_of,
 )
+from sparkbeam.columns.reasons import NotExact, UnknownShape
 from sparkbeam.columns.vectors import member_of
 
 __all__ = [

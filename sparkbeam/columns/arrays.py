@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from sparkbeam.columns.reasons import NotExact
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
     FLOAT,
@@ -17,6 +16,7 @@ from sparkbeam.columns.shapes import (
     Shape,
     shape_in_arrow,
 )
+from sparkbeam.columns.reasons import NotExact
 from sparkbeam.columns.vectors import as_type
 
 _SUITING: dict[Shape, Callable[[pa.DataType], bool]] = {

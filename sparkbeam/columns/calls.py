@@ -9,11 +9,9 @@ from apache_beam.pvalue import Row
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns import lists, numbers, text
+from sparkbeam.columns import list_kernels, number_kernels, text_kernels
 from sparkbeam.columns.comparisons import HasTypeCode, compared, is_none
-from sparkbeam.columns.counting import METRICS
-from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     Apply,
     ClassOf,
     Column,
@@ -28,6 +26,8 @@ from sparkbeam.columns.nodes import (
     Stamped,
     is_type_of,
 )
+from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.metric_calls import METRICS
 from sparkbeam.columns.operators import (
     as_float,
     as_number,
@@ -39,8 +39,7 @@ from sparkbeam.columns.operators import (
     items_of,
     tuple_of,
 )
-from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
     FLOAT,
@@ -57,7 +56,8 @@ from sparkbeam.columns.shapes import (
     is_plain_namedtuple,
     is_tuple,
 )
-from sparkbeam.columns.times import is_timestamp, micros_of
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.time_kernels import is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector
 
 Handler = Callable[[Graph, tuple[Item, ...]], Item]
@@ -99,13 +99,13 @@ def _folding(function: Callable[..., Any], handler: Handler) -> Handler:
 
 def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
     node = _node(items, "len")
-    kernels = {STR: text.length, BYTES: text.length_of_bytes}
+    kernels = {STR: text_kernels.length, BYTES: text_kernels.length_of_bytes}
     if node.shape in kernels:
         return graph.apply(kernels[node.shape], INT, node)
     if isinstance(node.shape, Texts):
-        return graph.apply(text.length_of_list, INT, node)
+        return graph.apply(text_kernels.length_of_list, INT, node)
     if isinstance(node.shape, Lists):
-        return graph.apply(lists.lengths, INT, node)
+        return graph.apply(list_kernels.lengths, INT, node)
     if isinstance(node.shape, Record) and node.shape.type is not Row:
         return graph.const(len(fields_of(graph, node)))
     raise NotCompiled(f"it calls len with {node.shape}")
@@ -113,7 +113,7 @@ def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 def _absolute(graph: Graph, items: tuple[Item, ...]) -> Item:
     node = _number(graph, _node(items, "abs"), "abs")
-    kernel = numbers.abs_float if node.shape == FLOAT else numbers.abs_int
+    kernel = number_kernels.abs_float if node.shape == FLOAT else number_kernels.abs_int
     return graph.apply(kernel, node.shape, node)
 
 
@@ -128,7 +128,9 @@ def _extreme(symbol: str, name: str) -> Handler:
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
         if len(items) == 1 and _is_list_of_ints(items[0]):
-            return _over_ints(graph, items[0], lists.least if symbol == "<" else lists.greatest)
+            return _over_ints(
+                graph, items[0], list_kernels.least if symbol == "<" else list_kernels.greatest
+            )
         several = _spread(graph, items[0]) if len(items) == 1 else items
         if not several:
             raise NotCompiled(f"it calls {name} with {', '.join(map(named, items)) or 'nothing'}")
@@ -160,7 +162,7 @@ def _over_ints(graph: Graph, item: Item, kernel: Callable[[Value], Vector]) -> N
 
 def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) == 1 and _is_list_of_ints(items[0]):
-        return _over_ints(graph, items[0], lists.sums)
+        return _over_ints(graph, items[0], list_kernels.sums)
     parts = _spread(graph, items[0]) if len(items) == 1 else ()
     # How Python adds floats up depends on its version.
     if not parts or not all(isinstance(one, Node) and one.shape in (INT, BOOL) for one in parts):
@@ -182,10 +184,10 @@ def _to_list(graph: Graph, items: tuple[Item, ...]) -> Item:
 def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
     node = _node(items, "int")
     if node.shape == STR:
-        return graph.apply(text.as_int, INT, node)
+        return graph.apply(text_kernels.as_int, INT, node)
     number = _number(graph, node, "int")
     if number.shape == FLOAT:
-        return graph.apply(numbers.truncated, INT, number)
+        return graph.apply(number_kernels.truncated, INT, number)
     graph.require(number)
     return number
 
@@ -193,7 +195,7 @@ def _to_int(graph: Graph, items: tuple[Item, ...]) -> Item:
 def _to_float(graph: Graph, items: tuple[Item, ...]) -> Item:
     node = _node(items, "float")
     if node.shape == STR:
-        return graph.apply(text.as_float, FLOAT, node)
+        return graph.apply(text_kernels.as_float, FLOAT, node)
     number = as_float(graph, _number(graph, node, "float"))
     graph.require(number)
     return number
@@ -226,13 +228,15 @@ def _rounding(kernel: Callable[[Value], Vector], name: str) -> Handler:
 
 def _rounded(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 2 or (isinstance(items[1], Const) and items[1].value is None):
-        return _rounding(numbers.rounded, "round")(graph, items[:1] if len(items) == 2 else items)
+        return _rounding(number_kernels.rounded, "round")(
+            graph, items[:1] if len(items) == 2 else items
+        )
     digits = items[1].value if isinstance(items[1], Const) else None
     if type(digits) is not int or not 0 <= digits <= _MOST_DIGITS:
         raise NotCompiled("it calls round with other digits than a small constant")
     number = _number(graph, _node(items[:1], "round"), "round")
     if number.shape == FLOAT:
-        return graph.apply(numbers.rounded_to(digits), FLOAT, number)
+        return graph.apply(number_kernels.rounded_to(digits), FLOAT, number)
     graph.require(number)
     return number
 
@@ -470,14 +474,16 @@ _KNOWN: dict[Any, Handler] = {
     format: _formatted,
     isinstance: _is_instance,
     type: _class_of,
-    math.floor: _folding(math.floor, _rounding(numbers.floored, "math.floor")),
-    math.ceil: _folding(math.ceil, _rounding(numbers.raised_up, "math.ceil")),
-    math.trunc: _folding(math.trunc, _rounding(numbers.truncated, "math.trunc")),
-    math.fabs: _folding(math.fabs, _of_float(numbers.abs_float, "math.fabs", FLOAT)),
-    math.sqrt: _folding(math.sqrt, _of_float(numbers.square_root, "math.sqrt", FLOAT)),
-    math.isnan: _folding(math.isnan, _of_float(numbers.is_nan, "math.isnan", BOOL)),
-    math.isinf: _folding(math.isinf, _of_float(numbers.is_infinite, "math.isinf", BOOL)),
-    math.isfinite: _folding(math.isfinite, _of_float(numbers.is_finite, "math.isfinite", BOOL)),
+    math.floor: _folding(math.floor, _rounding(number_kernels.floored, "math.floor")),
+    math.ceil: _folding(math.ceil, _rounding(number_kernels.raised_up, "math.ceil")),
+    math.trunc: _folding(math.trunc, _rounding(number_kernels.truncated, "math.trunc")),
+    math.fabs: _folding(math.fabs, _of_float(number_kernels.abs_float, "math.fabs", FLOAT)),
+    math.sqrt: _folding(math.sqrt, _of_float(number_kernels.square_root, "math.sqrt", FLOAT)),
+    math.isnan: _folding(math.isnan, _of_float(number_kernels.is_nan, "math.isnan", BOOL)),
+    math.isinf: _folding(math.isinf, _of_float(number_kernels.is_infinite, "math.isinf", BOOL)),
+    math.isfinite: _folding(
+        math.isfinite, _of_float(number_kernels.is_finite, "math.isfinite", BOOL)
+    ),
     Timestamp.of: _timestamp_of,
     operator.add: _by_operator("+"),
     operator.sub: _by_operator("-"),

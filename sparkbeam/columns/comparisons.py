@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from sparkbeam.columns import numbers, text
-from sparkbeam.columns.graph import Graph, checked, named
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns import number_kernels, text_kernels
+from sparkbeam.columns.expressions import (
     ClassOf,
     Const,
     Contents,
@@ -25,10 +24,10 @@ from sparkbeam.columns.nodes import (
     Select,
     Stamped,
 )
+from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.operators import as_float, as_number, folded, is_known, operand
-from sparkbeam.columns.plain import as_compared, is_plain
-from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.plain_data import as_compared, is_plain
+from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
     FLOAT,
@@ -44,6 +43,7 @@ from sparkbeam.columns.shapes import (
     is_dict,
     is_tuple,
 )
+from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.vectors import Value, Vector, union_places
 
 _KEYS = frozenset([*NUMBERS, STR, BYTES, NONE])
@@ -67,7 +67,7 @@ def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Node:
     if same_type is None:
         raise NotCompiled(f"it compares {one.shape} with {other.shape}")
     one, other = same_type
-    kernels = text if one.shape in (STR, BYTES) else numbers
+    kernels = text_kernels if one.shape in (STR, BYTES) else number_kernels
     return graph.apply(getattr(kernels, _ORDERS[symbol][0]), BOOL, one, other)
 
 
@@ -78,7 +78,7 @@ def _same_type(graph: Graph, one: Node, other: Node) -> tuple[Node, Node] | None
     if not {one.shape, other.shape} <= NUMBERS:
         return None
     if FLOAT in (one.shape, other.shape):
-        exact = numbers.as_exact_float
+        exact = number_kernels.as_exact_float
         return as_float(graph, one, exact), as_float(graph, other, exact)
     return as_number(graph, one), as_number(graph, other)
 
@@ -110,7 +110,9 @@ def equal(graph: Graph, left: Node, right: Node) -> Node:
     if same_type is None:
         raise NotCompiled(f"it compares {left.shape} with {right.shape}")
     one, other = same_type
-    return graph.apply(text.equal if one.shape in (STR, BYTES) else numbers.equal, BOOL, one, other)
+    return graph.apply(
+        text_kernels.equal if one.shape in (STR, BYTES) else number_kernels.equal, BOOL, one, other
+    )
 
 
 def _equal_tuples(graph: Graph, left: Node, right: Node) -> Node:
@@ -154,7 +156,7 @@ def is_none(graph: Graph, item: Item) -> Node:
         return graph.const(False)
     if isinstance(item, Select):
         return _is_none_of_select(graph, item)
-    return graph.apply(numbers.is_none, BOOL, item)
+    return graph.apply(number_kernels.is_none, BOOL, item)
 
 
 def _is_none_of_select(graph: Graph, item: Select) -> Node:
@@ -231,7 +233,7 @@ def contains(graph: Graph, item: Item, container: Item) -> Node:
     if isinstance(inside, Const) and isinstance(inside.value, tuple | frozenset):
         return _in_constants(graph, node, tuple(inside.value))
     if inside.shape in (STR, BYTES) and isinstance(node, Const) and node.shape == inside.shape:
-        return graph.apply(text.matched(pc.match_substring, (node.value,)), BOOL, inside)
+        return graph.apply(text_kernels.matched(pc.match_substring, (node.value,)), BOOL, inside)
     raise NotCompiled(f"it asks whether {node.shape} is in {inside.shape}")
 
 
@@ -253,12 +255,14 @@ def _in_constants(graph: Graph, node: Node, constants: tuple[Any, ...]) -> Node:
         wanted = frozenset(one for one in constants if type(one) is node.shape.type)
         for one in wanted:
             checked(graph.const(one))
-        return graph.apply(text.contained(wanted, has_none), BOOL, node)
+        return graph.apply(text_kernels.contained(wanted, has_none), BOOL, node)
     if node.shape not in NUMBERS:
         raise NotCompiled(f"it asks whether {node.shape} is in constants")
     numeric = [one for one in constants if type(one) in (int, float, bool)]
     return graph.apply(
-        numbers.contained(frozenset(_representable(numeric, node.shape)), has_none), BOOL, node
+        number_kernels.contained(frozenset(_representable(numeric, node.shape)), has_none),
+        BOOL,
+        node,
     )
 
 
@@ -269,7 +273,7 @@ def _representable(values: list[Any], shape: Shape) -> list[Any]:
     whole = [int(one) for one in values if one == one and abs(one) < 2.0**64 and one == int(one)]
     if shape == BOOL:
         return [bool(one) for one in whole if one in (0, 1)]
-    return [one for one in whole if numbers.SMALLEST <= one <= numbers.LARGEST]
+    return [one for one in whole if number_kernels.SMALLEST <= one <= number_kernels.LARGEST]
 
 
 def _has_float(value: Any) -> bool:

@@ -16,10 +16,7 @@ from apache_beam.pvalue import Row
 from sparkbeam.columns.calls import type_codes
 from sparkbeam.columns.captured import Guard, Surroundings
 from sparkbeam.columns.evaluate import Evaluation, Selection, by_rows, rows_of
-from sparkbeam.columns.fields import ALL, Paths, paths_needed
-from sparkbeam.columns.graph import Graph, checked, named
-from sparkbeam.columns.machine import Machine
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
     Either,
@@ -35,10 +32,12 @@ from sparkbeam.columns.nodes import (
     Stamped,
     Statement,
 )
+from sparkbeam.columns.fields import ALL, Paths, paths_needed
+from sparkbeam.columns.graph import Graph, checked, named
+from sparkbeam.columns.machine import Machine
 from sparkbeam.columns.objects import Keyed, is_generator_function
 from sparkbeam.columns.operators import items_of
-from sparkbeam.columns.reasons import NotCompiled, NotExact
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.python_types import (
     NONE,
     Constants,
     Mixed,
@@ -50,6 +49,7 @@ from sparkbeam.columns.shapes import (
     is_tuple,
     unified,
 )
+from sparkbeam.columns.reasons import NotCompiled, NotExact
 from sparkbeam.columns.vectors import Positions, empty_column
 
 _MOST_LEAVES = 100

@@ -12,10 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.counting import amounts_of, sum_of
-from sparkbeam.columns.graph import is_present
-from sparkbeam.columns.lists import taken_apart
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     Apply,
     Branch,
     Column,
@@ -30,8 +27,11 @@ from sparkbeam.columns.nodes import (
     Statement,
     Update,
 )
+from sparkbeam.columns.graph import is_present
+from sparkbeam.columns.list_kernels import taken_apart
+from sparkbeam.columns.metric_calls import amounts_of, sum_of
+from sparkbeam.columns.python_types import NONE, Record, Shape, Union
 from sparkbeam.columns.reasons import NotExact
-from sparkbeam.columns.shapes import NONE, Record, Shape, Union
 from sparkbeam.columns.vectors import (
     Bools,
     Positions,

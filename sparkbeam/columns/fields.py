@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from sparkbeam.columns.comparisons import HasTypeCode
-from sparkbeam.columns.graph import is_present
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     UNKNOWN,
     Apply,
     Branch,
@@ -23,6 +22,7 @@ from sparkbeam.columns.nodes import (
     Statement,
     Update,
 )
+from sparkbeam.columns.graph import is_present
 
 Paths: TypeAlias = frozenset[tuple[int, ...]]
 """Parts of records: the position of a field, of the field in that, and so on.

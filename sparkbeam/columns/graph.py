@@ -6,8 +6,8 @@ from typing import Any
 
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns import lists, numbers, text
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns import list_kernels, number_kernels, text_kernels
+from sparkbeam.columns.expressions import (
     UNKNOWN,
     Apply,
     Branch,
@@ -33,9 +33,8 @@ from sparkbeam.columns.nodes import (
     Statement,
     Update,
 )
-from sparkbeam.columns.plain import shape_of_value
-from sparkbeam.columns.reasons import NotCompiled, NotExact
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.plain_data import shape_of_value
+from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
     NONE,
@@ -52,6 +51,7 @@ from sparkbeam.columns.shapes import (
     either,
     unified,
 )
+from sparkbeam.columns.reasons import NotCompiled, NotExact
 from sparkbeam.columns.vectors import Value, Vector
 
 _MOST_WAYS = 2000
@@ -233,11 +233,11 @@ class Graph:
         if shape == BOOL and isinstance(item, Apply):
             return item
         if shape in (STR, BYTES):
-            return self.apply(text.truth, BOOL, item)
+            return self.apply(text_kernels.truth, BOOL, item)
         if shape in NUMBERS:
-            return self.apply(numbers.truth, BOOL, item)
+            return self.apply(number_kernels.truth, BOOL, item)
         if isinstance(shape, Lists):
-            return self.apply(lists.are_filled, BOOL, item)
+            return self.apply(list_kernels.are_filled, BOOL, item)
         if isinstance(shape, Union):
             return self.presence(item)
         raise NotCompiled(f"it asks whether {shape} is true")
@@ -257,7 +257,7 @@ class Graph:
         """``not`` of a bool that is never None."""
         if isinstance(condition, Const):
             return self.const(not condition.value)
-        return self.apply(numbers.invert_bool, BOOL, condition)
+        return self.apply(number_kernels.invert_bool, BOOL, condition)
 
     def select(self, condition: Node, yes: Item, no: Item) -> Item:
         """One of two values, by a condition."""
@@ -391,7 +391,7 @@ def checked(node: Node) -> None:
     if not isinstance(node, Const):
         return
     value = node.value
-    if type(value) is int and not numbers.SMALLEST <= value <= numbers.LARGEST:
+    if type(value) is int and not number_kernels.SMALLEST <= value <= number_kernels.LARGEST:
         raise NotCompiled("an int has more than 64 bits")
     if type(value) is str:
         try:

@@ -7,8 +7,7 @@ from typing import Any
 from sparkbeam.columns import comparisons, operators
 from sparkbeam.columns.bytecode import Op
 from sparkbeam.columns.captured import Surroundings
-from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     NULL,
     Const,
     Held,
@@ -20,9 +19,10 @@ from sparkbeam.columns.nodes import (
     Node,
     Slice,
 )
+from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.objects import Objects
+from sparkbeam.columns.python_types import Lists, is_tuple
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import Lists, is_tuple
 
 
 @dataclass

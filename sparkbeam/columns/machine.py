@@ -23,9 +23,7 @@ from sparkbeam.columns.bytecode import (
 )
 from sparkbeam.columns.calls import full_name
 from sparkbeam.columns.captured import Surroundings
-from sparkbeam.columns.graph import Graph
-from sparkbeam.columns.instructions import Frame, Instructions
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     NOTHING,
     Const,
     Generated,
@@ -36,6 +34,8 @@ from sparkbeam.columns.nodes import (
     Node,
     Statement,
 )
+from sparkbeam.columns.graph import Graph
+from sparkbeam.columns.instructions import Frame, Instructions
 from sparkbeam.columns.objects import Objects, is_generator_function
 from sparkbeam.columns.reasons import NotCompiled
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from sparkbeam.columns import operators, text
-from sparkbeam.columns.each import called
+from sparkbeam.columns import operators, text_kernels
+from sparkbeam.columns.expressions import Const, Item, Listed, Made, Node
 from sparkbeam.columns.graph import Graph, checked
-from sparkbeam.columns.nodes import Const, Item, Listed, Made, Node
 from sparkbeam.columns.operators import as_text, items_of
+from sparkbeam.columns.python_kernels import called
+from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, Record, Shape, Texts
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import BOOL, BYTES, INT, STR, Record, Shape, Texts
 
 _TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "strip": (pc.utf8_trim, str.strip),
@@ -19,7 +19,7 @@ _TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "rstrip": (pc.utf8_rtrim, str.rstrip),
 }
 _MATCHES = {"startswith": pc.starts_with, "endswith": pc.ends_with}
-_SIMPLE = {"upper": text.upper, "lower": text.lower}
+_SIMPLE = {"upper": text_kernels.upper, "lower": text_kernels.lower}
 _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
     **dict.fromkeys(["title", "capitalize", "swapcase", "casefold"], (STR, (), 0)),
     **dict.fromkeys(["removeprefix", "removesuffix"], (STR, (str,), 1)),
@@ -109,7 +109,7 @@ def _trim(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node
     characters = values[0] if values else None
     if characters is not None and type(characters) is not str:
         return None
-    return graph.apply(text.trimmed(_TRIMS[name][0], characters), STR, owner)
+    return graph.apply(text_kernels.trimmed(_TRIMS[name][0], characters), STR, owner)
 
 
 def _match(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
@@ -120,7 +120,7 @@ def _match(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Nod
         return None
     for one in patterns:
         checked(graph.const(one))
-    return graph.apply(text.matched(_MATCHES[name], patterns), BOOL, owner)
+    return graph.apply(text_kernels.matched(_MATCHES[name], patterns), BOOL, owner)
 
 
 def _type_of(node: Node) -> type:
@@ -139,17 +139,21 @@ def _pattern(owner: Node, values: tuple[Any, ...], count: int) -> bool:
 def _replace(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
     if not _pattern(owner, values, 2):
         return None
-    return graph.apply(text.replaced(*values), owner.shape, owner)
+    return graph.apply(text_kernels.replaced(*values), owner.shape, owner)
 
 
 def _count(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
-    return graph.apply(text.counted(*values), INT, owner) if _pattern(owner, values, 1) else None
+    return (
+        graph.apply(text_kernels.counted(*values), INT, owner)
+        if _pattern(owner, values, 1)
+        else None
+    )
 
 
 def _find(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
     if owner.shape != STR or not _pattern(owner, values, 1) or not values[0].isascii():
         return None
-    return graph.apply(text.found_at(*values), INT, owner)
+    return graph.apply(text_kernels.found_at(*values), INT, owner)
 
 
 def _split(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
@@ -158,19 +162,19 @@ def _split(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Nod
     most = values[1] if len(values) == 2 else -1
     if len(values) > 2 or type(most) is not int or most == 0 or most > 1000:
         return None
-    return graph.apply(text.split(values[0], most), Texts(), owner)
+    return graph.apply(text_kernels.split(values[0], most), Texts(), owner)
 
 
 def _encode(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
     if owner.shape != STR or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
         return None
-    return graph.apply(text.encoded, BYTES, owner)
+    return graph.apply(text_kernels.encoded, BYTES, owner)
 
 
 def _decode(graph: Graph, owner: Node, name: str, values: tuple[Any, ...]) -> Node | None:
     if owner.shape != BYTES or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
         return None
-    return graph.apply(text.decoded, STR, owner)
+    return graph.apply(text_kernels.decoded, STR, owner)
 
 
 _Method = Callable[[Graph, Node, str, tuple[Any, ...]], Node | None]
@@ -206,7 +210,7 @@ def _joined(graph: Graph, separator: Node, args: tuple[Item, ...]) -> Node:
         return parts[0]
     if all(isinstance(part, Const) for part in parts):
         raise NotCompiled("it calls str.join of constants")
-    return graph.apply(text.joined, STR, *parts)
+    return graph.apply(text_kernels.joined, STR, *parts)
 
 
 def replaced_fields(graph: Graph, owner: Node, named: dict[str, Item]) -> Node:

@@ -13,10 +13,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.columns import operators
 from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import Surroundings, is_defined, is_of_process
-from sparkbeam.columns.counting import counted
-from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
-from sparkbeam.columns.nodes import (
+from sparkbeam.columns.expressions import (
     NOTHING,
     Column,
     Const,
@@ -28,9 +25,11 @@ from sparkbeam.columns.nodes import (
     Node,
     Slice,
 )
-from sparkbeam.columns.plain import is_plain
-from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
+from sparkbeam.columns.metric_calls import counted
+from sparkbeam.columns.plain_data import is_plain
+from sparkbeam.columns.python_types import (
     BYTES,
     STR,
     Record,
@@ -41,7 +40,8 @@ from sparkbeam.columns.shapes import (
     is_field,
     is_plain_namedtuple,
 )
-from sparkbeam.columns.times import is_datetime, is_timestamp, micros_of, of_datetime
+from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.time_kernels import is_datetime, is_timestamp, micros_of, of_datetime
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 _MOST_ITEMS = 10_000

@@ -8,19 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sparkbeam.columns import lists, numbers, tables, text
-from sparkbeam.columns.each import called
+from sparkbeam.columns import list_kernels, lookups, number_kernels, text_kernels
+from sparkbeam.columns.expressions import Const, Item, Made, Node, Slice
 from sparkbeam.columns.graph import Graph, named
-from sparkbeam.columns.nodes import (
-    Const,
-    Item,
-    Made,
-    Node,
-    Slice,
-)
-from sparkbeam.columns.plain import is_plain
-from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.plain_data import is_plain
+from sparkbeam.columns.python_kernels import called
+from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
     FLOAT,
@@ -38,26 +31,27 @@ from sparkbeam.columns.shapes import (
     is_dict,
     is_tuple,
 )
+from sparkbeam.columns.reasons import NotCompiled
 
 _INT_KERNELS = {
-    "+": numbers.add_ints,
-    "-": numbers.subtract_ints,
-    "*": numbers.multiply_ints,
-    "//": numbers.floor_divide_ints,
-    "%": numbers.modulo_ints,
-    "<<": numbers.shift_left,
-    ">>": numbers.shift_right,
-    "&": numbers.and_bits,
-    "|": numbers.or_bits,
-    "^": numbers.xor_bits,
+    "+": number_kernels.add_ints,
+    "-": number_kernels.subtract_ints,
+    "*": number_kernels.multiply_ints,
+    "//": number_kernels.floor_divide_ints,
+    "%": number_kernels.modulo_ints,
+    "<<": number_kernels.shift_left,
+    ">>": number_kernels.shift_right,
+    "&": number_kernels.and_bits,
+    "|": number_kernels.or_bits,
+    "^": number_kernels.xor_bits,
 }
 _FLOAT_KERNELS = {
-    "+": numbers.add_floats,
-    "-": numbers.subtract_floats,
-    "*": numbers.multiply_floats,
-    "/": numbers.divide_floats,
-    "//": numbers.floor_divide_floats,
-    "%": numbers.modulo_floats,
+    "+": number_kernels.add_floats,
+    "-": number_kernels.subtract_floats,
+    "*": number_kernels.multiply_floats,
+    "/": number_kernels.divide_floats,
+    "//": number_kernels.floor_divide_floats,
+    "%": number_kernels.modulo_floats,
 }
 _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -99,7 +93,7 @@ def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
     if set(shapes) <= NUMBERS:
         return _arithmetic(graph, symbol, one, other)
     if symbol == "+" and shapes in ((STR, STR), (BYTES, BYTES)):
-        return graph.apply(text.joined, one.shape, one, other)
+        return graph.apply(text_kernels.joined, one.shape, one, other)
     if symbol == "+" and is_tuple(one.shape) and is_tuple(other.shape):
         return tuple_of(graph, (*items_of(graph, one), *items_of(graph, other)))
     raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
@@ -148,12 +142,12 @@ def _arithmetic(graph: Graph, symbol: str, left: Node, right: Node) -> Node:
             _FLOAT_KERNELS[symbol], FLOAT, as_float(graph, one), as_float(graph, other)
         )
     if symbol == "/":
-        return graph.apply(numbers.divide_ints, FLOAT, one, other)
+        return graph.apply(number_kernels.divide_ints, FLOAT, one, other)
     if symbol == "**":
         exponent = other.value if isinstance(other, Const) else -1
         if not 0 <= exponent <= _LARGEST_EXPONENT:
             raise NotCompiled("it computes ** of what is no small constant")
-        return graph.apply(numbers.power(exponent), INT, one)
+        return graph.apply(number_kernels.power(exponent), INT, one)
     if symbol not in _INT_KERNELS:
         raise NotCompiled(f"it computes {one.shape} {symbol} {other.shape}")
     return graph.apply(_INT_KERNELS[symbol], INT, one, other)
@@ -165,10 +159,10 @@ def as_number(graph: Graph, node: Node) -> Node:
         return node
     if isinstance(node, Const):
         return graph.const(int(node.value))
-    return graph.apply(numbers.bool_as_int, INT, node)
+    return graph.apply(number_kernels.bool_as_int, INT, node)
 
 
-def as_float(graph: Graph, node: Node, kernel: Any = numbers.as_float) -> Node:
+def as_float(graph: Graph, node: Node, kernel: Any = number_kernels.as_float) -> Node:
     """A number as a float.
 
     Args:
@@ -184,7 +178,7 @@ def as_float(graph: Graph, node: Node, kernel: Any = numbers.as_float) -> Node:
             exact = float(node.value)
         except OverflowError:
             raise NotCompiled("an int has more than 64 bits") from None
-        if kernel is numbers.as_exact_float and exact != node.value:
+        if kernel is number_kernels.as_exact_float and exact != node.value:
             raise NotCompiled("it compares a float with an int that has no exact float")
         return graph.const(exact)
     return graph.apply(kernel, FLOAT, node)
@@ -205,8 +199,8 @@ def unary(graph: Graph, symbol: str, item: Item) -> Item:
         graph.require(number)
         return number
     if symbol == "~":
-        return graph.apply(numbers.invert_int, INT, number)
-    kernel = numbers.negate_float if number.shape == FLOAT else numbers.negate_int
+        return graph.apply(number_kernels.invert_int, INT, number)
+    kernel = number_kernels.negate_float if number.shape == FLOAT else number_kernels.negate_int
     return graph.apply(kernel, number.shape, number)
 
 
@@ -252,23 +246,23 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         if not -len(item.shape.names) <= at < len(item.shape.names):
             raise NotCompiled("it raises IndexError")
         return items_of(graph, item)[at]
-    if abs(at) > numbers.LARGEST // 2:
+    if abs(at) > number_kernels.LARGEST // 2:
         raise NotCompiled("it takes an item by a very large position")
     if item.shape == STR:
-        return graph.apply(text.item(at), STR, item)
+        return graph.apply(text_kernels.item(at), STR, item)
     if isinstance(item.shape, Texts):
-        return graph.apply(text.part(at, None), STR, item)
+        return graph.apply(text_kernels.part(at, None), STR, item)
     if isinstance(item.shape, Lists):
         one = item.shape.item
         if isinstance(one, Scalar | Opaque) and one != NONE:
-            return graph.apply(lists.item(at), one, item)
+            return graph.apply(list_kernels.item(at), one, item)
     raise NotCompiled(f"it takes an item of {item.shape}")
 
 
 def _looked_up(graph: Graph, table: Node, key: Node) -> Node:
     """``table[key]`` of a dict."""
     shape = _dict_for(table)
-    places = graph.apply(tables.required, INT, _place(graph, table, key))
+    places = graph.apply(lookups.required, INT, _place(graph, table, key))
     return _of_table(graph, table, places, shape.value)
 
 
@@ -283,12 +277,12 @@ def _of_table(
             _of_table(graph, table, places, one, (*path, at)) for at, one in enumerate(shape.fields)
         )
         return graph.made(shape, tuple(fields))
-    return graph.apply(tables.item(path, shape), shape, table, places)
+    return graph.apply(lookups.item(path, shape), shape, table, places)
 
 
 def is_known(graph: Graph, table: Node, key: Node) -> Node:
     """``key in table``."""
-    return graph.apply(tables.is_there, BOOL, _place(graph, table, key))
+    return graph.apply(lookups.is_there, BOOL, _place(graph, table, key))
 
 
 def got(graph: Graph, table: Node, key: Item, default: Item) -> Item:
@@ -308,7 +302,7 @@ def _place(graph: Graph, table: Node, key: Node) -> Node:
     assert isinstance(shape, Table)
     if key.shape != shape.key:
         raise NotCompiled(f"it looks up {key.shape} in a {shape} of {shape.key}")
-    return graph.apply(tables.place, INT, table, key)
+    return graph.apply(lookups.place, INT, table, key)
 
 
 def _dict_for(table: Node) -> Table:
@@ -353,16 +347,16 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
     if part.step not in (None, 1):
         raise NotCompiled("it takes a slice with a step")
     if isinstance(item.shape, Lists):
-        return graph.apply(lists.sliced(part.start, part.stop), item.shape, item)
+        return graph.apply(list_kernels.sliced(part.start, part.stop), item.shape, item)
     if item.shape != STR:  # Arrow's slices of bytes fail where nothing is left.
         raise NotCompiled(f"it takes a slice of {item.shape}")
-    return graph.apply(text.sliced(part.start or 0, part.stop), STR, item)
+    return graph.apply(text_kernels.sliced(part.start or 0, part.stop), STR, item)
 
 
 def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
     """The items of what is unpacked into as many variables."""
     if isinstance(item, Node) and isinstance(item.shape, Texts) and count:
-        return tuple(graph.apply(text.part(at, count), STR, item) for at in range(count))
+        return tuple(graph.apply(text_kernels.part(at, count), STR, item) for at in range(count))
     items = items_of(graph, item)
     if len(items) != count:
         raise NotCompiled("it unpacks another number of items")
@@ -378,7 +372,9 @@ def as_text(graph: Graph, item: Item) -> Node:
     if isinstance(node, Const) and node.shape in NUMBERS | {NONE}:
         return graph.const(str(node.value))
     if node.shape in (INT, BOOL):
-        return graph.apply(text.of_int if node.shape == INT else text.of_bool, STR, node)
+        return graph.apply(
+            text_kernels.of_int if node.shape == INT else text_kernels.of_bool, STR, node
+        )
     if node.shape == FLOAT:
         return graph.apply(called(str, STR), STR, node)
     raise NotCompiled(f"it writes {node.shape} as text")
@@ -417,7 +413,7 @@ def formatted(graph: Graph, parts: tuple[Item, ...]) -> Node:
     nodes = tuple(map(_text_part, parts))
     if all(isinstance(node, Const) for node in nodes):
         return graph.const("".join(node.value for node in nodes if isinstance(node, Const)))
-    return graph.apply(text.joined, STR, *nodes)
+    return graph.apply(text_kernels.joined, STR, *nodes)
 
 
 def _text_part(item: Item) -> Node:

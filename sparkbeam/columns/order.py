@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.division import floored
+from sparkbeam.common.integer_division import floored
 
 _Numbers = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.columns.reasons import NotExact
-from sparkbeam.columns.shapes import (
+from sparkbeam.columns.python_types import (
     BOOL,
     BYTES,
     FLOAT,
@@ -23,6 +22,7 @@ from sparkbeam.columns.shapes import (
     Union,
     arrow_type_of,
 )
+from sparkbeam.columns.reasons import NotExact
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from sparkbeam import arguments
+from sparkbeam.common import arguments
+from sparkbeam.common.display_text import line
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.sparkio import Options
-from sparkbeam.progress.output import write
-from sparkbeam.texts import line
+from sparkbeam.plan.spark_io import Options
+from sparkbeam.progress.printed_output import write
 from sparkbeam.upstream.spark import drawn
-from sparkbeam.wire.output import STDOUT
+from sparkbeam.wire.output_lines import STDOUT
 
 FORMAT = "console"
 _BAR = "-" * 43

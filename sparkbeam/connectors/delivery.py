@@ -14,21 +14,21 @@ import cloudpickle
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StructType
 
-from sparkbeam.collecting import collected
 from sparkbeam.connectors import console
+from sparkbeam.connectors.catalog_tables import Table, found_table
 from sparkbeam.connectors.latest import latest, latest_rows, quoted
 from sparkbeam.connectors.manifest import has_manifest
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.storage import FILE_FORMATS, from_here
-from sparkbeam.connectors.tables import Table, found_table
 from sparkbeam.connectors.upserts import UPSERTS
 from sparkbeam.plan.model import Sink
-from sparkbeam.plan.sparkio import UPDATE, WriteSpec
-from sparkbeam.recovery import gave_up
+from sparkbeam.plan.spark_io import UPDATE, WriteSpec
+from sparkbeam.spark.collect import collected
+from sparkbeam.spark.recovery import gave_up
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import Row
-from sparkbeam.worker.connectors.packing import (
+from sparkbeam.worker.connectors.sink_cells import (
     PLACE,
     CellsAsRows,
     CellsToWriter,

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sparkbeam.common.local_files import nothing
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors.storage import Storage, absolute, local_path, storage
-from sparkbeam.documents import loaded
-from sparkbeam.localfiles import nothing
 
 LOG = "_spark_metadata"
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pyspark
 
+from sparkbeam.common.display_text import beginning
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.plan.sparkio import Options
-from sparkbeam.texts import beginning
+from sparkbeam.plan.spark_io import Options
 from sparkbeam.upstream.spark import (
     MISSING_SOURCE,
     MISSING_TABLE,

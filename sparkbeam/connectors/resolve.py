@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
-from sparkbeam.arguments import shown, text
+from sparkbeam.common.arguments import shown, text
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.session import HasSession
+from sparkbeam.spark.session import HasSession
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as its own type."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sparkbeam import localfiles
-from sparkbeam import session as sessions
+from sparkbeam.common import local_files
+from sparkbeam.spark import session as sessions
 
 
 class Status(NamedTuple):
@@ -121,10 +121,10 @@ class LocalStorage:
             return None
 
     def write(self, path: str, content: bytes) -> None:
-        localfiles.write(_local(path), content)
+        local_files.write(_local(path), content)
 
     def create(self, path: str, content: bytes) -> bool:
-        return localfiles.create(_local(path), content)
+        return local_files.create(_local(path), content)
 
     def status(self, path: str) -> Status | None:
         try:
@@ -156,7 +156,7 @@ class LocalStorage:
                 found.unlink()
 
     def mistrusted(self, folder: str) -> str | None:
-        return localfiles.mistrusted(_local(folder))
+        return local_files.mistrusted(_local(folder))
 
     def escaping(self, folder: str, names: Iterable[str]) -> str | None:
         root = _local(folder)

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from sparkbeam.connectors.latest import quoted
-from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.upstream.spark import jdbc_connection
 
 Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]

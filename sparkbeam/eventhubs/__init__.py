@@ -8,7 +8,7 @@
 :mod:`sparkbeam.io.eventhubs` has the transforms of a pipeline over it.
 """
 
+from sparkbeam.eventhubs.data_source import EventHubsSource
 from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.source import EventHubsSource
 
 __all__ = ["EventHubsSource", "EventPosition"]

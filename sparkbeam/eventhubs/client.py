@@ -1,14 +1,15 @@
 """What the data source wants of a client of Event Hubs; there are two of them.
 
-:mod:`sparkbeam.eventhubs.sdk` is over the SDK of Azure, :mod:`sparkbeam.eventhubs.slim` speaks
-AMQP itself. ``tests/eventhubs/test_clients.py`` is their contract.
+:mod:`sparkbeam.eventhubs.sdk_client` is over the SDK of Azure,
+:mod:`sparkbeam.eventhubs.slim_client` speaks AMQP itself.
+``tests/eventhubs/test_clients.py`` is their contract.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sparkbeam.texts import beginning
+from sparkbeam.common.display_text import beginning
 
 
 class EventHubsError(Exception):

@@ -1,9 +1,9 @@
 """The Kafka endpoint of an event hub, as options of Spark's source and sink ``kafka``."""
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.options import DEFAULT_GROUP
 from sparkbeam.eventhubs.positions import EventPosition
 from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.source_options import DEFAULT_GROUP
 
 _PORT, _EMULATOR_PORT = 9093, 9092
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -13,10 +13,10 @@ from sparkbeam.eventhubs.client import (
     Place,
     StolenError,
 )
-from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.pool import POOL, Reading
 from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.reading import EXCLUDED_SECONDS, excluded
+from sparkbeam.eventhubs.range_reader import EXCLUDED_SECONDS, excluded
+from sparkbeam.eventhubs.source_options import SourceOptions
 
 _TRIES = 5
 _FIND_SECONDS = 10.0

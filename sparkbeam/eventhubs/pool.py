@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkbeam.eventhubs.client import Client, EventHubsError, Events, Place, Receiver
-from sparkbeam.eventhubs.lately import LastRanges
-from sparkbeam.eventhubs.neighbours import Neighbours, default_folder, name_of
+from sparkbeam.eventhubs.receiver_sharing import Neighbours, default_folder, name_of
+from sparkbeam.eventhubs.recent_ranges import LastRanges
 from sparkbeam.eventhubs.settings import Connection
 
 _CLIENT_SECONDS = 300
@@ -32,10 +32,10 @@ def opened(connection: Connection) -> Client:
         ConfigurationError: what it needs is not installed, or the connection cannot be.
     """
     if connection.client == "slim":
-        from sparkbeam.eventhubs.slim import SlimClient
+        from sparkbeam.eventhubs.slim_client import SlimClient
 
         return SlimClient(connection)
-    from sparkbeam.eventhubs.sdk import SdkClient
+    from sparkbeam.eventhubs.sdk_client import SdkClient
 
     return SdkClient(connection)
 

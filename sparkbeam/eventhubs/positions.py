@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from sparkbeam.arguments import shown, text, whole_number
-from sparkbeam.documents import loaded
+from sparkbeam.common.arguments import shown, text, whole_number
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import ConfigurationError
 
 _LARGEST = 2**63 - 1

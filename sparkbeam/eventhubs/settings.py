@@ -10,7 +10,7 @@ from typing import Any
 
 import cloudpickle
 
-from sparkbeam.arguments import one_of, shown, text
+from sparkbeam.common.arguments import one_of, shown, text
 from sparkbeam.errors import ConfigurationError
 
 CLIENTS = ("sdk", "slim")

@@ -8,9 +8,9 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
-from sparkbeam.metrics.sparkstages import SparkStage
-from sparkbeam.metrics.summary import RunSummary, StageSummary, StepSummary
-from sparkbeam.plan.fusedstages import FIRE
+from sparkbeam.metrics.run_summary import RunSummary, StageSummary, StepSummary
+from sparkbeam.metrics.spark_stages import SparkStage
+from sparkbeam.plan.fused_stages import FIRE
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
 from sparkbeam.progress import words

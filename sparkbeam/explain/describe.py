@@ -12,9 +12,10 @@ from itertools import groupby
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from sparkbeam.metrics.summary import StageSummary, refused_words
-from sparkbeam.plan.columnsteps import applied, told
-from sparkbeam.plan.joining import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
+from sparkbeam.metrics.run_summary import StageSummary, refused_words
+from sparkbeam.plan.column_steps import applied, told
+from sparkbeam.plan.column_types import ColumnStep
+from sparkbeam.plan.join_payload import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
 from sparkbeam.plan.model import (
     Evaluator,
     Exchange,
@@ -27,8 +28,7 @@ from sparkbeam.plan.model import (
     Stage,
 )
 from sparkbeam.plan.projection import read_of_tables
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.plan.walk import ColumnStep
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 WIDTH = 100
 """Lines are wrapped at this column where the words allow it."""

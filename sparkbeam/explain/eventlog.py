@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from sparkbeam.common.display_text import shortened
 from sparkbeam.explain import describe
-from sparkbeam.explain.streaming import layers
+from sparkbeam.explain.query_layers import layers
 from sparkbeam.plan.model import Plan
-from sparkbeam.running import Run
-from sparkbeam.texts import shortened
+from sparkbeam.run.run import Run
 from sparkbeam.upstream.spark import is_classic, post_event
 
 _logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkbeam.explain import picture, saving
-from sparkbeam.metrics.summary import RunSummary, StageSummary
+from sparkbeam.metrics.run_summary import RunSummary, StageSummary
 from sparkbeam.plan.model import Plan
 from sparkbeam.progress import words
 

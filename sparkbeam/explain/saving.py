@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkbeam import localfiles
-from sparkbeam.arguments import path as checked_path
-from sparkbeam.arguments import shown
+from sparkbeam.common import local_files
+from sparkbeam.common.arguments import path as checked_path
+from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 
 
@@ -30,7 +30,7 @@ def write(path: Path, content: str) -> None:
     """
     try:
         path.parent.resolve(strict=True)
-        localfiles.write(path, content.encode())
+        local_files.write(path, content.encode())
     except OSError as error:
         raise ConfigurationError(
             f"Cannot write {shown(str(path))}: {error.strerror}. Give another path."

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from sparkbeam.explain.joins import JOINS
+from sparkbeam.explain.join_outcomes import JOINS
 from sparkbeam.explain.shuffles import Nodes, first, host_of, sizes_of
-from sparkbeam.metrics.summary import StageSummary
+from sparkbeam.metrics.run_summary import StageSummary
 from sparkbeam.plan.model import Exchange, Layout, Plan, Stage
 from sparkbeam.progress import words
 from sparkbeam.upstream.spark import PlanNode

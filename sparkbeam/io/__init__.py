@@ -16,7 +16,7 @@ They run on :class:`sparkbeam.SparkRunner` alone. This one runs on all runners:
 ========================  ===============================================================
 """
 
-from sparkbeam.connectors.committed import committed_files
+from sparkbeam.connectors.committed_files import committed_files
 from sparkbeam.io.arrow import ReadFromArrow
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.io.read import ReadFromSpark

@@ -8,12 +8,12 @@ import pyarrow as pa
 from apache_beam import typehints
 from apache_beam.pvalue import PBegin, PCollection, Row
 
-from sparkbeam import arguments
 from sparkbeam.columns import UnknownShape
-from sparkbeam.columns.shapes import is_plain_namedtuple
+from sparkbeam.columns.python_types import is_plain_namedtuple
+from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.tablereads import ReadBatches
-from sparkbeam.plan.tablerows import Batch, ElementsOfBatches
+from sparkbeam.plan.table_reads import ReadBatches
+from sparkbeam.plan.table_rows import Batch, ElementsOfBatches
 
 
 class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):

@@ -5,11 +5,11 @@ from typing import Any
 
 from apache_beam.pvalue import PBegin, PCollection
 
-from sparkbeam import arguments
-from sparkbeam.connectors import frames, resolve
+from sparkbeam.common import arguments
+from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.read import ReadFromSpark
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 
 _ATTRIBUTES = ("schema", "select", "isStreaming", "sparkSession")
 
@@ -68,7 +68,7 @@ class FromDataFrame(ReadFromSpark):
             idle_timeout=idle_timeout,
             follow_clock_when_idle=follow_clock_when_idle,
         )
-        self._origin = ReadSpec(frame=frames.give(frame))
+        self._origin = ReadSpec(frame=source_frames.give(frame))
         self._frame = frame
 
     def default_label(self) -> str:

@@ -14,7 +14,7 @@ They need the package ``sparkbeam[eventhubs]`` and run on :class:`sparkbeam.Spar
 
 from sparkbeam.eventhubs.monitoring import PartitionStatus
 from sparkbeam.eventhubs.positions import EventPosition
-from sparkbeam.eventhubs.slowness import SlowPartitions
+from sparkbeam.eventhubs.slow_partitions import SlowPartitions
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.read_hub import ReadFromEventHubs
 from sparkbeam.io.write_hub import WriteToEventHubs

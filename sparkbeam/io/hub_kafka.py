@@ -17,10 +17,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sparkbeam.arguments import shown
+from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.client import as_text
-from sparkbeam.eventhubs.writing import Sending, body_of, check_properties
+from sparkbeam.eventhubs.event_writer import Sending, body_of, check_properties
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import WriteToSpark

@@ -11,14 +11,14 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructField, StructType
 
-from sparkbeam import arguments
-from sparkbeam.connectors import frames, resolve
+from sparkbeam.common import arguments
+from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
-from sparkbeam.connectors.writtenschemas import written_schema
+from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.upstream.spark import is_imported, no_foreign_types
 
 
@@ -156,7 +156,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             return written
         try:
             with no_foreign_types() as met:
-                frame = frames.loaded(session, spec, streaming=streaming)
+                frame = source_frames.loaded(session, spec, streaming=streaming)
                 found: StructType = frame.schema
         except ConfigurationError as error:
             raise ConfigurationError(f"'{self.label}': {error}") from None
@@ -167,7 +167,7 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 f"{problem(error, spec.format, spec.options)}"
             ) from None
         if not spec.format and (streaming or self._names_metadata()):
-            self._metadata = frames.file_metadata(frame)
+            self._metadata = source_frames.file_metadata(frame)
         if spec.format.lower() in _FILES:
             self._has_foreign_types = bool(met)
         else:

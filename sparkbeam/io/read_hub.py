@@ -9,20 +9,20 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 
-from sparkbeam import arguments
+from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
-from sparkbeam.eventhubs.columns import EVENT_TIME, schema
-from sparkbeam.eventhubs.options import DEFAULT_GROUP, PICKLED_MONITOR
+from sparkbeam.eventhubs.event_rows import EVENT_TIME, schema
 from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
 from sparkbeam.eventhubs.positions import EventPosition, all_as_text
 from sparkbeam.eventhubs.settings import Connection, packed
-from sparkbeam.eventhubs.slowness import SlowPartitions
+from sparkbeam.eventhubs.slow_partitions import SlowPartitions
+from sparkbeam.eventhubs.source_options import DEFAULT_GROUP, PICKLED_MONITOR
 from sparkbeam.io.hub_event import EventHubsEvent
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.repeats import DropRepeats
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 
 _MOST = 2**31 - 1
 _LONGEST = 1e6

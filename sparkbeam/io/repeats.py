@@ -8,7 +8,7 @@ from apache_beam.coders import TupleCoder, VarIntCoder
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
-from sparkbeam.eventhubs.writing import SENT
+from sparkbeam.eventhubs.event_writer import SENT
 from sparkbeam.io.hub_event import EventHubsEvent
 
 

@@ -11,15 +11,15 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 from pyspark.sql.types import StructType
 
-from sparkbeam import arguments
+from sparkbeam.common import arguments
+from sparkbeam.common.display_text import shortened
 from sparkbeam.connectors import resolve
 from sparkbeam.connectors.schemas import arrow_schema, spark_schema
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.io import outputmodes
-from sparkbeam.plan.sparkio import APPEND, OUTPUT_MODES, WRITE_URN, Options, WriteSpec
-from sparkbeam.texts import shortened
-from sparkbeam.worker.connectors.packing import PackArrow, PackElements, PackPickled, PackTimed
+from sparkbeam.io import output_modes
+from sparkbeam.plan.spark_io import APPEND, OUTPUT_MODES, WRITE_URN, Options, WriteSpec
+from sparkbeam.worker.connectors.sink_cells import PackArrow, PackElements, PackPickled, PackTimed
 
 _FOLDER, _MANIFEST = "folder", "manifest"
 _MODES = ("append", "overwrite", "ignore", "error", "errorifexists")
@@ -157,12 +157,12 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             has_manifest=self._has_manifest,
             table=self._table,
         )
-        with outputmodes.told_by(self.label):
-            outputmodes.check(spec, lambda: resolve.session_of(rows.pipeline))
+        with output_modes.told_by(self.label):
+            output_modes.check(spec, lambda: resolve.session_of(rows.pipeline))
         schema = _schema(rows, self._schema, "WriteToSpark")
-        with outputmodes.told_by(self.label):
+        with output_modes.told_by(self.label):
             self._check_partitions(schema)
-            spec = outputmodes.of_rows(spec, schema, self._order_by)
+            spec = output_modes.of_rows(spec, schema, self._order_by)
         return rows | _Pack(PackArrow(arrow_schema(schema))) | _Write(spec)
 
     def _adds_files(self) -> bool:

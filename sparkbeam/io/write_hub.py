@@ -6,18 +6,18 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, PDone
 
-from sparkbeam import arguments
+from sparkbeam.common import arguments
 from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import kafka
-from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.writing import (
+from sparkbeam.eventhubs.event_writer import (
     BATCH_BYTES,
     LEAST_BATCH_BYTES,
     MOST_BATCH_BYTES,
     HubWriter,
     Sending,
 )
+from sparkbeam.eventhubs.settings import Connection
 from sparkbeam.io.hub_kafka import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 from sparkbeam.io.write import to_writer
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
-from sparkbeam.metrics.sink import RunnerMetric, RunnerMetricKind
-from sparkbeam.progress.model import (
+from sparkbeam.metrics.metrics_sink import RunnerMetric, RunnerMetricKind
+from sparkbeam.progress.partitions import PartitionProgress
+from sparkbeam.progress.snapshot import (
     PipelineProgress,
     Progress,
     StageProgress,
@@ -14,7 +15,6 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
-from sparkbeam.progress.partitions import PartitionProgress
 
 _COUNTER, _GAUGE = RunnerMetricKind
 _CAPITAL = re.compile("(?=[A-Z])")

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sparkbeam.metrics.sink import MetricsSink, PushedMetrics
+from sparkbeam.common.display_text import shortened
+from sparkbeam.metrics.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.texts import shortened
 
 _logger = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ where none are stored, those of the reference simulator.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sparkbeam.nexmark import expectations, results
+from sparkbeam.common.display_text import beginning
+from sparkbeam.nexmark import expectations, result_digest
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.queries import Query
 from sparkbeam.nexmark.record import PASSED
 from sparkbeam.nexmark.reference import reference_results
-from sparkbeam.nexmark.results import Difference, Summary
-from sparkbeam.texts import beginning
+from sparkbeam.nexmark.result_digest import Difference, Summary
 
 _SHOWN = 3
 _CHARACTERS = 120
@@ -37,12 +37,12 @@ def verdict(
     if found == stored:
         return PASSED
     expected = list(reference_results(query, configuration))
-    right = results.summary(expected, query.weigh)
+    right = result_digest.summary(expected, query.weigh)
     if found == right:
         if stored is None:
             return PASSED
         return f"the reference simulator agrees, but {_told(stored)} are stored"
-    difference = results.difference(map(query.weigh, expected), answers(query), tuple, _SHOWN)
+    difference = result_digest.difference(map(query.weigh, expected), answers(query), tuple, _SHOWN)
     return f"{_told(right)} expected, but found {_told(found)}; {_shown(difference)}"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from sparkbeam.nexmark import commandline, overtime
+from sparkbeam.common.command_errors import Number
+from sparkbeam.nexmark import ci_commands, commandline
 from sparkbeam.nexmark.commandline import (
     EVENTS,
     HISTORY,
@@ -23,7 +24,6 @@ from sparkbeam.nexmark.commandline import (
     selected,
     write_report,
 )
-from sparkbeam.usage import Number
 
 _MAX_RATE = 1_000_000_000
 
@@ -122,8 +122,8 @@ def run(
     configuration = configured(events, settings)
     for option, file in (("--json", json_file), ("--report", page)):
         check_target(option, file)
-    from sparkbeam.nexmark import display, record
     from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark import record, tables
     from sparkbeam.nexmark.engine import prepared
     from sparkbeam.nexmark.measure import Measurement
 
@@ -133,7 +133,7 @@ def run(
     engine = prepared(runner, options, streaming=mode == "streaming")
     measurement = Measurement(engine, configuration, check=check_results, rate=rate)
     runs = measured(measurement, chosen, repeat, file)
-    display.show_runs(runs)
+    tables.show_runs(runs)
     click.echo(f"Added to the history: {file}", err=True)
     if json_file:
         record.write_json(runs, json_file)
@@ -174,12 +174,12 @@ def compare(old: Path, new: Path, tolerance: float) -> None:
     the median grew by more than the tolerance (by 50 % at least if a file has
     fewer than three runs of it, as its noise is unknown then).
     """
-    from sparkbeam.nexmark import display
+    from sparkbeam.nexmark import tables
     from sparkbeam.nexmark.compare import compared
     from sparkbeam.nexmark.record import read_json
 
     comparisons = compared(read_json(old), read_json(new), tolerance / 100)
-    display.show_comparisons(comparisons)
+    tables.show_comparisons(comparisons)
     if any(comparison.verdict.is_regression for comparison in comparisons):
         raise click.exceptions.Exit(1)
 
@@ -195,15 +195,15 @@ def compare(old: Path, new: Path, tolerance: float) -> None:
 def generate(events: int, settings: tuple[str, ...], form: str, output: Path) -> None:
     """Write the events to OUTPUT: JSON lines as Beam reads them, or Parquet."""
     configuration = configured(events, settings)
-    from sparkbeam.nexmark import files
+    from sparkbeam.nexmark import event_files
 
     check_target("OUTPUT", output)
-    write = files.write_json if form == "json" else files.write_parquet
+    write = event_files.write_json if form == "json" else event_files.write_parquet
     try:
         write(configuration, output)
     except OSError as error:
         raise click.ClickException(f"Cannot write '{output}': {error.strerror}.") from error
 
 
-nexmark.add_command(overtime.ci)
-nexmark.add_command(overtime.release)
+nexmark.add_command(ci_commands.ci)
+nexmark.add_command(ci_commands.release)

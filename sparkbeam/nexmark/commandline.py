@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparkbeam.arguments import shown
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.command_errors import File, Number, usage_error
 from sparkbeam.errors import SparkBeamError
-from sparkbeam.usage import File, Number, usage_error
 
 if TYPE_CHECKING:
     from sparkbeam.nexmark.configuration import Configuration
@@ -83,11 +83,11 @@ def measured(
     measurement: "Measurement", queries: "list[Query]", repeat: int, history: Path
 ) -> "list[Run]":
     """Runs queries, each so many times in a row; each run is in the history as soon as it ends."""
-    from sparkbeam.nexmark import display
     from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark import tables
 
     runs: list[Run] = []
-    with display.Progress(len(queries) * repeat) as progress:
+    with tables.Progress(len(queries) * repeat) as progress:
         measurement.warm_up()
         for query in queries:
             for number in range(1, repeat + 1):

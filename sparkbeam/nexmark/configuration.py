@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from sparkbeam.arguments import shown
+from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 
 _NOT_PART_OF_RESULTS = frozenset(["log_folder"])

@@ -4,7 +4,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.runners.runner import PipelineResult
 
-from sparkbeam.nexmark.results import Summary
+from sparkbeam.nexmark.result_digest import Summary
 
 _NAMESPACE = "sparkbeam.nexmark"
 _RESULTS = "results"

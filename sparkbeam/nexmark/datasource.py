@@ -38,7 +38,7 @@ class NexmarkDataSource(DataSource):
     Options are ``kind`` (``event``, ``person``, ``auction`` or ``bid``) and the numbers
     of :class:`~sparkbeam.nexmark.configuration.Configuration`, by their names. Events have
     the structs ``person``, ``auction`` and ``bid`` as columns, all but one null; the other
-    kinds have the fields of :mod:`sparkbeam.nexmark.model`. A schema with fewer columns
+    kinds have the fields of :mod:`sparkbeam.nexmark.events`. A schema with fewer columns
     selects these.
 
     Raises:

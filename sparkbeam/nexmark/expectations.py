@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.queries import Query
-from sparkbeam.nexmark.results import Summary
+from sparkbeam.nexmark.result_digest import Summary
 
 
 def stored(query: Query, configuration: Configuration) -> Summary | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import platformdirs
 
-from sparkbeam.documents import loaded
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.record import (
     ADDED,

@@ -14,20 +14,20 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam import __version__
+from sparkbeam.common.display_text import beginning
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 from sparkbeam.nexmark import provenance
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.check import verdict
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.counters import Publish, published
 from sparkbeam.nexmark.engine import Engine
-from sparkbeam.nexmark.limits import limit_of
-from sparkbeam.nexmark.memory import PeakMemory
+from sparkbeam.nexmark.known_limits import limit_of
+from sparkbeam.nexmark.peak_memory import PeakMemory
 from sparkbeam.nexmark.queries import QUERIES, Query
 from sparkbeam.nexmark.record import Run
-from sparkbeam.nexmark.results import Summarize, canonical
-from sparkbeam.nexmark.source import NexmarkEvents
+from sparkbeam.nexmark.result_digest import Summarize, canonical
 from sparkbeam.nexmark.stream import NexmarkStream
-from sparkbeam.texts import beginning
 
 _REASON_CHARACTERS = 300
 

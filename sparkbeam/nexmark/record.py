@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, get_type_hints
 
-from sparkbeam.arguments import shown
-from sparkbeam.documents import loaded
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import line, printable_in, without_folders
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.texts import line, printable_in, without_folders
 
 SCHEMA = 4
 """The version of the form in which runs are stored."""

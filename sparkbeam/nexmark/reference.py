@@ -16,9 +16,9 @@ from typing import TypeVar
 from zlib import crc32
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.files import json_line
+from sparkbeam.nexmark.event_files import json_line
+from sparkbeam.nexmark.events import Auction, Bid, Person
 from sparkbeam.nexmark.generator import EventBatch, in_generator_order
-from sparkbeam.nexmark.model import Auction, Bid, Person
 from sparkbeam.nexmark.queries import Query
 
 Events = Sequence[Person | Auction | Bid]

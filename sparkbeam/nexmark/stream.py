@@ -11,8 +11,8 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.events import Event
 from sparkbeam.nexmark.generator import EventBatch, in_time_order
-from sparkbeam.nexmark.model import Event
 
 _BLOCK = 500
 """How many events are generated at once."""
@@ -22,7 +22,7 @@ _STRIPES = 4
 
 
 class NexmarkStream(beam.PTransform[beam.pvalue.PBegin, beam.PCollection[Any]]):
-    """The same events as those of :class:`~sparkbeam.nexmark.source.NexmarkEvents`, as a stream.
+    """The events of :class:`~sparkbeam.nexmark.beam_source.NexmarkEvents` as a stream.
 
     The watermark is that of the generator: nothing is late. The stream ends after the last event.
 

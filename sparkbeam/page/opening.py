@@ -7,12 +7,12 @@ import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.page.live import RunView
+from sparkbeam.page.own_page import RunView
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.running import Run
-from sparkbeam.texts import shortened
+from sparkbeam.run.run import Run
 
 if TYPE_CHECKING:
     from sparkbeam.page.server import PageServer

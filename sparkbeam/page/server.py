@@ -23,10 +23,10 @@ from tornado.iostream import IOStream
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from sparkbeam.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
+from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
+from sparkbeam.common.display_text import shortened
 from sparkbeam.page.view import View
-from sparkbeam.progress.history import Moment
-from sparkbeam.texts import shortened
+from sparkbeam.progress.recent_batches import Moment
 
 _logger = logging.getLogger(__name__)
 

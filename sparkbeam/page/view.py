@@ -5,16 +5,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from sparkbeam.metrics.summary import StageSummary, cells, spark_words
-from sparkbeam.progress import phases, words
-from sparkbeam.progress.history import Moment
-from sparkbeam.progress.model import (
-    StageProgress,
-    StreamingProgress,
-    StreamingStageProgress,
-)
+from sparkbeam.common.display_text import printable, printable_in
+from sparkbeam.metrics.run_summary import StageSummary, cells, spark_words
+from sparkbeam.progress import batch_phases, words
 from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.texts import printable, printable_in
+from sparkbeam.progress.recent_batches import Moment
+from sparkbeam.progress.snapshot import StageProgress, StreamingProgress, StreamingStageProgress
 
 Fact = tuple[str, str]
 """A label and a figure, in words."""
@@ -193,7 +189,7 @@ def of_query(progress: StreamingProgress) -> Iterator[Fact]:
         yield "took", words.duration(progress.batch_seconds)
         yield "elements/s", f"{progress.per_second:,.0f}"
     if progress.phases:
-        yield "phases", phases.in_words(progress.phases)
+        yield "phases", batch_phases.in_words(progress.phases)
     if progress.lag_seconds is not None:
         yield "behind", words.duration(progress.lag_seconds)
     yield from of_hubs(progress.partitions)

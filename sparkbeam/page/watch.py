@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from sparkbeam.common.display_text import line
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.explain import picture
-from sparkbeam.page.beacon import graph_of
+from sparkbeam.page.page_address import graph_of
 from sparkbeam.page.view import (
     BOX_LINES,
     Fact,
@@ -18,14 +19,13 @@ from sparkbeam.page.view import (
     streaming_stages,
 )
 from sparkbeam.plan.redaction import Redaction, shown_url
-from sparkbeam.progress import phases, words
-from sparkbeam.progress.history import History, Moment
-from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.progress import batch_phases, words
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.progress.recent_batches import History, Moment
+from sparkbeam.streaming.checkpoint_files import absolute, files
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import absolute, files
-from sparkbeam.streaming.signs import Sign
+from sparkbeam.streaming.heartbeat import Sign
 from sparkbeam.streaming.status import Health, Status, status
-from sparkbeam.texts import line
 
 _KEPT = 20
 
@@ -138,7 +138,7 @@ def _facts(found: Status, sign: Sign | None, now: float) -> Iterator[Fact]:
         yield "committed", f"{words.duration(found.since)} ago"
         yield "took", words.duration(found.batch_seconds)
     if found.phases:
-        yield "phases", phases.in_words(found.phases)
+        yield "phases", batch_phases.in_words(found.phases)
     if found.pending is not None:
         yield "the next is under way for", words.duration(found.pending)
     if found.overdue is not None:

@@ -32,10 +32,17 @@ from sparkbeam.plan.addresses import (
     place,
     renamed,
 )
-from sparkbeam.plan.identity import PYTHON, identity, shortened, steady, steady_names, without_code
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Sink, Source, Stage
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec, WriteSpec
+from sparkbeam.plan.object_identity import (
+    PYTHON,
+    identity,
+    shortened,
+    steady,
+    steady_names,
+    without_code,
+)
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__

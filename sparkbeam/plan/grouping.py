@@ -21,8 +21,8 @@ from apache_beam.transforms.window import (
 )
 
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
-from sparkbeam.windows.counting import uncounted
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.counted_accumulators import uncounted
+from sparkbeam.windows.vectorized_forms import form_of
 
 _OF_WINDOWS = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED, Evaluator.STAMPED])
 

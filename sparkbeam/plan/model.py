@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sparkbeam.plan.joining import AUTO, NEVER, JoinSpec
+from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
 
 SOURCE_URN = "sparkbeam:source:v1"
 """The operation that feeds a stage; its payload is JSON with ``layout`` and ``grouped``.
@@ -317,7 +317,7 @@ class Stage:
             knows.
         reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
             output is unbounded.
-        row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.rowtypes`.
+        row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.row_types`.
         steps: how many transforms there are, which call each other.
         in_columns: steps may make columns of what they read.
         begins_with: the full label of the GroupByKey or Reshuffle that it reads, or else of its
@@ -409,7 +409,7 @@ class Plan:
         sinks: what takes their rows, beside other stages.
         streaming: the pipeline runs as a streaming query.
         kept: the tags of ports whose rows are in files of the workers' when they are read; see
-            :mod:`sparkbeam.plan.kept`.
+            :mod:`sparkbeam.plan.spilled`.
     """
 
     stages: tuple[Stage, ...]

@@ -20,9 +20,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.utils import proto_utils
 
-from sparkbeam.plan.firings import always_combined, group_for_views
-from sparkbeam.plan.functions import dofn_of, is_create, is_decoding_for_create, set_dofn
-from sparkbeam.plan.fusedstages import (
+from sparkbeam.plan.fused_stages import (
     FLATTEN,
     NOTHING,
     PAIR_WITH_RESTRICTION,
@@ -34,12 +32,14 @@ from sparkbeam.plan.fusedstages import (
     reaches,
     readers_of,
 )
-from sparkbeam.plan.identity import steady_order
-from sparkbeam.plan.joining import JOIN_URN
+from sparkbeam.plan.join_payload import JOIN_URN
 from sparkbeam.plan.lifting import lift_in_batch, lift_in_streaming
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.plan.object_identity import steady_order
+from sparkbeam.plan.pardo_functions import dofn_of, is_create, is_decoding_for_create, set_dofn
 from sparkbeam.plan.unzipping import unzip_flattens
-from sparkbeam.upstream.files import divided, source_of_read
+from sparkbeam.plan.view_firings import always_combined, group_for_views
+from sparkbeam.upstream.beam_files import divided, source_of_read
 from sparkbeam.upstream.parquet import whole_source
 
 _Item = TypeVar("_Item")

@@ -1,6 +1,6 @@
 """What people call the ports of stages, and why some take elements."""
 
-from sparkbeam.plan.joinedcolumns import side_of
+from sparkbeam.plan.join_columns import side_of
 from sparkbeam.plan.model import SIDES, Exchange, Layout, Plan, Port
 
 WHY: dict[Layout, str] = {

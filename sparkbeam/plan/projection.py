@@ -10,14 +10,14 @@ from math import ceil
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from sparkbeam.plan.functions import dofn_of, set_dofn
 from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
-from sparkbeam.plan.needed import Needs
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec
-from sparkbeam.plan.tablereads import ReadBatches
-from sparkbeam.plan.tablerows import schema_read
+from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
+from sparkbeam.plan.required_fields import Needs
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
+from sparkbeam.plan.table_reads import ReadBatches
+from sparkbeam.plan.table_rows import schema_read
 from sparkbeam.plan.volumes import batches
-from sparkbeam.upstream.files import DividedRead, source_of_read, with_source
+from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
 from sparkbeam.upstream.parquet import (
     ProjectedSource,
     RowGroupSource,

@@ -12,10 +12,17 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
+from sparkbeam.common.display_text import shortened
+from sparkbeam.common.secret_patterns import (
+    HARMLESS,
+    HIDDEN,
+    hidden,
+    is_scheme,
+    is_secret_name,
+    spans,
+)
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec, WriteSpec
-from sparkbeam.secrecy import HARMLESS, HIDDEN, hidden, is_scheme, is_secret_name, spans
-from sparkbeam.texts import shortened
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
 
 _MOST_OF_URL = 100
 _SHORT = 6

@@ -11,7 +11,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms import environments
 
 from sparkbeam.errors import UnsupportedTransform
-from sparkbeam.plan.fusedstages import RUNNER_URNS
+from sparkbeam.plan.fused_stages import RUNNER_URNS
 from sparkbeam.upstream.beam import TRANSFORMS
 
 _PYTHON_ENVIRONMENTS = frozenset(

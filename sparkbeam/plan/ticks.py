@@ -3,10 +3,10 @@
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from sparkbeam.plan.functions import par_do_payload
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Stage
-from sparkbeam.plan.sparkio import READ_URN
+from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.spark_io import READ_URN
 
 
 def start_steps(topology: Topology) -> bool:

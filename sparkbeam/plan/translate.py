@@ -29,11 +29,16 @@ from apache_beam.transforms.core import CombineFn, Windowing
 from apache_beam.utils import proto_utils
 
 from sparkbeam.errors import SparkBeamError, UnsupportedTransform
-from sparkbeam.plan import firings, fusedstages, grouping, optimize, support, teststream, validity
-from sparkbeam.plan.firings import BY_TIME
-from sparkbeam.plan.identity import steady
-from sparkbeam.plan.joining import JOIN_URN, LEFT, RIGHT, JoinSpec
-from sparkbeam.plan.kept import keeping
+from sparkbeam.plan import (
+    fused_stages,
+    grouping,
+    optimize,
+    support,
+    teststream,
+    validity,
+    view_firings,
+)
+from sparkbeam.plan.join_payload import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import (
     CREATE_URN,
@@ -54,11 +59,14 @@ from sparkbeam.plan.model import (
     Stage,
     in_order,
 )
-from sparkbeam.plan.packing import in_packs
+from sparkbeam.plan.object_identity import steady
+from sparkbeam.plan.packed_grouping import in_packs
 from sparkbeam.plan.projection import projected
-from sparkbeam.plan.rowtypes import pickled_row_types
-from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec, WriteSpec
-from sparkbeam.plan.stageprotos import end, keyed_layout, named
+from sparkbeam.plan.row_types import pickled_row_types
+from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
+from sparkbeam.plan.spilled import keeping
+from sparkbeam.plan.stage_protos import end, keyed_layout, named
+from sparkbeam.plan.view_firings import BY_TIME
 from sparkbeam.upstream.beam import shows_one_element
 
 
@@ -90,7 +98,7 @@ def translate(
         validity.check(pipeline)
         fuse = partial(_fused, pipeline, drain=drain, streaming=streaming, local=local)
         context, stages = fuse()
-        if fusedstages.are_in_a_circle(stages):
+        if fused_stages.are_in_a_circle(stages):
             context, stages = fuse(sides_apart=True)
         applied = _applied(pipeline)
         translation = _Translation(
@@ -166,16 +174,16 @@ class _Translation:
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
         self._source_tags: dict[str, int] = {}
         self._writes: list[beam_runner_api_pb2.PTransform] = []
-        self._makers = firings.makers_in(t for stage in stages for t in stage.transforms)
+        self._makers = view_firings.makers_in(t for stage in stages for t in stage.transforms)
         for stage in stages:
-            if fusedstages.is_runner_stage(stage):
+            if fused_stages.is_runner_stage(stage):
                 (transform,) = stage.transforms
                 if transform.spec.urn == WRITE_URN:
                     self._writes.append(transform)
                 for output in transform.outputs.values():
                     self._runner_transform[output] = transform
             else:
-                self._add_draft(list(stage.transforms), fusedstages.main_input(stage))
+                self._add_draft(list(stage.transforms), fused_stages.main_input(stage))
 
     def plan(self) -> Plan:
         # Finding the ports of a stage may add an identity stage before it, so
@@ -220,7 +228,7 @@ class _Translation:
             if side.firings is Firings.MANY
             for tag in side.sources
         ]
-        return firings.telling_ports(views, reads)
+        return view_firings.telling_ports(views, reads)
 
     def _sinks(self) -> Iterator[Sink]:
         for transform in self._writes:
@@ -273,11 +281,11 @@ class _Translation:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
         keyed = keyed_layout(draft.transforms)
-        if urn == fusedstages.IMPULSE or draft.input == fusedstages.NOTHING:
+        if urn == fused_stages.IMPULSE or draft.input == fused_stages.NOTHING:
             return _Input(Exchange.IMPULSE, Layout.CHUNKS)
         if keyed is not None:
             return _Input(Exchange.BY_KEY, keyed, self._ports(draft.input, keyed))
-        if urn == fusedstages.GROUP_BY_KEY:
+        if urn == fused_stages.GROUP_BY_KEY:
             assert transform is not None
             (grouped,) = transform.inputs.values()
             how = grouping.decide(
@@ -293,7 +301,7 @@ class _Translation:
         if urn == JOIN_URN:
             assert transform is not None
             return self._joined(transform)
-        if urn == fusedstages.RESHUFFLE:
+        if urn == fused_stages.RESHUFFLE:
             assert transform is not None
             (reshuffled,) = transform.inputs.values()
             tags = self._ports(reshuffled, Layout.CHUNKS)
@@ -311,7 +319,7 @@ class _Translation:
     def _combines(self, draft: _Draft) -> Callable[[], CombineFn] | None:
         """Gives the CombineFn of a stage that does nothing with its elements but merge them."""
         readers = [t for t in draft.transforms if draft.input in t.inputs.values()]
-        if [t.spec.urn for t in readers] != [fusedstages.MERGE_ACCUMULATORS]:
+        if [t.spec.urn for t in readers] != [fused_stages.MERGE_ACCUMULATORS]:
             return None
         payload = proto_utils.parse_Bytes(
             readers[0].spec.payload, beam_runner_api_pb2.CombinePayload
@@ -323,7 +331,7 @@ class _Translation:
         outputs = [
             self._windowing(output)
             for transform in draft.transforms
-            if transform.spec.urn == fusedstages.FIRE
+            if transform.spec.urn == fused_stages.FIRE
             for output in transform.outputs.values()
         ]
         return outputs[0] if outputs else None
@@ -358,7 +366,7 @@ class _Translation:
             read,
             windows=bytes(pickler.dumps((mapping, windowing.windowfn.get_window_coder()))),
             early=not is_default or (is_endless and self._is_unbounded(pcollection)),
-            firings=firings.firings_of(pcollection, self._makers, self._components),
+            firings=view_firings.firings_of(pcollection, self._makers, self._components),
             discards=windowing.accumulation_mode == trigger.AccumulationMode.DISCARDING,
             singleton=shows_one_element(side_input.view_fn.payload),
             lateness=windowing.allowed_lateness.micros,
@@ -371,13 +379,13 @@ class _Translation:
     def _ports(self, pcollection: str, layout: Layout) -> tuple[int, ...]:
         """The tags of the ports that together hold ``pcollection``."""
         transform = self._runner_transform.get(pcollection)
-        if transform is not None and transform.spec.urn == fusedstages.FLATTEN:
+        if transform is not None and transform.spec.urn == fused_stages.FLATTEN:
             return tuple(
                 tag
                 for _, source in sorted(transform.inputs.items())
                 for tag in self._ports(source, layout)
             )
-        from_source = transform is not None and transform.spec.urn in fusedstages.SOURCE_URNS
+        from_source = transform is not None and transform.spec.urn in fused_stages.SOURCE_URNS
         if from_source and layout is Layout.CHUNKS:
             return (self._source_tags.setdefault(pcollection, next(self._tags)),)
         if pcollection not in self._writer:
@@ -430,7 +438,7 @@ class _Translation:
             row_types=self._row_types,
             steps=len(draft.transforms),
             reads_unbounded=any(
-                t.spec.urn == fusedstages.PROCESS_RESTRICTIONS
+                t.spec.urn == fused_stages.PROCESS_RESTRICTIONS
                 and any(map(self._is_unbounded, t.outputs.values()))
                 for t in draft.transforms
             ),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from sparkbeam.plan.fusedstages import (
+from sparkbeam.plan.fused_stages import (
     FLATTEN,
     is_runner_stage,
     main_input,

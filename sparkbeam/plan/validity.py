@@ -13,9 +13,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from google.protobuf.message import DecodeError
 
-from sparkbeam.arguments import shown
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError, SparkBeamError, UnsupportedTransform
-from sparkbeam.texts import shortened
 
 REMEDY = "The proto of the pipeline is damaged: make it again with the program that wrote it."
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from sparkbeam.common.display_text import line
 from sparkbeam.progress import words
-from sparkbeam.progress.model import PipelineProgress, Progress, StageState, StreamingProgress
-from sparkbeam.texts import line
+from sparkbeam.progress.snapshot import PipelineProgress, Progress, StageState, StreamingProgress
 
 _COLOURS = {
     StageState.WAITING: "#8a8a8a",

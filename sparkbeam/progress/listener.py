@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sparkbeam import session as sessions
+from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import is_connect
 from sparkbeam.wire.reports import Reporter, Signal
 

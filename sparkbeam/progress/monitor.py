@@ -4,21 +4,21 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sparkbeam.metrics.live import LiveMetrics
+from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.metrics.live_metrics import LiveMetrics
 from sparkbeam.plan.model import Plan
+from sparkbeam.progress.batch_phases import Phases
 from sparkbeam.progress.display import Display, screen_for
-from sparkbeam.progress.history import History
 from sparkbeam.progress.listener import listen, may_reach_loopback
-from sparkbeam.progress.model import Progress
+from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.notes import Notes
-from sparkbeam.progress.output import OutputListener, tell
-from sparkbeam.progress.phases import Phases
-from sparkbeam.progress.places import Places
-from sparkbeam.progress.streaming import StreamingTracker
-from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.progress.printed_output import OutputListener, tell
+from sparkbeam.progress.recent_batches import History
+from sparkbeam.progress.snapshot import Progress
+from sparkbeam.progress.spark_stage_ids import Places
+from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.progress.tracker import ProgressTracker
-from sparkbeam.secrecy import hidden
-from sparkbeam.wire.output import Relay
+from sparkbeam.wire.output_lines import Relay
 from sparkbeam.wire.reports import Reporter, Signal, TaskReport
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkbeam.progress import words
 from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.model import Progress
+from sparkbeam.progress.snapshot import Progress
 
 
 def in_notebook() -> bool:

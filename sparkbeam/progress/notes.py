@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from sparkbeam.secrecy import hidden
-from sparkbeam.texts import beginning, line
+from sparkbeam.common.display_text import beginning, line
+from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.wire.reports import TaskReport
 
 _MOST = 100

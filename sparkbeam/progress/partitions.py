@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkbeam.documents import text, whole
+from sparkbeam.common.untrusted_json import text, whole
 
 
 @dataclass(frozen=True)

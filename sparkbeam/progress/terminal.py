@@ -11,7 +11,7 @@ import os
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
-from sparkbeam.progress.model import Progress
+from sparkbeam.progress.snapshot import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +61,7 @@ class TerminalScreen:
         # Takes a tenth of a second to load, which short pipelines need not wait for.
         from rich.console import Console
 
-        from sparkbeam.progress.table import progress_table
+        from sparkbeam.progress.rich_table import progress_table
 
         if self._console is None:
             self._console = Console(file=StringIO(), force_terminal=True, legacy_windows=False)

@@ -6,7 +6,10 @@ from unicodedata import east_asian_width
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
-from sparkbeam.progress.model import (
+from sparkbeam.common.display_text import line
+from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.progress.partitions import PartitionProgress
+from sparkbeam.progress.snapshot import (
     PipelineProgress,
     Progress,
     StageProgress,
@@ -14,9 +17,6 @@ from sparkbeam.progress.model import (
     StreamingProgress,
     StreamingStageProgress,
 )
-from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.secrecy import hidden
-from sparkbeam.texts import line
 
 _CUT = "..."
 _UNKNOWN = "-"

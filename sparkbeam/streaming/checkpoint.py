@@ -7,16 +7,16 @@ from typing import Any
 
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.documents import loaded
+from sparkbeam.common.display_text import line, printable, printable_in, shortened
+from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.progress import words
-from sparkbeam.progress.model import StreamingStageProgress
-from sparkbeam.secrecy import hidden
+from sparkbeam.progress.snapshot import StreamingStageProgress
+from sparkbeam.streaming.checkpoint_files import absolute
 from sparkbeam.streaming.execution import known_pipeline
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import absolute
 from sparkbeam.streaming.status import Health, Status, last_entry, moment, status, step_content
-from sparkbeam.texts import line, printable, printable_in, shortened
-from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 OFFSETS, COMMITS = "offsets", "commits"
 """Spark's logs: a micro-batch stands in the first before it runs, in the second afterwards."""

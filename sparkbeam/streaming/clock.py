@@ -2,7 +2,7 @@
 
 import logging
 
-from sparkbeam.wire.times import now_micros
+from sparkbeam.wire.timestamps import now_micros
 
 _LEAST_JUMP = 1_000_000
 """How far back, in microseconds, is worth a word."""

@@ -11,14 +11,14 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 
-from sparkbeam import documents
-from sparkbeam import session as sessions
-from sparkbeam.arguments import shown
+from sparkbeam.common import untrusted_json
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import beginning, line
+from sparkbeam.common.temporary_folders import RunFolder
+from sparkbeam.connectors.catalog_tables import see_anew
 from sparkbeam.connectors.resolve import first_line
-from sparkbeam.connectors.tables import see_anew
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineCancelled, SparkBeamError
-from sparkbeam.failures import explained
-from sparkbeam.options import AVAILABLE_NOW
+from sparkbeam.options.spark_options import AVAILABLE_NOW
 from sparkbeam.plan.addresses import Addresses, addresses
 from sparkbeam.plan.fingerprint import (
     differences,
@@ -29,13 +29,14 @@ from sparkbeam.plan.fingerprint import (
 )
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan, Sink
-from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.plan.ticks import start_steps
-from sparkbeam.progress.phases import Phases, of_progress
-from sparkbeam.progress.summary import MicroBatch
-from sparkbeam.streaming.clocks import spark_sources
-from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import (
+from sparkbeam.progress.batch_phases import Phases, of_progress
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.failures import explained
+from sparkbeam.streaming.batch_limits import rows_are_small
+from sparkbeam.streaming.checkpoint_files import (
     Files,
     ServerFiles,
     absolute,
@@ -44,22 +45,21 @@ from sparkbeam.streaming.files import (
     files,
     files_of,
 )
+from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.generation import Generation, OwnFiles, only_if_taken
-from sparkbeam.streaming.limits import rows_are_small
-from sparkbeam.streaming.sink import QuerySink
-from sparkbeam.streaming.source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
+from sparkbeam.streaming.query_sink import QuerySink
+from sparkbeam.streaming.source_watermarks import spark_sources
 from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
-from sparkbeam.streaming.storednames import StoredNames
-from sparkbeam.temporary import RunFolder
-from sparkbeam.texts import beginning, line
+from sparkbeam.streaming.stored_names import StoredNames
+from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
 from sparkbeam.upstream.spark import NAME_TAKEN, is_connect
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import DDL, SCHEMA
-from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter, TaskReport
-from sparkbeam.worker.streaming.operators import ShardLayer, TickLayer
+from sparkbeam.worker.streaming.spark_operators import ShardLayer, TickLayer
 from sparkbeam.worker.streaming.tasks import LayerTask, layer_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -339,7 +339,7 @@ class StreamingExecution:
             # Spark's own error names neither the file nor the checkpoint.
             raise damaged(f"{self._checkpoint}/metadata")
         try:
-            stored = documents.loaded(content) if content is not None else now
+            stored = untrusted_json.loaded(content) if content is not None else now
             unreadable = unreadable_format(stored)
             if unreadable is None:
                 found = differences(stored, now)
@@ -570,7 +570,7 @@ def stored_pipeline(files: Files, checkpoint: str) -> bytes | None:
 def check_pipeline(files: Files, content: bytes) -> None:
     """Raises a CheckpointFailed where what a checkpoint holds of its plan is damaged."""
     try:
-        documents.loaded(content)
+        untrusted_json.loaded(content)
     except ValueError:
         raise damaged(files.path(_PIPELINE)) from None
 
@@ -615,7 +615,7 @@ def _shards(session: Any, count: int) -> tuple[int, ...]:
 
 def _is_json(content: bytes) -> bool:
     try:
-        documents.loaded(content)
+        untrusted_json.loaded(content)
     except ValueError:
         return False
     return True

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sparkbeam.documents import loaded, text, whole
+from sparkbeam.common.untrusted_json import loaded, text, whole
 from sparkbeam.errors import CheckpointFailed
-from sparkbeam.streaming.files import Files, damaged
+from sparkbeam.streaming.checkpoint_files import Files, damaged
 
 _KEPT = 20
 _FINISHED = "finished"

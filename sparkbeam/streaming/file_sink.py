@@ -3,8 +3,8 @@
 A micro-batch is written aside, by Spark. What it has made is then noted, with the names that the
 files are to have: from here on the micro-batch is decided, and one that runs again does not
 write, but moves what is left to move. When all files are in the folder, the micro-batch is marked
-as committed; see :mod:`sparkbeam.connectors.committed`. Before that the files are added to the log
-that Spark's readers follow, where there is to be one (:mod:`sparkbeam.connectors.manifest`).
+as committed; see :mod:`sparkbeam.connectors.committed_files`. Before that the files are added to
+the log that Spark's readers follow, if there is to be one (:mod:`sparkbeam.connectors.manifest`).
 
 Each generation of the driver (:mod:`.generation`) writes aside, notes and marks under its own
 number. It notes before it looks whether there is a newer one, and only then moves; a newer one
@@ -17,7 +17,9 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from sparkbeam.connectors.committed import (
+from sparkbeam.common.local_files import nothing
+from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.connectors.committed_files import (
     Mark,
     data_files,
     file_name,
@@ -30,8 +32,6 @@ from sparkbeam.connectors.committed import (
 )
 from sparkbeam.connectors.manifest import LOG, Manifest
 from sparkbeam.connectors.storage import Storage, absolute, storage
-from sparkbeam.documents import loaded
-from sparkbeam.localfiles import nothing
 from sparkbeam.streaming.generation import unless_taken
 
 _MOVES = "moves"

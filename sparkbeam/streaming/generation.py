@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from sparkbeam.documents import loaded
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointTaken
-from sparkbeam.streaming.files import Files, files
+from sparkbeam.streaming.checkpoint_files import Files, files
 
 _FOLDER = "generations"
 _KEPT = 10

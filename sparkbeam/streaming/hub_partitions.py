@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from sparkbeam.documents import loaded
+from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.progress.partitions import PartitionProgress, partition_of
-from sparkbeam.streaming.files import Files, files
+from sparkbeam.streaming.checkpoint_files import Files, files
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparkbeam.eventhubs.data_source import EventHubsSource, NoteEnds
 from sparkbeam.eventhubs.monitoring import Watch
-from sparkbeam.eventhubs.source import EventHubsSource, NoteEnds
-from sparkbeam.streaming.ends import Ends
+from sparkbeam.streaming.exhausted_partitions import Ends
 from sparkbeam.streaming.hub_partitions import NotePartitions
 
 ENDS = "ends"

@@ -12,15 +12,15 @@ from functools import cached_property
 from typing import Any
 
 from sparkbeam.connectors import console
+from sparkbeam.connectors.catalog_tables import Table
 from sparkbeam.connectors.delivery import Delivery, Place
-from sparkbeam.connectors.tables import Table
-from sparkbeam.plan.identity import steady_names
 from sparkbeam.plan.model import Sink
-from sparkbeam.plan.sparkio import WriteSpec
+from sparkbeam.plan.object_identity import steady_names
+from sparkbeam.plan.spark_io import WriteSpec
+from sparkbeam.streaming.checkpoint_files import checkpoint_id, damaged
+from sparkbeam.streaming.complete_results import KeptResults
 from sparkbeam.streaming.file_sink import FileSink
-from sparkbeam.streaming.files import checkpoint_id, damaged
 from sparkbeam.streaming.generation import OwnFiles
-from sparkbeam.streaming.keptresults import KeptResults
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import unpack
 

@@ -9,17 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparkbeam.connectors import frames
-from sparkbeam.documents import loaded
+from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.connectors import source_frames
 from sparkbeam.plan.model import Source
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.progress.listener import reachable_at
-from sparkbeam.session import cores
-from sparkbeam.streaming.ends import Ends
+from sparkbeam.spark.session import cores
+from sparkbeam.streaming.checkpoint_files import Files, files, kept_places, next_epoch
+from sparkbeam.streaming.exhausted_partitions import Ends
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import Files, files, kept_places, next_epoch
 from sparkbeam.wire.messages import DDL
-from sparkbeam.worker.streaming.operators import RowsLayer
+from sparkbeam.worker.streaming.spark_operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
 
 
@@ -92,7 +92,7 @@ def source_frame(
     ((_, tag),) = source.outputs
     if spec.is_own:
         spec = _of_hub(spec, session, Ends(checkpoint, tag), kept)
-    frame = frames.timed(session, spec, source.label, partitions)
+    frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
 
 
@@ -109,7 +109,7 @@ def _of_hub(spec: ReadSpec, session: Any, ends: Ends, kept: Files) -> ReadSpec:
 
 def _of_run(session: Any, kept: Files) -> Iterator[tuple[str, str]]:
     """The options of a source of this package that are known when its query starts."""
-    from sparkbeam.eventhubs.options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
+    from sparkbeam.eventhubs.source_options import EPOCH, PLACES, REPORT_BIND, REPORT_HOST
 
     yield EPOCH, str(next_epoch(kept))
     yield PLACES, str(kept_places(kept, cores(session)))

@@ -12,17 +12,17 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
-from sparkbeam.progress import phases, words
-from sparkbeam.progress.model import StreamingStageProgress
+from sparkbeam.common.display_text import line
+from sparkbeam.progress import batch_phases, words
+from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.progress.streaming import in_seconds, is_long_ago, stages_progress
-from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.progress.snapshot import StreamingStageProgress
+from sparkbeam.progress.stream_tracker import in_seconds, is_long_ago, stages_progress
+from sparkbeam.streaming.checkpoint_files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles, absolute, files, not_read
 from sparkbeam.streaming.generation import newest
-from sparkbeam.streaming.signs import Sign, last_sign
-from sparkbeam.texts import line
+from sparkbeam.streaming.heartbeat import Sign, last_sign
 
 _LONG = 60.0
 _LONGER = 10
@@ -152,7 +152,7 @@ class Status:
             first, *_ = self.sign.error.strip().split("\n", 1)
             yield f"  {first}"
         if self.phases:
-            yield f"  {phases.in_words(self.phases)}"
+            yield f"  {batch_phases.in_words(self.phases)}"
         today = Timestamp.now().to_utc_datetime().date()
         for step in self.steps:
             figures = [
@@ -271,7 +271,7 @@ def _judged(
     )
 
 
-def _phases(batch: MicroBatch, sign: Sign | None) -> phases.Phases:
+def _phases(batch: MicroBatch, sign: Sign | None) -> batch_phases.Phases:
     """Those of a micro-batch; what Spark took stands in no feedback."""
     number, found = (0, {}) if sign is None else sign.phases
     return found if number == batch.number else batch.phases

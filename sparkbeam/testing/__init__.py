@@ -6,7 +6,7 @@
 ========================  ===============================================================
 """
 
-from sparkbeam.testing.eventhubs.server import EventHubsServer
-from sparkbeam.testing.eventhubs.store import StoredEvent
+from sparkbeam.eventhubs.server.event_store import StoredEvent
+from sparkbeam.eventhubs.server.hub_server import EventHubsServer
 
 __all__ = ["EventHubsServer", "StoredEvent"]

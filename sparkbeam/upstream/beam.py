@@ -32,9 +32,13 @@ from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.upstream.handing import Handed, HandingPickler
+from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
+from sparkbeam.upstream.option_views import (
+    checking_with_one_formatter,
+    remembering_views,
+    telling_names,
+)
 from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
-from sparkbeam.upstream.views import checking_with_one_formatter, remembering_views, telling_names
 
 # Of user code: which function it is that Beam has wrapped.
 

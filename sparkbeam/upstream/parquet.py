@@ -14,8 +14,8 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.typehints import row_type
 
-from sparkbeam.filling import filling
-from sparkbeam.upstream.files import Volume
+from sparkbeam.common.placeholders import filling
+from sparkbeam.upstream.beam_files import Volume
 
 TABLES_TO_DICTS: type[core.DoFn] = parquetio._ArrowTableToRowDictionaries
 """The DoFn that makes a dict of each row of an Arrow table."""

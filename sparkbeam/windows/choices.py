@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.combiners import LatestCombineFn
 
-from sparkbeam.columns.shapes import BYTES, STR, Opaque, Record, Shape
+from sparkbeam.columns.python_types import BYTES, STR, Opaque, Record, Shape
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.upstream.beam import function_of_combine, top_of_one
 

@@ -10,8 +10,18 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import BOOL, BYTES, FLOAT, INT, STR, Opaque, Record, Scalar, Shape
-from sparkbeam.columns.shapes import arrow_type_of as type_of
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    STR,
+    Opaque,
+    Record,
+    Scalar,
+    Shape,
+)
+from sparkbeam.columns.python_types import arrow_type_of as type_of
 from sparkbeam.columns.vectors import as_type
 
 _CAST = frozenset([INT, FLOAT, BOOL, STR, BYTES])

@@ -9,7 +9,7 @@ which one run alone has sessions stays as it is.
 from collections.abc import Sequence
 from itertools import chain
 
-from sparkbeam.windows.columnar import Columns, SessionColumns
+from sparkbeam.windows.columnar_sessions import Columns, SessionColumns
 
 _PIECE = 1 << 16
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import shape_of
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.python_types import shape_of
+from sparkbeam.columns.python_values import values_of
 from sparkbeam.windows.inputs import input_of_values
 
 Groups: TypeAlias = npt.NDArray[np.int64]

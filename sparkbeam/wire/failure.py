@@ -19,8 +19,8 @@ from pathlib import PurePath
 
 from apache_beam.runners.common import NameContext
 
+from sparkbeam.common.display_text import concealed, printable
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.texts import concealed, printable
 from sparkbeam.upstream.beam import MODULE_OF_COUNTERS
 from sparkbeam.wire.exceptions import ExceptionData
 from sparkbeam.wire.heap import RowTooLarge

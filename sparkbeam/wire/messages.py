@@ -22,7 +22,7 @@ Spark hands the blocks of a shuffle on as they arrive, which is in another order
 layer sends rows of a tag, so senders and numbers give them an order that is always the same.
 
 In some queries the rows of a port are pieces (:func:`cut`): Spark can tell by their number then how
-much it hands to a worker at once (:mod:`sparkbeam.streaming.limits`).
+much it hands to a worker at once (:mod:`sparkbeam.streaming.batch_limits`).
 """
 
 import pickle

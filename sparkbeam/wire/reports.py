@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from sparkbeam.datagrams import Mailbox, opened
+from sparkbeam.common.datagrams import Mailbox, opened
 from sparkbeam.wire.consolidation import Infos
-from sparkbeam.wire.output import Line, Written
+from sparkbeam.wire.output_lines import Line, Written
 
 NAMESPACE = "sparkbeam"
 """The namespace of the counters that the runner itself adds."""

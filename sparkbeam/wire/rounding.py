@@ -14,7 +14,7 @@ import numpy.typing as npt
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
-from sparkbeam.division import floored
+from sparkbeam.common.integer_division import floored
 
 _Times = Sequence[int] | npt.NDArray[np.int64]
 _MIN, _MAX = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros

@@ -105,7 +105,7 @@ class FiringWriter(RowWriter, Protocol):
     """What sinks write to that knows which firing the elements of the moment belong to.
 
     Attributes:
-        firing: see :mod:`sparkbeam.wire.firings`.
+        firing: see :mod:`sparkbeam.wire.firing_rows`.
     """
 
     firing: bytes

@@ -27,10 +27,10 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar import Micros
-from sparkbeam.worker.columns import Column
+from sparkbeam.windows.columnar_sessions import Micros
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.object_sizes import size_of
+from sparkbeam.worker.value_columns import Column
 
 GLOBAL = WindowedValue(None, MIN_TIMESTAMP, (GlobalWindow(),))
 """The windowing of elements before anybody gives them another."""

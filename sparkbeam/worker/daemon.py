@@ -11,8 +11,8 @@ from typing import Any
 
 import pyspark.daemon
 
-from sparkbeam.worker.connection import hurry
 from sparkbeam.worker.garbage import GARBAGE
+from sparkbeam.worker.spark_connection import hurry
 
 
 def preload() -> None:

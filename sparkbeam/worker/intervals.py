@@ -8,7 +8,7 @@ from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar import Micros
+from sparkbeam.windows.columnar_sessions import Micros
 
 
 @dataclass(frozen=True)

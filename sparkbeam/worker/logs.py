@@ -9,11 +9,11 @@ from typing import Any
 from apache_beam.runners.worker import statesampler
 from pyspark import TaskContext
 
+from sparkbeam.common.display_text import line, printable
 from sparkbeam.plan.model import Stage
-from sparkbeam.texts import line, printable
 from sparkbeam.wire.loglevels import LogLevels
-from sparkbeam.wire.output import STDERR, Line
-from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.wire.output_lines import STDERR, Line
+from sparkbeam.worker.output_socket import OUTLET
 
 _FORMAT = "%(levelname)s:%(step)s:%(name)s:%(message)s"
 _NOWHERE = "-"

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar import Micros
-from sparkbeam.windows.form import Numbers
-from sparkbeam.worker.columns import Column
+from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.windows.vectorized_form import Numbers
+from sparkbeam.worker.value_columns import Column
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from apache_beam.runners.worker import operations
 from sparkbeam.upstream.beam import counter_of
 from sparkbeam.wire.consolidation import Infos, consolidate, repeatable
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport, TaskWarning
-from sparkbeam.worker import output
-from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.worker import captured_output
+from sparkbeam.worker.output_socket import OUTLET
 from sparkbeam.worker.task import spark_stage
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Tally:
         )
         warned = tuple(unique)[:_MAX_WARNINGS]
         infos = repeatable(self._infos) if self._repeatable else self._infos
-        written = output.taken()
+        written = captured_output.taken()
         if self._repeatable:
             written = written.counted()
         tasks = (self._partition,) if self._in_batch else ()

@@ -38,10 +38,10 @@ from writing import SPACE, Writer, a_function, made
 
 from sparkbeam import Join, SparkRunner
 from sparkbeam.columns import Form, shape_of
-from sparkbeam.columns.shapes import shape_in_arrow
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.python_types import shape_in_arrow
+from sparkbeam.columns.python_values import values_of
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 _MICROS = 1_000_000
 _TASKS = 2

@@ -10,7 +10,7 @@ from apache_beam.transforms.window import TimestampedValue
 from physical import Make
 
 from sparkbeam.columns import Compiled, Form, NotExact, Output, Record, Scalar, Shape, Union
-from sparkbeam.columns.shapes import Lists, arrow_type_of
+from sparkbeam.columns.python_types import Lists, arrow_type_of
 from sparkbeam.columns.vectors import union_places
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)

@@ -12,7 +12,7 @@ from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam.columns import UnknownShape
-from sparkbeam.columns.views import plain, plain_type
+from sparkbeam.columns.view_types import plain, plain_type
 from sparkbeam.io import ReadFromArrow
 
 TEXTS = ["a", None, "b" * 30, "", "a"]

@@ -43,7 +43,7 @@ from sparkbeam.columns import (
     member_of,
     shape_of,
 )
-from sparkbeam.worker.columns import column_of
+from sparkbeam.worker.value_columns import column_of
 
 ELEMENTS = [
     Element(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from in_python import INT, column
 
 from sparkbeam.columns import Compiled, Form, NotExact, Refused, compile_function
-from sparkbeam.columns.shapes import Scalar, Shape
+from sparkbeam.columns.python_types import Scalar, Shape
 
 SEEN, TOTAL = Metrics.counter("test", "seen"), Metrics.counter("test", "total")
 SIZES = Metrics.distribution("test", "sizes")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from in_python import INNER, INT, STR, Inner, assert_same
 
 from sparkbeam.columns import Compiled, Form, Record, Refused, compile_function
-from sparkbeam.columns.shapes import Lists
+from sparkbeam.columns.python_types import Lists
 
 
 class Group(NamedTuple):

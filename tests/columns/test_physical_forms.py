@@ -41,17 +41,17 @@ from sparkbeam.columns import (
     Record,
     calls,
     compile_function,
-    lists,
+    list_kernels,
+    lookups,
     methods,
-    numbers,
+    number_kernels,
     operators,
-    tables,
-    text,
-    times,
+    text_kernels,
+    time_kernels,
 )
-from sparkbeam.columns.nodes import Apply
-from sparkbeam.columns.shapes import Lists, Opaque, Table, Union
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.expressions import Apply
+from sparkbeam.columns.python_types import Lists, Opaque, Table, Union
+from sparkbeam.columns.python_values import values_of
 
 WHEN = Opaque(pa.timestamp("us", "UTC"))
 LOCAL = Opaque(pa.timestamp("ms"), is_as_in_arrow=True)
@@ -106,9 +106,27 @@ def block(count: int, of: Callable[[int], tuple[Any, ...]]) -> list[Element]:
 def ordinary(number: int) -> tuple[Any, ...]:
     text = ["ab", "b", "a b", "Abba", "", " x"][number % 6]
     return (
-        *(number - 3, number % 4 + 1, number / 4, 1.5 + number % 3, text, "BB ab"[number % 4 :]),
-        *(str(number), text.encode(), b"ab"[number % 3 :], number % 2 == 0, number % 3 == 0),
-        *(Inner(number, text), list(range(number % 4 + 1)), [text, "b"], number * 10**6 + 5),
+        *(
+            number - 3,
+            number % 4 + 1,
+            number / 4,
+            1.5 + number % 3,
+            text,
+            "BB ab"[number % 4 :],
+        ),
+        *(
+            str(number),
+            text.encode(),
+            b"ab"[number % 3 :],
+            number % 2 == 0,
+            number % 3 == 0,
+        ),
+        *(
+            Inner(number, text),
+            list(range(number % 4 + 1)),
+            [text, "b"],
+            number * 10**6 + 5,
+        ),
         *(number * 1000, number, Decimal(number) / 8),
     )
 
@@ -232,10 +250,10 @@ def test_each_operation_of_the_package_has_an_example() -> None:
 
 
 _NO_KERNELS = {
-    "lists": {"taken_apart"},
-    "numbers": {"with_nulls_equal", "rounded_to_int"},
-    "tables": {"table_array"},
-    "times": {"is_timestamp", "is_datetime", "micros_of", "of_datetime"},
+    "list_kernels": {"taken_apart"},
+    "number_kernels": {"with_nulls_equal", "rounded_to_int"},
+    "lookups": {"table_array"},
+    "time_kernels": {"is_timestamp", "is_datetime", "micros_of", "of_datetime"},
 }
 """What is public in modules of kernels and none."""
 
@@ -252,7 +270,7 @@ def test_each_kernel_of_the_package_is_in_an_example() -> None:
     }
     missing = [
         f"{module.__name__}.{name}"
-        for module in (lists, numbers, tables, text, times)
+        for module in (list_kernels, number_kernels, lookups, text_kernels, time_kernels)
         for name, kernel in vars(module).items()
         if callable(kernel)
         and not name.startswith("_")
@@ -299,7 +317,7 @@ PRICES = {text: number for number, text in enumerate(["ab", "", "\u0149", "a\x00
 
 
 def _tables(keys: pa.Array, items: pa.Array, count: int) -> pa.Array:
-    table = tables.table_array(keys, items, [0, len(keys)])
+    table = lookups.table_array(keys, items, [0, len(keys)])
     return table.take(pa.array(np.ones(count, np.int64)))
 
 

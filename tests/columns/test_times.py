@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbeam.columns import Compiled, NotExact, Opaque, Record, Refused, Scalar, compile_function
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.python_values import values_of
 
 ZONES = [None, "UTC", "+05:30", "Europe/Berlin", "America/New_York", "Africa/Monrovia"]
 UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}

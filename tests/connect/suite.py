@@ -36,8 +36,8 @@ from sparkbeam import (
     SparkRunner,
     as_dataframe,
 )
-from sparkbeam import session as sessions
 from sparkbeam.io import ForeachBatch, FromDataFrame
+from sparkbeam.spark import session as sessions
 from sparkbeam.upstream.spark import is_connect
 
 

@@ -41,8 +41,8 @@ from sparkbeam.io.eventhubs import (
     ReadFromEventHubs,
     WriteToEventHubs,
 )
-from sparkbeam.options import SparkBeamOptions
-from sparkbeam.session import obtain
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark.session import obtain
 from sparkbeam.testing import EventHubsServer
 
 READERS: Mapping[str, Mapping[str, Any]] = {

@@ -18,11 +18,11 @@ from hubs import EARLY, rows_of
 from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from sparkbeam.connectors import frames
+from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io.eventhubs import EventPosition, ReadFromEventHubs
-from sparkbeam.plan.sparkio import ReadSpec
-from sparkbeam.streaming import source
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.hub_source import PipelineHubSource
 from sparkbeam.testing import EventHubsServer
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
@@ -100,9 +100,9 @@ class HubRun:
         self._given = given
         self._spark = Spark(self._reach)
         self._done = 0
-        monkeypatch.setattr(source, "_IDLE_MICROS", 0)
+        monkeypatch.setattr(tick_source, "_IDLE_MICROS", 0)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
-        monkeypatch.setattr(frames, "timed", self._timed)
+        monkeypatch.setattr(source_frames, "timed", self._timed)
 
     def _timed(self, session: Any, spec: ReadSpec, *_: Any) -> HubRows:
         self._rows = HubRows(spec, self._folder / "offsets")

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import Client, Events, Receiver
-from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.data_source import EventHubsStreamReader
 from sparkbeam.eventhubs.pool import POOL, Pool, opened
-from sparkbeam.eventhubs.reading import Range, RangeReader
+from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.source import EventHubsStreamReader
+from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
 EARLY = datetime(2030, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from sparkbeam.eventhubs.client import (
 )
 from sparkbeam.eventhubs.pool import opened
 from sparkbeam.eventhubs.settings import Connection
-from sparkbeam.eventhubs.slim import SlimClient
+from sparkbeam.eventhubs.slim_client import SlimClient
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")

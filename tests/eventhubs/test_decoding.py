@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.amqp import frames
-from sparkbeam.amqp.values import Described, Symbol, Timestamp, UInt, encode
+from sparkbeam.eventhubs.amqp import frames
+from sparkbeam.eventhubs.amqp.values import Described, Symbol, Timestamp, UInt, encode
 from sparkbeam.eventhubs.client import as_text
-from sparkbeam.eventhubs.decoding import Inbox, handle_of
+from sparkbeam.eventhubs.transfer_decoding import Inbox, handle_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUES = st.one_of(TEXT, st.integers(-(2**63), 2**63 - 1), st.booleans(), st.none())

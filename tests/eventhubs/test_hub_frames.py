@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import EventHubsError
-from sparkbeam.eventhubs.writing import SENT
+from sparkbeam.eventhubs.event_writer import SENT
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")

@@ -15,19 +15,19 @@ from hubs import at, numbered, rows, serving, stream
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.monitoring import PartitionStatus
-from sparkbeam.eventhubs.slowness import Read
+from sparkbeam.eventhubs.slow_partitions import Read
 from sparkbeam.io.eventhubs import ReadFromEventHubs, SlowPartitions
 from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.metrics.sink import PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.metrics.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
 from sparkbeam.metrics.sinks import graphite, http, otlp, prometheus
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.page.view import of_query, partition_rows
 from sparkbeam.progress import words
-from sparkbeam.progress.model import StageState, StreamingProgress
+from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.partitions import PartitionProgress
-from sparkbeam.progress.summary import MicroBatch
+from sparkbeam.progress.snapshot import StageState, StreamingProgress
+from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles
 from sparkbeam.streaming.hub_partitions import NotePartitions, noted
 from sparkbeam.testing import EventHubsServer
 

@@ -8,10 +8,10 @@ import pytest
 from hubs import CLIENTS, numbered, options, range_of, until
 
 from sparkbeam.eventhubs import pool as pools
-from sparkbeam.eventhubs import reading
+from sparkbeam.eventhubs import range_reader
 from sparkbeam.eventhubs.client import EventHubsError
 from sparkbeam.eventhubs.pool import Pool
-from sparkbeam.eventhubs.reading import DataLossError, Range, RangeReader
+from sparkbeam.eventhubs.range_reader import DataLossError, Range, RangeReader
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
@@ -33,7 +33,7 @@ def pool() -> Iterator[Pool]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries again at once."""
-    monkeypatch.setattr(reading, "sleep", lambda seconds: None)
+    monkeypatch.setattr(range_reader, "sleep", lambda seconds: None)
 
 
 @pytest.fixture(params=CLIENTS)
@@ -165,7 +165,7 @@ def test_who_has_no_epoch_waits_for_a_query_that_has_ended(
         if len(waits) == 10:
             ended.close()
 
-    monkeypatch.setattr(reading, "sleep", wait)
+    monkeypatch.setattr(range_reader, "sleep", wait)
     assert range_of(options(server, client), 0, 10, pool) == numbered(10)
     assert len(waits) >= 10
     assert caplog.text.count("waits for up to 90 s: a streaming query reads in") == 1
@@ -177,7 +177,7 @@ def test_who_has_no_epoch_is_told_of_a_query_that_goes_on(
     server.send("clicks", numbered(10), partition=0)
     other = Pool()
     range_of(options(server, "slim"), 0, 10, other, epoch=5)
-    monkeypatch.setattr(reading, "EXCLUDED_SECONDS", 0)
+    monkeypatch.setattr(range_reader, "EXCLUDED_SECONDS", 0)
     with pytest.raises(EventHubsError, match=r"consumer_group=.* or give that query exclusive="):
         range_of(options(server, client), 0, 10, pool)
     other.close()
@@ -188,7 +188,7 @@ def test_what_is_not_used_is_ended_receivers_first(
 ) -> None:
     monkeypatch.setattr(pools, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(pools, "_RECEIVER_SECONDS", 0.05)
-    monkeypatch.setattr(reading, "sleep", lambda seconds: time.sleep(0.01))
+    monkeypatch.setattr(range_reader, "sleep", lambda seconds: time.sleep(0.01))
     server.send("clicks", numbered(10), partition=0)
     source, other = options(server, "slim"), Pool()
     assert range_of(source, 0, 10, pool, epoch=5) == numbered(10)

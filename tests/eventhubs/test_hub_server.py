@@ -14,8 +14,8 @@ import pytest
 from hubs import EARLY, until
 
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.server.event_store import BadSelectorError, Partition
 from sparkbeam.testing import EventHubsServer
-from sparkbeam.testing.eventhubs.store import BadSelectorError, Partition
 
 azure = pytest.importorskip("azure.eventhub")
 

@@ -12,13 +12,13 @@ from hubs import CLIENTS, EARLY, at, numbered, rows, serving, stream
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sparkbeam.errors import CheckpointFailed, ConfigurationError
-from sparkbeam.eventhubs import EventHubsSource, EventPosition, reading
+from sparkbeam.eventhubs import EventHubsSource, EventPosition, range_reader
 from sparkbeam.eventhubs.admission import admitted
 from sparkbeam.eventhubs.client import EventHubsError
-from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.data_source import EventHubsReader, EventHubsStreamReader, HubRange
 from sparkbeam.eventhubs.pool import POOL
-from sparkbeam.eventhubs.source import EventHubsReader, EventHubsStreamReader, HubRange
-from sparkbeam.streaming.files import LocalFiles, kept_places, next_epoch
+from sparkbeam.eventhubs.source_options import SourceOptions
+from sparkbeam.streaming.checkpoint_files import LocalFiles, kept_places, next_epoch
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
@@ -181,7 +181,7 @@ def test_a_driver_that_was_thought_dead_is_fenced_off_though_its_clock_is_ahead(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "sleep", lambda seconds: None)
+    monkeypatch.setattr(range_reader, "sleep", lambda seconds: None)
     server.send("clicks", numbered(30), partition=0)
     checkpoint = LocalFiles(str(tmp_path))
     old = stream(base, epoch=str(next_epoch(checkpoint)))

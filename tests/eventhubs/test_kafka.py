@@ -21,7 +21,7 @@ from sparkbeam.io.eventhubs import (
 )
 from sparkbeam.io.hub_kafka import _Record, event_of
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.plan.sparkio import READ_URN, WRITE_URN, ReadSpec, WriteSpec
+from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 
 TEXT = "Endpoint=sb://my.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=geheim"
 

@@ -7,9 +7,9 @@ import pytest
 from hubs import CLIENTS, numbered, options, range_of, rows, serving, stream, until
 
 from sparkbeam.eventhubs.client import Events
-from sparkbeam.eventhubs.lately import LastRanges
 from sparkbeam.eventhubs.pool import Pool
-from sparkbeam.eventhubs.slowness import Read
+from sparkbeam.eventhubs.recent_ranges import LastRanges
+from sparkbeam.eventhubs.slow_partitions import Read
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")

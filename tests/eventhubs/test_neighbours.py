@@ -11,8 +11,8 @@ import pytest
 from hubs import CLIENTS, connection, numbered, options, range_of
 
 from sparkbeam.eventhubs.client import Events, StolenError
-from sparkbeam.eventhubs.neighbours import Neighbours, name_of
 from sparkbeam.eventhubs.pool import Pool, Reading
+from sparkbeam.eventhubs.receiver_sharing import Neighbours, name_of
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
@@ -21,7 +21,7 @@ READS = """
 import sys
 from pathlib import Path
 from hubs import range_of
-from sparkbeam.eventhubs.options import SourceOptions
+from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.eventhubs.pool import Pool
 
 source = SourceOptions.parse({"connectionString": sys.argv[1], "client": "slim"})

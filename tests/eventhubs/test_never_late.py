@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.eventhubs.client import Bounds
-from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.planning import Planner
-from sparkbeam.streaming.clocks import Look, Marks, SourceClock, at_restart
+from sparkbeam.eventhubs.source_options import SourceOptions
+from sparkbeam.streaming.source_watermarks import Look, Marks, SourceClock, at_restart
 
 MILLI = 1000
 PARTITIONS = ("0", "1", "2")

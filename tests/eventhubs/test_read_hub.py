@@ -9,11 +9,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.io.eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs, SlowPartitions
 from sparkbeam.plan.redaction import Redaction
-from sparkbeam.plan.sparkio import READ_URN, ReadSpec
+from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
 TEXT = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=geheim"
 GIVEN = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=other;EntityPath=views"

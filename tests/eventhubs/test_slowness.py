@@ -12,10 +12,10 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.admission import admitted
-from sparkbeam.eventhubs.options import SourceOptions
 from sparkbeam.eventhubs.pool import POOL
-from sparkbeam.eventhubs.reports import Reports
-from sparkbeam.eventhubs.slowness import Factors, Read, SlowPartitions
+from sparkbeam.eventhubs.read_reports import Reports
+from sparkbeam.eventhubs.slow_partitions import Factors, Read, SlowPartitions
+from sparkbeam.eventhubs.source_options import SourceOptions
 from sparkbeam.testing import EventHubsServer
 
 PER_EVENT = 0.001

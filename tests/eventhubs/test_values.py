@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparkbeam.amqp import frames, values
-from sparkbeam.amqp.values import Described, decode, encode
+from sparkbeam.eventhubs.amqp import frames, values
+from sparkbeam.eventhubs.amqp.values import Described, decode, encode
 
 PLAIN = st.one_of(
     st.none(),

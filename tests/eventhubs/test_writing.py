@@ -13,7 +13,7 @@ from hubs import CLIENTS, connection, numbered, serving
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.client import EventHubsError
-from sparkbeam.eventhubs.writing import SENT, HubWriter, Sending
+from sparkbeam.eventhubs.event_writer import SENT, HubWriter, Sending
 from sparkbeam.io.eventhubs import EventHubsEvent, WriteToEventHubs
 from sparkbeam.io.repeats import DropRepeats
 from sparkbeam.testing import EventHubsServer

@@ -13,9 +13,9 @@ from typing import Any
 import apache_beam as beam
 import streams
 
-from sparkbeam import session as sessions
 from sparkbeam.io import ReadFromSpark, WriteToSpark
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.spark import session as sessions
 
 NO_JAR = 77
 """The exit code where Spark cannot get Delta."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sparkbeam import ConfigurationError
-from sparkbeam.streaming.clocks import (
+from sparkbeam.streaming.source_watermarks import (
     MOST_PARTITIONS,
     Look,
     Marks,

@@ -13,7 +13,7 @@ from waiting import until
 
 from sparkbeam import ConfigurationError, SparkRunner
 from sparkbeam.io import ForeachBatch, ReadFromSpark
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 
 DEEP = st.StructType().add("deep", st.LongType(), nullable=False).add("n.n", st.StringType())
 SCHEMA = (

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from sparkbeam import ConfigurationError
-from sparkbeam.connectors.tables import Table, found_table
+from sparkbeam.connectors.catalog_tables import Table, found_table
 
 SCHEMA = StructType().add("id", LongType()).add("day", StringType())
 PARQUET = {"Type": "MANAGED", "Provider": "parquet", "Location": "file:/warehouse/clicks"}

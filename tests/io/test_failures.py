@@ -7,8 +7,10 @@ import apache_beam as beam
 import pytest
 import streams
 
-from sparkbeam import PipelineFailed, SparkRunner, failures, running
+from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.io import ForeachBatch, ReadFromSpark, WriteToSpark
+from sparkbeam.run import run
+from sparkbeam.spark import failures
 
 SECRET = "correct-horse"
 
@@ -60,7 +62,7 @@ def test_a_secret_in_the_users_own_exception_does_not_reach_spark(
         seen.append(str(error))
         return failures.explained(error, *rest)
 
-    monkeypatch.setattr(running, "explained", explained)
+    monkeypatch.setattr(run, "explained", explained)
     pipeline = beam.Pipeline(SparkRunner(spark))
     _ = (
         pipeline

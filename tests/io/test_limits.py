@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from streams import note, notes, run_available
 
 from sparkbeam.io import ForeachBatch, ReadFromSpark
-from sparkbeam.streaming.limits import limit_rows, rows_are_small
+from sparkbeam.streaming.batch_limits import limit_rows, rows_are_small
 from sparkbeam.wire.messages import DDL, PIECE_BYTES, SCHEMA, Joiner, Message
 
 BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"

@@ -19,13 +19,13 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from pyspark.sql import functions as sf
 
 from sparkbeam import PipelineFailed, SparkRunner
-from sparkbeam.connectors import frames
-from sparkbeam.connectors.parquetfiles import parquet_files
+from sparkbeam.connectors import source_frames
+from sparkbeam.connectors.parquet_frames import parquet_files
 from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.upstream.spark import version
-from sparkbeam.wire.parquetfiles import ParquetFiles
-from sparkbeam.worker.connectors.parquetrows import batches_of
+from sparkbeam.wire.parquet_splits import ParquetFiles
+from sparkbeam.worker.connectors.parquet_rows import batches_of
 
 SCHEMA = (
     "b boolean, i1 tinyint, i2 smallint, i4 int, i8 bigint, f float, d double, s string, "
@@ -104,13 +104,13 @@ def folder(spark: Any, in_the_new_calendar: None, tmp_path_factory: pytest.TempP
 
 def spec_of(frame: Any, time: str | None, *columns: str) -> ReadSpec:
     names = columns or tuple(frame.columns)
-    return ReadSpec(frame=frames.give(frame), columns=names, timestamp_column=time)
+    return ReadSpec(frame=source_frames.give(frame), columns=names, timestamp_column=time)
 
 
 def files_of(spark: Any, frame: Any, time: str | None = None, *columns: str) -> Any:
     """The files that workers read in place of a DataFrame, and what Spark would hand over."""
     spec = spec_of(frame, time, *columns)
-    rows = frames.timed(spark, spec, "label")
+    rows = source_frames.timed(spark, spec, "label")
     return parquet_files(spark, lambda: rows, spec), rows
 
 
@@ -187,8 +187,8 @@ def test_rows_without_a_time_have_the_earliest(
     spark: Any, folder: Path, columns: tuple[str, ...]
 ) -> None:
     frame = spark.read.parquet(f"{folder}/all")
-    spec = ReadSpec(frame=frames.give(frame), columns=("s", "at"), needed=columns)
-    rows = frames.timed(spark, spec, "label")
+    spec = ReadSpec(frame=source_frames.give(frame), columns=("s", "at"), needed=columns)
+    rows = source_frames.timed(spark, spec, "label")
     files = parquet_files(spark, lambda: rows, spec)
     assert files is not None
     assert counted(themselves(files)) == counted(handed_over(rows))
@@ -232,7 +232,7 @@ def test_of_a_dataframe_those_columns_are_read_that_somebody_looks_at(
 ) -> None:
     spec = spec_of(spark.read.parquet(f"{folder}/all"), "at")
     spec = replace(spec, looked_at=("s", "i4"))
-    rows = frames.timed(spark, spec, "label")
+    rows = source_frames.timed(spark, spec, "label")
     files = parquet_files(spark, lambda: rows, spec)
     assert files is not None
     assert files.output == ("i4", "s")
@@ -261,7 +261,7 @@ def test_a_task_has_a_batch_of_rows_at_least_if_all_is_done_over_columns(
 ) -> None:
     def shares(**more: str) -> int:
         spec = spec_of(spark.read.parquet(f"{folder}/all").select("i4", "s"), None)
-        rows = frames.timed(spark, spec, "label")
+        rows = source_frames.timed(spark, spec, "label")
         with contextlib.ExitStack() as settings:
             for name, value in more.items():
                 settings.enter_context(setting(spark, f"spark.sql.files.{name}", value))

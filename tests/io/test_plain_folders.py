@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sparkbeam.connectors.frames import timed
-from sparkbeam.connectors.plainfolders import plain_scan
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.connectors.plain_folders import plain_scan
+from sparkbeam.connectors.source_frames import timed
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.upstream.scans import ParquetScan, parquet_scan, sql_settings
 
 ROWS = "id", "CAST(id AS STRING) AS Name", "now() AS at", "array(id) AS ids", "1.5BD AS dec"

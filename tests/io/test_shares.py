@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.connectors.shares import divided
-from sparkbeam.wire.parquetfiles import FilePart, ParquetFiles
-from sparkbeam.worker.connectors.parquetrows import batches_of
+from sparkbeam.connectors.row_ranges import divided
+from sparkbeam.wire.parquet_splits import FilePart, ParquetFiles
+from sparkbeam.worker.connectors.parquet_rows import batches_of
 
 SCHEMA = pa.schema([("x", pa.int64())])
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from waiting import until
 
 from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, UnsupportedTransform
-from sparkbeam.connectors.committed import file_name
+from sparkbeam.connectors.committed_files import file_name
 from sparkbeam.connectors.manifest import Manifest
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.io import ReadFromSpark, WriteToSpark, committed_files

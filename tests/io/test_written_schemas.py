@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import functions as sf
 
 from sparkbeam import SparkRunner
-from sparkbeam.connectors.frames import loaded
-from sparkbeam.connectors.writtenschemas import written_schema
+from sparkbeam.connectors.source_frames import loaded
+from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 
 Write = Callable[[Any, Path], None]
 

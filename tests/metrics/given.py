@@ -13,8 +13,8 @@ from apache_beam.metrics.execution import MetricKey, MetricResult
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.metrics.metricbase import MetricName
 
-from sparkbeam.metrics.results import SparkMetrics
-from sparkbeam.metrics.sink import PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.metrics.metric_results import SparkMetrics
+from sparkbeam.metrics.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
 
 COUNTER, GAUGE = RunnerMetricKind
 STAMP: Any = 345_862.8

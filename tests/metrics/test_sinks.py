@@ -12,8 +12,8 @@ from receivers import GraphiteReceiver, HttpReceiver, free_port, silent
 from waiting import until
 
 from sparkbeam import SparkBeamOptions
-from sparkbeam.metrics.making import sinks_of
-from sparkbeam.metrics.sink import MetricsSink, RunnerMetric
+from sparkbeam.metrics.metrics_sink import MetricsSink, RunnerMetric
+from sparkbeam.metrics.sink_factory import sinks_of
 from sparkbeam.metrics.sinks import posting
 
 SECRET = "p4ssw0rd"

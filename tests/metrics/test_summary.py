@@ -11,9 +11,9 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import RunSummary, SparkRunner, SparkStage, StageSummary, StepSummary
-from sparkbeam.metrics import summary
-from sparkbeam.metrics.sparkstages import SparkStages
-from sparkbeam.progress.places import Places
+from sparkbeam.metrics import run_summary
+from sparkbeam.metrics.spark_stages import SparkStages
+from sparkbeam.progress.spark_stage_ids import Places
 from sparkbeam.wire.reports import NAMESPACE, REFUSED_BLOCKS, Signal, SignalKind
 
 
@@ -95,8 +95,8 @@ def test_spark_is_asked_once_for_a_stage_that_is_done(monkeypatch: pytest.Monkey
             raise LookupError("it is forgotten")
         return {"tasks": 2, "is_done": id == 1}
 
-    monkeypatch.setattr("sparkbeam.metrics.sparkstages.is_classic", lambda session: True)
-    monkeypatch.setattr("sparkbeam.metrics.sparkstages.stage_data", data)
+    monkeypatch.setattr("sparkbeam.metrics.spark_stages.is_classic", lambda session: True)
+    monkeypatch.setattr("sparkbeam.metrics.spark_stages.stage_data", data)
     stages = SparkStages(None)
     assert [*stages.get([2, 1, 9])] == [1, 2]
     assert [*stages.get([1, 2])] == [1, 2]
@@ -137,7 +137,7 @@ def test_a_run_that_has_not_begun_has_done_nothing() -> None:
 def test_blocks_that_were_no_columns_after_all_are_told() -> None:
     name = f"{REFUSED_BLOCKS}an int leaves 64 bits"
     infos = [monitoring_infos.int64_user_counter(NAMESPACE, name, 3, ptransform="Double")]
-    figures = summary._Figures(infos)
+    figures = run_summary._Figures(infos)
     assert figures.refused("Double") == {"an int leaves 64 bits": 3}
     told = StepSummary("Double", columns="columns", refused=figures.refused("Double"))
     text = str(RunSummary((StageSummary("Read + Double", (told,)),)))

@@ -3,7 +3,7 @@
 from math import floor
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Auction, Bid, Person
+from sparkbeam.nexmark.events import Auction, Bid, Person
 
 FIRST_NAMES = "Peter Paul Luke John Saul Vicky Kate Julie Sarah Deiter Walter"
 LAST_NAMES = "Shultz Abrams Spencer White Bartels Walton Smith Jones Noris"

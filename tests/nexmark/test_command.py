@@ -20,8 +20,8 @@ from in_process import StreamingRunner
 from pasts import COMMITS, SHORT, a_past, planted
 from runs import a_run, runs_of
 
-from sparkbeam.cli import main
-from sparkbeam.nexmark import commandline, engine, history, measure, places, provenance
+from sparkbeam.cli.main import main
+from sparkbeam.nexmark import available_runners, commandline, engine, history, measure, provenance
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine
 from sparkbeam.nexmark.measure import Measurement
@@ -316,7 +316,7 @@ class TestOverTime:
     ) -> None:
         usual = engine.prepared
         monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "none"))
-        monkeypatch.setattr(places, "OTHER_EVENTS", 200)
+        monkeypatch.setattr(available_runners, "OTHER_EVENTS", 200)
         monkeypatch.setattr(
             engine,
             "prepared",
@@ -451,7 +451,7 @@ class TestGenerate:
 
 def test_help_needs_neither_beam_nor_spark_nor_the_extra() -> None:
     program = (
-        "import sys; from sparkbeam.cli import main\n"
+        "import sys; from sparkbeam.cli.main import main\n"
         "try: main(['nexmark', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'apache_beam', 'pyspark', 'pandas', 'altair', 'jinja2', 'psutil'}\n"

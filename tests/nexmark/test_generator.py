@@ -6,6 +6,7 @@ from oracle import Generator, JavaRandom, next_below
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.events import KINDS, Auction, Bid, Person
 from sparkbeam.nexmark.generator import (
     EventBatch,
     auctions,
@@ -15,7 +16,6 @@ from sparkbeam.nexmark.generator import (
     persons,
 )
 from sparkbeam.nexmark.generator.random import Random
-from sparkbeam.nexmark.model import KINDS, Auction, Bid, Person
 
 CONFIGURATIONS = {
     "default": Configuration(events=5_000),

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from runs import a_run, runs_of
 
+from sparkbeam.common.display_text import without_folders
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark import history
 from sparkbeam.nexmark.record import ADDED, SCHEMA, read_json, write_json
-from sparkbeam.texts import without_folders
 
 
 class TestHistory:

@@ -12,7 +12,7 @@ from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.engine import Engine, prepared
 from sparkbeam.nexmark.measure import Measurement, reason
-from sparkbeam.nexmark.memory import PeakMemory
+from sparkbeam.nexmark.peak_memory import PeakMemory
 from sparkbeam.nexmark.queries import QUERIES, Query
 from sparkbeam.nexmark.record import OURS, PASSED
 

@@ -8,9 +8,9 @@ from apache_beam.runners.portability import prism_runner
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 from runs import a_run
 
-from sparkbeam.nexmark import places
-from sparkbeam.nexmark.limits import limit_of
-from sparkbeam.nexmark.places import Place, found
+from sparkbeam.nexmark import available_runners
+from sparkbeam.nexmark.available_runners import Place, found
+from sparkbeam.nexmark.known_limits import limit_of
 from sparkbeam.nexmark.release import judged
 from sparkbeam.nexmark.report import render
 
@@ -21,7 +21,7 @@ PROGRAM = "apache_beam-v1.2.3-prism-linux-amd64"
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where Beam would keep Prism."""
     monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path))
-    monkeypatch.setattr(places, "version", lambda name: "1.2.3")
+    monkeypatch.setattr(available_runners, "version", lambda name: "1.2.3")
     monkeypatch.setattr(prism_runner, "beam_version", "1.2.3")
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")

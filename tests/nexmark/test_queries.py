@@ -13,17 +13,17 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.files import json_line
+from sparkbeam.nexmark.event_files import json_line
+from sparkbeam.nexmark.events import Auction, Bid, Event, EventCoder, Person
 from sparkbeam.nexmark.generator import EventBatch, in_generator_order
-from sparkbeam.nexmark.model import Auction, Bid, Event, EventCoder, Person
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.reference import reference_results
-from sparkbeam.nexmark.results import Summarize, summary
-from sparkbeam.nexmark.source import NexmarkEvents
-from sparkbeam.options import checked
+from sparkbeam.nexmark.result_digest import Summarize, summary
+from sparkbeam.options.spark_options import checked
 from sparkbeam.plan.model import Evaluator, SessionAggregator
-from sparkbeam.runner import SparkRunner
+from sparkbeam.runner.spark_runner import SparkRunner
 
 # Some ask for the session as they run.
 pytestmark = pytest.mark.xdist_group("spark")

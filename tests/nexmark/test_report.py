@@ -19,7 +19,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.record import PASSED, Run
 from sparkbeam.nexmark.report import charts, render
-from sparkbeam.nexmark.report.overtime import Past
+from sparkbeam.nexmark.report.runtimes import Past
 
 
 def a_history() -> list[Run]:

@@ -6,10 +6,10 @@ import pytest
 
 from sparkbeam.nexmark import expectations
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.events import Bid
 from sparkbeam.nexmark.queries import QUERIES
 from sparkbeam.nexmark.reference import reference_results
-from sparkbeam.nexmark.results import SummarizeFn, canonical, difference, summary
+from sparkbeam.nexmark.result_digest import SummarizeFn, canonical, difference, summary
 
 RESULTS = [(1, "a"), (2, "b"), (2, "b"), (3, "c")]
 

@@ -12,13 +12,13 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.datasource import NexmarkDataSource
-from sparkbeam.nexmark.files import write_json, write_parquet
+from sparkbeam.nexmark.event_files import write_json, write_parquet
+from sparkbeam.nexmark.events import KINDS, Bid, Event, EventCoder, Person
 from sparkbeam.nexmark.generator import EventBatch, bids, in_generator_order
-from sparkbeam.nexmark.model import KINDS, Bid, Event, EventCoder, Person
-from sparkbeam.nexmark.source import NexmarkEvents
-from sparkbeam.runner import SparkRunner
+from sparkbeam.runner.spark_runner import SparkRunner
 
 # Some ask for the session as they run.
 pytestmark = pytest.mark.xdist_group("spark")

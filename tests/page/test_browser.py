@@ -19,7 +19,7 @@ from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.page.server import PageServer
 from sparkbeam.page.view import PageContent, StageView
 from sparkbeam.page.watch import CheckpointView
-from sparkbeam.progress.history import Moment
+from sparkbeam.progress.recent_batches import Moment
 
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 _PATIENCE = 200.0

@@ -11,7 +11,7 @@ import pytest
 
 from sparkbeam.page.server import Page, PageServer
 from sparkbeam.page.view import PageContent
-from sparkbeam.progress.history import Moment
+from sparkbeam.progress.recent_batches import Moment
 
 HOSTILE = '</script><img src=x onerror="alert(1)">$nonce & "x" \u2028'
 

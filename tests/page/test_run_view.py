@@ -17,9 +17,9 @@ from in_process_batch import BatchRunner
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.page import opening
-from sparkbeam.progress.streaming import StreamingTracker
-from sparkbeam.progress.summary import MicroBatch
-from sparkbeam.streaming import source
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.progress.stream_tracker import StreamingTracker
+from sparkbeam.streaming import tick_source
 
 HOSTILE = "<b>&\"'</text><script>alert(1)</script>"
 
@@ -111,7 +111,7 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
         monkeypatch.setattr(f"sparkbeam.page.server.{name}", 0)
     monkeypatch.setattr(opening, "show", kept)
     monkeypatch.setattr(StreamingTracker, "note", look)
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
     pipeline = started(StreamingRunner(), "--query_name=counts")
     _ = (

@@ -20,9 +20,9 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
 from in_process import StreamingRunner
 
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.page.beacon import Beacon
+from sparkbeam.page.page_address import Beacon
 from sparkbeam.page.watch import CheckpointView
 
 HOSTILE = "<b>&\"'</text><script>alert(1)</script>"

@@ -12,8 +12,8 @@ from apache_beam.transforms.window import FixedWindows, NonMergingWindowFn
 from sparkbeam import Join, SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.options import SparkBeamOptions
-from sparkbeam.plan.columnsteps import told
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.plan.column_steps import told
 
 MAYBE = "columns, if it gets any when it runs"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

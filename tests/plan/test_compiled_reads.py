@@ -19,8 +19,8 @@ from pyspark.sql import types as st
 
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.options import SparkBeamOptions
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.plan.spark_io import ReadSpec
 
 SCHEMA = st.StructType(
     [

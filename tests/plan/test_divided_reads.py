@@ -17,9 +17,9 @@ from noting import found, note
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.explain import describe
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.model import Exchange, Plan
-from sparkbeam.upstream import files
+from sparkbeam.upstream import beam_files
 from sparkbeam.upstream.parquet import RowGroupSource
 
 
@@ -102,7 +102,7 @@ def test_whoever_divides_files_by_itself_does_so_in_workers(
 
 
 def test_very_many_files_are_left_to_workers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_MOST_PARTS", 2)
+    monkeypatch.setattr(beam_files, "_MOST_PARTS", 2)
     assert not is_divided(planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt")))
 
 
@@ -148,7 +148,7 @@ def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch
         return split(source, *args)
 
     monkeypatch.setattr(RowGroupSource, "split", noting)
-    monkeypatch.setattr(files, "_is_divided_by_beam", lambda source: True)
+    monkeypatch.setattr(beam_files, "_is_divided_by_beam", lambda source: True)
     test_columns_of_divided_files_are_left_out(folder)
     assert len(splits) == 1
 

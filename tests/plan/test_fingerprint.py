@@ -52,8 +52,8 @@ from sparkbeam.plan.fingerprint import (
     other_versions,
     unreadable_format,
 )
-from sparkbeam.plan.identity import identity, steady
 from sparkbeam.plan.layers import topology
+from sparkbeam.plan.object_identity import identity, steady
 from sparkbeam.plan.translate import translate
 
 Build = Callable[[beam.PCollection], Any]

@@ -24,7 +24,7 @@ from plans import translated
 
 from sparkbeam.plan import grouping
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.worker.grouping.evaluators import BATCH, IN_PACKS, STREAMING
 
 COUNTING: dict[str, Any] = {

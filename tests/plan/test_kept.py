@@ -260,7 +260,7 @@ def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, *_: Any) -> None:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sparkbeam.worker.batch.kept.pa.OSFile", Full)
+    monkeypatch.setattr("sparkbeam.worker.batch.spilling.pa.OSFile", Full)
     with pytest.raises(PipelineFailed, match=r"(?s)No space left on device.*Make room"):
         results(BatchRunner(), rows)
 

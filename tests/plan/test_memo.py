@@ -12,8 +12,8 @@ import pytest
 
 from sparkbeam import SparkRunner
 from sparkbeam.columns import compile_function
-from sparkbeam.options import SparkBeamOptions
-from sparkbeam.plan import functions
+from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.plan import pardo_functions
 from sparkbeam.plan.memo import memo, memoized
 from sparkbeam.plan.model import Layout
 
@@ -69,7 +69,7 @@ def test_a_function_is_compiled_once_in_a_translation(
         compiled.append(function)
         return compile_function(function, *shapes, **how)
 
-    monkeypatch.setattr(functions, "compile_function", noting)
+    monkeypatch.setattr(pardo_functions, "compile_function", noting)
     p = beam.Pipeline(SparkRunner())
     rows = p | beam.io.ReadFromParquet(f"{tmp_path}/*.parquet")
     pairs = rows | "Pairs" >> beam.Map(lambda row: (row["n"], row["name"]))

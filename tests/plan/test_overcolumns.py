@@ -23,9 +23,9 @@ from pyspark.sql import types as st
 from sparkbeam import Join, SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark, WriteToSpark
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.model import Evaluator, Plan
-from sparkbeam.plan.overcolumns import column_steps
+from sparkbeam.plan.source_columns import column_steps
 
 LATEST = TimestampCombiner.OUTPUT_AT_LATEST
 SCHEMA = st.StructType(

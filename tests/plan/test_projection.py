@@ -21,9 +21,9 @@ from pyspark.sql import types as st
 from sparkbeam import SparkRunner
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 
 INNER = st.StructType([st.StructField("x", st.DoubleType()), st.StructField("y", st.LongType())])
 SCHEMA = st.StructType(

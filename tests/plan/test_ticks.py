@@ -10,8 +10,8 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows
 
 from sparkbeam import SparkRunner
-from sparkbeam import options as spark_options
 from sparkbeam.io import ReadFromSpark
+from sparkbeam.options import spark_options
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.ticks import start_steps
 

@@ -10,9 +10,9 @@ from terminals import COLUMNS, ROWS, Terminal, plain_lines
 from sparkbeam.progress import words
 from sparkbeam.progress.display import Display, screen_for
 from sparkbeam.progress.html import progress_html
-from sparkbeam.progress.model import PipelineProgress, Progress, StageProgress, StageState
+from sparkbeam.progress.log_lines import PlainScreen
 from sparkbeam.progress.notebook import NotebookScreen
-from sparkbeam.progress.plain import PlainScreen
+from sparkbeam.progress.snapshot import PipelineProgress, Progress, StageProgress, StageState
 from sparkbeam.progress.terminal import TerminalScreen
 
 WAITING, RUNNING, DONE, FAILED, STOPPED = StageState

@@ -8,10 +8,10 @@ import pytest
 from apache_beam.metrics import monitoring_infos
 from in_process import Conf, Spark
 
-from sparkbeam.datagrams import sealed
+from sparkbeam.common.datagrams import sealed
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, SideInput, Stage
 from sparkbeam.progress.listener import Listener, reachable_at
-from sparkbeam.progress.model import StageProgress, StageState
+from sparkbeam.progress.snapshot import StageProgress, StageState
 from sparkbeam.progress.tracker import ProgressTracker
 from sparkbeam.wire.reports import Counts, Reporter, Signal, SignalKind, TaskReport
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from terminals import ROWS, Terminal, plain_lines
 
 from sparkbeam.progress import words
-from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.notebook import NotebookScreen
-from sparkbeam.progress.table import progress_table
+from sparkbeam.progress.rich_table import progress_table
+from sparkbeam.progress.snapshot import StageState, StreamingProgress, StreamingStageProgress
 from sparkbeam.progress.terminal import TerminalScreen
 
 NOON = Timestamp.from_utc_datetime(datetime(2020, 5, 17, 12, 0, tzinfo=UTC))

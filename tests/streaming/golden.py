@@ -40,7 +40,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 FOLDER = Path(__file__).parent / "checkpoints"
 NUMBERS = 40
@@ -256,7 +256,7 @@ def _text(content: bytes) -> str:
 
 
 if __name__ == "__main__":
-    source._MOST_ROUNDS = ROUNDS
+    tick_source._MOST_ROUNDS = ROUNDS
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "whole").mkdir()
         clocked = sys.argv[1].startswith("clocked/")

@@ -17,10 +17,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import Crash, Point, Spark, StreamingRunner
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from sparkbeam.connectors import frames
+from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import clock, source
+from sparkbeam.streaming import clock, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 
 SECOND = 1_000_000
@@ -95,7 +95,7 @@ class PartitionedRun:
         self._clock = START * SECOND
         self._pace = round(pace * SECOND)
         self._patch = monkeypatch
-        monkeypatch.setattr(source, "_IDLE_MICROS", 0)
+        monkeypatch.setattr(tick_source, "_IDLE_MICROS", 0)
         monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
@@ -141,7 +141,7 @@ class PartitionedRun:
         arguments = {"format": "kafka", "columns": ["value"], **arguments}
         partitioned = arguments["format"] == "kafka" or bool(arguments.get("partition_column"))
         self._patch.setattr(
-            frames,
+            source_frames,
             "timed",
             lambda *_, **__: Rows(micro_batches, partitioned),
         )

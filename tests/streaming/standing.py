@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.streaming.file_sink import FileSink
 from sparkbeam.streaming.generation import Generation
-from sparkbeam.streaming.sink import QuerySink
+from sparkbeam.streaming.query_sink import QuerySink
 
 STOPS_IN = 1
 

@@ -30,11 +30,11 @@ from in_process_batch import BatchRunner
 from test_expiry import keys
 
 from sparkbeam import AsOfJoin
-from sparkbeam.asof import DIRECTIONS
-from sparkbeam.closest import Closest, Walk
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.streaming import source
+from sparkbeam.joins.asof import DIRECTIONS
+from sparkbeam.joins.closest import Closest, Walk
+from sparkbeam.streaming import tick_source
 
 Side = list[tuple[int, int]]
 """Microseconds and values."""
@@ -212,7 +212,7 @@ def test_batch_gives_what_pandas_gives(how: How, tmp_path: Path) -> None:
 def test_streaming_gives_what_batch_gives_in_whatever_order(
     how: How, lateness: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 3)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 3)
     seed = len(str(how)) + lateness
     events = some_events(seed)
     result = run_stream(
@@ -243,7 +243,7 @@ def test_elements_are_joined_within_their_windows(
 def test_a_crash_after_each_step_changes_nothing(
     direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 3)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 3)
     how, events = (direction, 5, True), some_events(11, 20)
     spark = Spark(crashes := Crashes())
     crashes.until_it_ends(
@@ -288,7 +288,7 @@ def test_matches_come_out_as_the_watermark_makes_them_final(tmp_path: Path) -> N
 def test_state_is_collected_as_the_watermark_passes(
     how: How, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     sizes: list[int] = []
 
     def look(point: Point) -> None:
@@ -308,7 +308,7 @@ def test_state_is_collected_as_the_watermark_passes(
 
 
 def test_with_a_tolerance_keys_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     found: list[int] = []
     spark = Spark(lambda point: found.append(keys(spark)) if point[1] == "committed" else None)
     batches = [([Event(f"key {n}", False, 100 * n, n)], 100 * n) for n in range(30)]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbeam.worker.state import contents
+from sparkbeam.worker.state.bag_nodes import Node
 from sparkbeam.worker.state.buckets import Bucket, size_of
-from sparkbeam.worker.state.nodes import Node
 
 numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 texts = st.binary(max_size=3)

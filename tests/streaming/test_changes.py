@@ -26,8 +26,8 @@ from restrictions import OnePosition
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.page.watch import CheckpointView
-from sparkbeam.progress.model import StreamingStageProgress
-from sparkbeam.streaming import source
+from sparkbeam.progress.snapshot import StreamingStageProgress
+from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.status import status
 
 Build = Callable[[beam.PCollection], beam.PCollection]
@@ -92,7 +92,7 @@ class Program:
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     return Program(tmp_path)
 
 

@@ -14,9 +14,9 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner, Result
 from in_process import Crash, Point, Spark, StreamingRunner
 
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 LAST = 2
 """The number in Spark's logs of the micro-batch in which the program is killed."""
@@ -25,7 +25,7 @@ LAST = 2
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has a micro-batch for each event and watermark."""
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
 
 
 class Program:

@@ -26,11 +26,11 @@ from in_process import Crash, Crashes, Point, Spark, StreamingRunner
 from waiting import until
 
 from sparkbeam import SparkRunner
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
-from sparkbeam.result import SparkPipelineResult
+from sparkbeam.run.result import SparkPipelineResult
+from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles
 
 # Some ask for the session as they run.
 pytestmark = pytest.mark.xdist_group("spark")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sparkbeam.streaming.clocks import SourceClock
-from sparkbeam.streaming.ends import Ends
+from sparkbeam.streaming.checkpoint_files import LocalFiles
+from sparkbeam.streaming.exhausted_partitions import Ends
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles
-from sparkbeam.streaming.source import SourceSpec, TickReader
+from sparkbeam.streaming.source_watermarks import SourceClock
+from sparkbeam.streaming.tick_source import SourceSpec, TickReader
 
 TAG = 7
 SECOND = 1_000_000
@@ -63,6 +63,6 @@ def test_it_is_an_option_of_the_source(ends: Ends) -> None:
 
 def test_who_plans_and_who_reads_an_event_hub_do_without_beam() -> None:
     """Their processes start with each query, and Beam would take them seconds."""
-    modules = "sparkbeam.streaming.source, sparkbeam.streaming.hub_source"
+    modules = "sparkbeam.streaming.tick_source, sparkbeam.streaming.hub_source"
     code = f"import sys, {modules}; sys.exit('apache_beam' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows
 from in_process import Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
@@ -36,7 +36,7 @@ def keys(spark: Spark) -> int:
 def test_windows_that_have_expired_leave_nothing(
     window: Any, what: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     found: list[int] = []
 
     def look(point: Point) -> None:

@@ -17,9 +17,9 @@ from in_process import Crash, FailingWrites, Point, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
 
 from sparkbeam.errors import CheckpointFailed, PipelineFailed
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
+from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles
 
 NUMBERS = list(range(24))
 
@@ -34,7 +34,7 @@ def by_value() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 4)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
 
 
 def run(spark: Spark, folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from sparkbeam.connectors.committed import file_name
+from sparkbeam.connectors.committed_files import file_name
 from sparkbeam.connectors.storage import BeamStorage, LocalStorage, Storage, storage
 from sparkbeam.io import committed_files
 from sparkbeam.streaming.file_sink import FileSink, NotSeen, NotTrusted

@@ -34,9 +34,9 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from in_process import Checkpoint, Crashes, LeapingClock, Spark, StreamingRunner
 
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS
-from sparkbeam.worker.streaming import views
+from sparkbeam.worker.streaming import stored_views
 
 ACCUMULATING, DISCARDING = AccumulationMode.ACCUMULATING, AccumulationMode.DISCARDING
 MODES = pytest.mark.parametrize("mode", [ACCUMULATING, DISCARDING], ids=["accumulating", "not"])
@@ -554,7 +554,7 @@ def changing() -> list[Step]:
 def test_crashes_and_the_order_of_blocks_change_nothing(
     lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 9)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 9)
     made, view = LOOKUPS[lookup]
     if view is AsSingleton:
         steps = [(k, w[:1] if k == "side" else w, t) for k, w, t in changing()]
@@ -629,7 +629,7 @@ def per_key_latest() -> beam.PTransform:
 def test_what_is_replaced_leaves_the_state(
     lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 25)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 25)
     firings = 300
     steps = [side(f"{n:04}{TABLE}", at=n) for n in range(firings)]
     found = sizes([*steps, main("x", 1)], *GROWING[lookup], tmp_path)
@@ -642,18 +642,18 @@ def test_what_is_replaced_leaves_the_state(
 def test_windows_that_have_expired_leave_the_state(
     trigger: TriggerFn, view: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 40)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 40)
     steps: list[Step] = []
     for n in range(80):
         steps += [side(("k", f"{n:04}{TABLE}"), at=10 * n), to("side", 10 * n + 10)]
         steps += [main(f"m{n}", 10 * n), to("main", 10 * n + 10)]
     window = windows(trigger, DISCARDING, FixedWindows(10))
     found = sizes(steps, lambda s: s | window, view, tmp_path, FixedWindows(10))
-    assert max(found) < 8 * views.EXPIRED_WINDOWS * len(TABLE)
+    assert max(found) < 8 * stored_views.EXPIRED_WINDOWS * len(TABLE)
 
 
 def test_an_element_later_than_the_last_expired_windows_is_dropped_and_counted() -> None:
-    count = views.EXPIRED_WINDOWS + 2
+    count = stored_views.EXPIRED_WINDOWS + 2
     steps: list[Step] = [
         step
         for n in range(count)
@@ -668,7 +668,7 @@ def test_an_element_later_than_the_last_expired_windows_is_dropped_and_counted()
 
 
 def test_a_bounded_main_input_keeps_the_windows_that_it_waits_for() -> None:
-    count = 3 * views.EXPIRED_WINDOWS
+    count = 3 * stored_views.EXPIRED_WINDOWS
     steps = [s for n in range(count) for s in (side(n, at=10 * n), to("side", 10 * n + 10))]
     with pipeline() as p:
         found = p | stream(steps)

@@ -9,7 +9,7 @@ import golden
 import pytest
 
 from sparkbeam.plan.fingerprint import READABLE_FORMATS, STATE_FORMAT
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 STORED = sorted(golden.FOLDER.glob("*.json"))
 
@@ -18,7 +18,7 @@ STORED = sorted(golden.FOLDER.glob("*.json"))
 def test_a_stored_checkpoint_is_gone_on_from(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", golden.ROUNDS)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", golden.ROUNDS)
     found, expected = golden.resume(path, tmp_path)
     assert len(expected) > 20
     assert found == sorted(expected)
@@ -34,7 +34,7 @@ def test_timers_of_the_clock_that_an_earlier_version_has_set_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That version took the clock for the watermark when one fired."""
-    monkeypatch.setattr(source, "_MOST_ROUNDS", golden.ROUNDS)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", golden.ROUNDS)
     path = golden.FOLDER / "clocked" / "format-6.json"
     found, _ = golden.resume(path, tmp_path, golden.build_clocked)
     numbers: dict[str, list[int]] = defaultdict(list)

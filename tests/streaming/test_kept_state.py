@@ -33,16 +33,16 @@ from apache_beam.utils.timestamp import Timestamp
 from click.testing import CliRunner
 from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
 
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
-from sparkbeam.inspection import store
-from sparkbeam.inspection.decoding import parsed
-from sparkbeam.inspection.state import KeptState, kept_state
-from sparkbeam.inspection.store import ROOT, Entries
+from sparkbeam.inspection import state_reader
+from sparkbeam.inspection.stage_coders import parsed
+from sparkbeam.inspection.stage_state import KeptState, kept_state
+from sparkbeam.inspection.state_reader import ROOT, Entries
 from sparkbeam.plan.fingerprint import READABLE_FORMATS
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 
 class StandIn:
@@ -84,7 +84,7 @@ def counting(folder: Path, spark: Spark) -> None:
 
 @pytest.fixture
 def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptState:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     spark = Spark(halfway)
     counting(tmp_path, spark)
     return kept_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
@@ -380,7 +380,7 @@ def test_the_command_takes_coders_of_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = remembering(tmp_path / "checkpoint", PointCoder(), lambda: Place(3, 4))
-    monkeypatch.setattr(store, "SparkStore", lambda *_: run.store)
+    monkeypatch.setattr(state_reader, "SparkStore", lambda *_: run.store)
     program = tmp_path / "program.py"
     program.write_text(
         """
@@ -410,7 +410,7 @@ with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:
 def test_the_command_prints_lines_and_json(
     counted: KeptState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "SparkStore", lambda *_: counted.store)
+    monkeypatch.setattr(state_reader, "SparkStore", lambda *_: counted.store)
     asked = ["state", counted.location, "--step", "Count", "--key", "question"]
     result = CliRunner().invoke(main, asked)
     assert result.exit_code == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkbeam.connectors.committed import committed_files
+from sparkbeam.connectors.committed_files import committed_files
 from sparkbeam.connectors.manifest import Manifest
 from sparkbeam.connectors.storage import LocalStorage
 

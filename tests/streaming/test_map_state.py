@@ -22,7 +22,7 @@ from test_expiry import keys
 from sparkbeam.coders import OrderedIntCoder, OrderedTimestampCoder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 SYMBOLS = ("a", "b", "c")
 TICKS = 6
@@ -130,7 +130,7 @@ def streaming(spark: Spark, folder: Path) -> beam.Pipeline:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 3)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 3)
 
 
 def test_in_batch(tmp_path: Path) -> None:

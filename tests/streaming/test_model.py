@@ -42,7 +42,7 @@ from in_process import Checkpoint, Crashes, Point, Spark, StreamingRunner
 from remembering import Remembering
 
 from sparkbeam import SparkRunner
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 # Some ask for the session as they run.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -252,9 +252,9 @@ def size(checkpoint: Checkpoint) -> int:
 def test_nothing_is_left_of_expired_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 2)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
     few = state_after_expiry(1, tmp_path / "few")
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 11)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 11)
     many = state_after_expiry(1000, tmp_path / "many")
     assert max(many) > 50 * 1000
     # What is left are the directories of the pages, which are as small as with one key.
@@ -502,7 +502,7 @@ def build(p: beam.Pipeline) -> None:
 
 
 def test_crashes_everywhere_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 7)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 7)
     runner = StreamingRunner(Spark(crashes := Crashes()))
 
     def run() -> Any:

@@ -13,9 +13,9 @@ from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from in_process import StreamingRunner
 
-from sparkbeam.progress.streaming import StreamingTracker
-from sparkbeam.progress.summary import MicroBatch
-from sparkbeam.streaming import source
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.progress.stream_tracker import StreamingTracker
+from sparkbeam.streaming import tick_source
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, Hold
 from sparkbeam.worker.state.store import MemoryMap
@@ -126,7 +126,7 @@ def holders(build: Any, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, 
                 found.add((stage.name, stage.holder.what, stage.holder.step))
 
     monkeypatch.setattr(StreamingTracker, "note", look)
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(StreamingRunner(), options=options)
     events = TestStream(coder=StrUtf8Coder()).advance_watermark_to(1).add_elements(["a"])

@@ -26,12 +26,12 @@ from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.io import ForeachBatch, WriteToSpark
 from sparkbeam.plan.model import Sink
-from sparkbeam.plan.sparkio import WriteSpec
-from sparkbeam.streaming import source
+from sparkbeam.plan.spark_io import WriteSpec
+from sparkbeam.streaming import tick_source
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.messages import pack, unpack
 from sparkbeam.wire.rows import PLAIN_CELL
-from sparkbeam.worker.connectors.packing import _CELLS, cell_of
+from sparkbeam.worker.connectors.sink_cells import _CELLS, cell_of
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("count", LongType())])
 SECONDS = 4
@@ -40,7 +40,7 @@ SECONDS = 4
 @pytest.fixture(autouse=True)
 def one_event_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each event of a TestStream has a micro-batch of its own."""
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
 
 
 def stop_at(point: Point) -> Callable[[Point], None]:

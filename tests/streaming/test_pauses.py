@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkbeam.streaming.clocks import SourceClock
+from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.files import LocalFiles
-from sparkbeam.streaming.source import SourceSpec, TickReader
+from sparkbeam.streaming.source_watermarks import SourceClock
+from sparkbeam.streaming.tick_source import SourceSpec, TickReader
 
 
 @pytest.mark.parametrize(

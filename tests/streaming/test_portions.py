@@ -14,15 +14,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 
 from sparkbeam import SparkRunner
-from sparkbeam import options as spark_options
 from sparkbeam.io import ReadFromSpark
+from sparkbeam.options import spark_options
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.wire.failure import Reports, WorkerFailure
 from sparkbeam.wire.messages import Message, unpack
 from sparkbeam.wire.rows import COUNT_CELL
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.keytotals import KeyTotals
+from sparkbeam.worker.layouts.key_totals import KeyTotals
 from sparkbeam.worker.streaming import layer
 from sparkbeam.worker.streaming.layer import SourceTurn
 from sparkbeam.worker.streaming.tasks import layer_tasks

@@ -15,9 +15,9 @@ from remembering import Remembering
 
 from sparkbeam.metrics.figures import runner_metrics
 from sparkbeam.page.view import of_query
-from sparkbeam.progress.model import StageState, StreamingProgress, StreamingStageProgress
-from sparkbeam.progress.streaming import StreamingTracker
-from sparkbeam.progress.summary import MicroBatch, StageSummary
+from sparkbeam.progress.micro_batch import MicroBatch, StageSummary
+from sparkbeam.progress.snapshot import StageState, StreamingProgress, StreamingStageProgress
+from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.streaming.status import status
 from sparkbeam.wire.reports import Counts
 

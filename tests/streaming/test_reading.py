@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
 
-from sparkbeam.worker.streaming import reading
+from sparkbeam.worker.streaming import unbounded_reads
 
 PARTS = 6
 SECONDS = 150
@@ -53,7 +53,7 @@ def test_the_watermark_goes_on_while_restrictions_wait_for_their_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or else no window would end, and state would grow, for as long as there is a backlog."""
-    monkeypatch.setattr(reading, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(unbounded_reads, "READ_SECONDS", 0.0)
     log = tmp_path / "log"
 
     def note(what: str) -> None:

@@ -19,7 +19,7 @@ from in_process import Crashes, Spark, StreamingRunner
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparkbeam.io import ForeachBatch
-from sparkbeam.streaming import execution, source
+from sparkbeam.streaming import execution, tick_source
 from sparkbeam.wire import messages
 
 Keyed = tuple[str, int]
@@ -130,7 +130,7 @@ def pipeline(spark: Spark, checkpoint: Path) -> beam.Pipeline:
 def test_the_order_of_blocks_does_not_matter(
     step: str, in_pieces: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 5)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 5)
     if in_pieces:
         monkeypatch.setattr(messages, "PIECE_BYTES", 7)
         monkeypatch.setattr(execution.StreamingExecution, "_in_pieces", lambda *_: True)
@@ -187,7 +187,7 @@ class Skipping:
 def test_a_sink_that_knows_a_micro_batch_may_skip_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 7)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 7)
     spark, sink = Spark(crashes := Crashes()), Skipping(tmp_path / "sink")
     (tmp_path / "sink").mkdir()
 

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam import session as sessions
 from sparkbeam.io import ForeachBatch, ReadFromSpark
+from sparkbeam.spark import session as sessions
 
 SETTING = "spark.hadoop.fs.s3a.access.key"
 PARTITIONS = "spark.sql.shuffle.partitions"

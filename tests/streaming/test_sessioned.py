@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 from sparkbeam.wire import plaindata
 from sparkbeam.wire.rows import PLAIN_CELL
-from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker.grouping import sessionstate
+from sparkbeam.wire.timestamps import MAX_MICROS
+from sparkbeam.worker.grouping import session_state
 from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.session_state import KeptSession
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
-from sparkbeam.worker.grouping.sessionstate import KeptSession
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.state import contents, ordered
+from sparkbeam.worker.state import contents, ordered_bag
+from sparkbeam.worker.state.bag_nodes import Node
 from sparkbeam.worker.state.buckets import Bucket
-from sparkbeam.worker.state.nodes import Node
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
@@ -173,16 +173,16 @@ def test_so_is_what_format_3_has_kept(
     most: int,
 ) -> None:
     def prepare(number: int, entries: MemoryMap) -> None:
-        sessionstate._MOST_HELD = -1 if number < earlier else most
+        session_state._MOST_HELD = -1 if number < earlier else most
         if number <= earlier:
             as_format_3(entries)
 
     combine_fn = beam.combiners.CountCombineFn() if combines else None
     asked = windowing(mode, combiner, lateness)
     with (
-        mock.patch.object(sessionstate, "_MOST_HELD", most),
-        mock.patch.object(sessionstate, "_BUCKET_BYTES", 150),
-        mock.patch.object(ordered, "SMALL_BYTES", 60),
+        mock.patch.object(session_state, "_MOST_HELD", most),
+        mock.patch.object(session_state, "_BUCKET_BYTES", 150),
+        mock.patch.object(ordered_bag, "SMALL_BYTES", 60),
     ):
         stored, driven = both(asked, given_rounds, combine_fn, prepare=prepare)
         assert stored.panes == driven.panes

@@ -14,12 +14,12 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from click.testing import CliRunner
 from in_process import StreamingRunner
 
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.metrics.figures import runner_metrics
-from sparkbeam.progress.model import StreamingProgress
+from sparkbeam.progress.snapshot import StreamingProgress
 from sparkbeam.streaming.status import Health, status
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS
 
 NOW = 2_000_000_000.0
 

@@ -29,7 +29,7 @@ from test_expiry import keys
 
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 Event, Clock = "event", "clock"
 Set = tuple[str, str, int | None]
@@ -221,7 +221,7 @@ def check(numbers: beam.PCollection, kind: str, plan: Any, order: list[str]) -> 
 def test_a_timer_behind_the_end_finds_all_that_there_was(
     plan: Any, order: list[str], events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 4)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
     with beam.Pipeline(StreamingRunner(Spark(attempts=2)), options=PipelineOptions()) as p:
         numbers = p | events()
         for kind in (*BEAMS, *OURS):
@@ -247,7 +247,7 @@ def test_a_timer_behind_the_end_finds_the_same_on_beams_own_runner(kind: str) ->
 def test_the_last_timer_takes_all_state_with_it(
     plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     found: list[int] = []
 
     def look(point: Point) -> None:

@@ -51,7 +51,7 @@ from in_process import Crashes, Spark, StreamingRunner
 from random_triggers import STAMPS, TRIGGERS, bounded
 from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
 
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
 
 EXAMPLES = int(os.environ.get("SPARKBEAM_TRIGGER_EXAMPLES", "12"))
 BRANCHES = 4
@@ -134,7 +134,7 @@ class Ran:
         stamped.clear()
         crashes = crashes or Crashes((-1, ""))
         runner = StreamingRunner(Spark(crashes))
-        with TemporaryDirectory() as folder, patch.object(source, "_MOST_ROUNDS", rounds):
+        with TemporaryDirectory() as folder, patch.object(tick_source, "_MOST_ROUNDS", rounds):
             result = crashes.until_it_ends(lambda: self._run(runner, Path(folder)))
         # What ran in a micro-batch that was not committed has run again.
         runs_again = any(when == "sink" for _, when in crashes.points)

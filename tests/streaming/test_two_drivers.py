@@ -31,14 +31,20 @@ from in_process import Crash, Crashes, Point, Spark, StreamingRunner
 from numbers_sink import write_numbers, written
 from test_file_sink import BATCHES, ROWS, WRITER, Reader, Unsteady, as_spark, rows_in
 
-from sparkbeam import localfiles
-from sparkbeam.cli import main
+from sparkbeam.cli.main import main
+from sparkbeam.common import local_files
 from sparkbeam.errors import CheckpointTaken, ConfigurationError, PipelineFailed
 from sparkbeam.io import committed_files
-from sparkbeam.streaming import source
+from sparkbeam.streaming import tick_source
+from sparkbeam.streaming.checkpoint_files import (
+    LocalFiles,
+    RemoteFiles,
+    ServerFiles,
+    checkpoint_id,
+    files,
+)
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.file_sink import FileSink
-from sparkbeam.streaming.files import LocalFiles, RemoteFiles, ServerFiles, checkpoint_id, files
 from sparkbeam.streaming.generation import Generation, OwnFiles, newest
 
 NUMBERS = list(range(12))
@@ -54,8 +60,8 @@ def by_value() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_MOST_ROUNDS", 4)
-    monkeypatch.setattr(source, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
+    monkeypatch.setattr(tick_source, "_LOOK_SECONDS", 0)
 
 
 def start(spark: Spark, folder: Path) -> Any:
@@ -181,16 +187,16 @@ def test_an_older_driver_that_stood_in_the_middle_of_a_write_writes_nothing(
     kept = LocalFiles(str(tmp_path))
     old = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
     FeedbackFiles(old).write(Feedback(1, finished=False, due=None))
-    put = localfiles._put
+    put = local_files._put
 
     def stands(path: Path, content: bytes, *, outlives: bool) -> None:
         put(path, content, outlives=outlives)
-        monkeypatch.setattr(localfiles, "_put", put)
+        monkeypatch.setattr(local_files, "_put", put)
         new = OwnFiles(kept, Generation.take(kept, str(tmp_path)))
         FeedbackFiles(new).write(Feedback(1, finished=True, due=None))
 
     if access == "write":
-        monkeypatch.setattr(localfiles, "_put", stands)
+        monkeypatch.setattr(local_files, "_put", stands)
     else:
         stands(tmp_path / "x", b"", outlives=False)
     with pytest.raises(CheckpointTaken):

@@ -6,7 +6,7 @@ from in_process import Spark
 
 from sparkbeam import SparkRunner
 from sparkbeam.plan.model import Plan
-from sparkbeam.result import SparkPipelineResult
+from sparkbeam.run.result import SparkPipelineResult
 
 
 class BatchOnSpark(SparkRunner):

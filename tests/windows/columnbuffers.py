@@ -8,8 +8,8 @@ import apache_beam as beam
 import numpy as np
 
 from sparkbeam.windows.aggregator import Session, Stamps
-from sparkbeam.windows.columnar import SessionColumns
-from sparkbeam.windows.runs import Runs
+from sparkbeam.windows.columnar_sessions import SessionColumns
+from sparkbeam.windows.session_runs import Runs
 
 WAITING = 3
 """So many elements become columns together."""

@@ -27,13 +27,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.columns.order import arranged, sums_of
-from sparkbeam.windows import ordered, pieces
-from sparkbeam.windows import runs as columnruns
+from sparkbeam.windows import ordered_sessions, pieces
+from sparkbeam.windows import session_runs as columnruns
 from sparkbeam.windows.aggregator import Aggregator, Session, in_session
-from sparkbeam.windows.canonical import CanonicalSessions
-from sparkbeam.windows.columnar import SessionColumns
-from sparkbeam.windows.ordered import OrderedSessions
-from sparkbeam.windows.runs import Runs
+from sparkbeam.windows.canonical_sessions import CanonicalSessions
+from sparkbeam.windows.columnar_sessions import SessionColumns
+from sparkbeam.windows.ordered_sessions import OrderedSessions
+from sparkbeam.windows.session_runs import Runs
 from sparkbeam.wire.rounding import coded_span
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -218,7 +218,10 @@ def test_sessions_in_blocks_are_those_of_the_reference(
     windows: list[tuple[int, int]], second: int
 ) -> None:
     found = []
-    with mock.patch.object(ordered, "_PIECE", 2), mock.patch.object(ordered, "_MOST", 4):
+    with (
+        mock.patch.object(ordered_sessions, "_PIECE", 2),
+        mock.patch.object(ordered_sessions, "_MOST", 4),
+    ):
         for kind in (OrderedSessions, CanonicalSessions):
             aggregator: Any = kind(ToListCombineFn(), max)
             buffers = [aggregator.zero(), aggregator.zero()]
@@ -369,7 +372,7 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     buffers = [aggregator.zero(), aggregator.zero()]
     every: list[tuple[Window, int]] = []
     with (
-        mock.patch.multiple(ordered, _PIECE=piece, _MOST=2 * piece),
+        mock.patch.multiple(ordered_sessions, _PIECE=piece, _MOST=2 * piece),
         mock.patch.object(columnruns, "_PIECE", piece),
         mock.patch.object(pieces, "_PIECE", piece),
     ):

@@ -11,8 +11,8 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.columns.shapes import BYTES, INT, STR, Record, Shape
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.python_types import BYTES, INT, STR, Record, Shape
+from sparkbeam.columns.python_values import values_of
 from sparkbeam.windows.choices import STAMP, choice_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)

@@ -10,8 +10,8 @@ from apache_beam.transforms import combiners, cy_combiners
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.columns.shapes import Record
-from sparkbeam.windows.form import (
+from sparkbeam.columns.python_types import Record
+from sparkbeam.windows.vectorized_form import (
     FLOATS,
     INTS,
     as_column,
@@ -19,9 +19,9 @@ from sparkbeam.windows.form import (
     kind_of_leaves,
     leaves_of,
 )
-from sparkbeam.windows.forms import form_of
-from sparkbeam.worker.columns import Column as Values
-from sparkbeam.worker.columns import column_of, column_of_values
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.worker.value_columns import Column as Values
+from sparkbeam.worker.value_columns import column_of, column_of_values
 
 SMALL = st.integers(-9, 9)
 INT = st.one_of(SMALL, st.sampled_from([2**53 + 1, 2**62, 2**63 - 1, -(2**63)]))

@@ -15,19 +15,19 @@ from physical import FORMS, Make
 
 from sparkbeam.columns import NotExact, shape_of
 from sparkbeam.columns.arrays import array_of
-from sparkbeam.columns.shapes import Record, Shape, arrow_type_of
-from sparkbeam.columns.values import values_of
+from sparkbeam.columns.python_types import Record, Shape, arrow_type_of
+from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import as_counted
-from sparkbeam.plan.tablerows import ElementsOfBatches
+from sparkbeam.plan.table_rows import ElementsOfBatches
 from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.forms import form_of
 from sparkbeam.windows.inputs import input_of
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.columns import column_of
-from sparkbeam.worker.layouts.columncells import ColumnCoder
-from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
+from sparkbeam.worker.layouts.column_cells import ColumnCoder
+from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.pairs import distinct
-from sparkbeam.worker.layouts.rowcells import RowCells
+from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.value_columns import column_of
 
 
 class Pair(NamedTuple):

@@ -15,10 +15,10 @@ from sparkbeam import SparkRunner
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.explain import describe
 from sparkbeam.io import ReadFromArrow
+from sparkbeam.nexmark.beam_source import NexmarkEvents
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.queries import q08_new_users, q11_user_sessions
-from sparkbeam.nexmark.source import NexmarkEvents
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 

@@ -28,10 +28,10 @@ from noting import found, note
 from sparkbeam.columns import NotExact, Shape, shape_of
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.worker.blocks import GLOBAL, Assigned, Block
-from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.columncells import ColumnCoder
+from sparkbeam.worker.layouts.column_cells import ColumnCoder
 from sparkbeam.worker.slots import parts_of
+from sparkbeam.worker.value_columns import column_of
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 

@@ -27,16 +27,16 @@ from noting import found, note
 from pyspark.sql import types as st
 
 from sparkbeam.columns import Compiled
-from sparkbeam.connectors import frames
+from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.steps.columnfunctions import ColumnFunction
-from sparkbeam.worker.steps.combinecolumns import ColumnCombine
+from sparkbeam.worker.steps.column_functions import ColumnFunction
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.steps.combines import PrecombineOperation
 from sparkbeam.worker.steps.edges import SourceOperation
-from sparkbeam.worker.steps.sessiontables import NumberTable
+from sparkbeam.worker.steps.session_tables import NumberTable
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -95,7 +95,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
             monkeypatch.setattr(SourceOperation, "combine", None)
             monkeypatch.setattr(ColumnCombine, "take", lambda *_: False)
         monkeypatch.setattr(
-            frames, "timed", lambda _, spec, __: read_table(tables, spec.read, time)
+            source_frames, "timed", lambda _, spec, __: read_table(tables, spec.read, time)
         )
         p = beam.Pipeline(BatchRunner())
         rows = p | ReadFromSpark("parquet", {}, SCHEMA, timestamp_column=time)

@@ -19,17 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 
-from sparkbeam.windows.columnar import SessionColumns
-from sparkbeam.windows.form import INTS
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.columnar_sessions import SessionColumns
+from sparkbeam.windows.vectorized_form import INTS
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.wire.packs import PackedRows, unpacked
+from sparkbeam.wire.row_packs import PackedRows, unpacked
 from sparkbeam.worker.blocks import in_blocks
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_sessions
 from sparkbeam.worker.layouts.accumulated import Cells
-from sparkbeam.worker.layouts.numbers import number_cells, numbers_in
-from sparkbeam.worker.layouts.sessions import SessionSink, sessions
-from sparkbeam.worker.totals import Combine
+from sparkbeam.worker.layouts.number_cells import number_cells, numbers_in
+from sparkbeam.worker.layouts.session_rows import SessionSink, sessions
 
 FNS: dict[str, CombineFn] = {
     "sum": CombineFn.from_callable(sum),

@@ -14,8 +14,8 @@ from apache_beam.transforms.combiners import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.windows.forms import form_of
-from sparkbeam.worker.steps.combinetables import CombineTable
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.worker.steps.combine_tables import CombineTable
 
 FNS: dict[str, beam.CombineFn] = {
     "mean": MeanCombineFn(),

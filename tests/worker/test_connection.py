@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkbeam.worker import connection
+from sparkbeam.worker import spark_connection
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_connection_does_not_wait_for_acknowledgements(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     one, other = pair
-    connection.hurry(one)
+    spark_connection.hurry(one)
     assert is_hurried(one)
     assert not is_hurried(other)
     one.sendall(b"there")
@@ -36,7 +36,7 @@ def test_a_connection_does_not_wait_for_acknowledgements(
 def test_one_within_a_machine_is_left_alone() -> None:
     one, other = socket.socketpair()
     with one, other:
-        connection.hurry(one)
+        spark_connection.hurry(one)
         one.sendall(b"there")
         assert other.recv(5) == b"there"
 
@@ -46,8 +46,8 @@ def test_that_of_a_task_is_found_and_stays_open(
 ) -> None:
     one, other = pair
     with one.makefile("wb") as stream:
-        monkeypatch.setattr(connection, "output_of_task", lambda: stream)
-        connection.hurry_task()
+        monkeypatch.setattr(spark_connection, "output_of_task", lambda: stream)
+        spark_connection.hurry_task()
         assert is_hurried(one)
         stream.write(b"there")
         stream.flush()
@@ -55,7 +55,7 @@ def test_that_of_a_task_is_found_and_stays_open(
 
 
 def test_there_may_be_no_task() -> None:
-    connection.hurry_task()
+    spark_connection.hurry_task()
 
 
 def test_a_task_may_write_elsewhere(
@@ -63,7 +63,7 @@ def test_a_task_may_write_elsewhere(
 ) -> None:
     file = tmp_path_factory.mktemp("output") / "file"
     with file.open("wb") as stream:
-        monkeypatch.setattr(connection, "output_of_task", lambda: stream)
-        connection.hurry_task()
+        monkeypatch.setattr(spark_connection, "output_of_task", lambda: stream)
+        spark_connection.hurry_task()
         stream.write(b"there")
     assert file.read_bytes() == b"there"

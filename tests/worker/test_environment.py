@@ -20,8 +20,8 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam import SparkRunner
-from sparkbeam.options import environment
-from sparkbeam.session import variables_of
+from sparkbeam.options.spark_options import environment
+from sparkbeam.spark.session import variables_of
 from sparkbeam.wire.environment import Environment, classes_of_program
 from sparkbeam.wire.usercode import unfindable
 

@@ -13,8 +13,8 @@ import pytest
 from in_process import StreamingRunner
 
 from sparkbeam import PipelineFailed
-from sparkbeam.failures import explained
 from sparkbeam.plan.redaction import Redaction
+from sparkbeam.spark.failures import explained
 from sparkbeam.wire.failure import Reports, UserCodeFailed
 
 REPORTS = Reports(b"token of the run")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkbeam.worker.batch.kept import KeptRows, kept_batches
+from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
 
 
 def attempt(folder: Path, *values: bytes, repeatable: bool = False, partition: int = 3) -> Any:

@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from in_process import StreamingRunner
 
 from sparkbeam.errors import ConfigurationError
-from sparkbeam.options import checked, log_levels
+from sparkbeam.options.spark_options import checked, log_levels
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.wire.loglevels import LogLevels
 from sparkbeam.worker import logs

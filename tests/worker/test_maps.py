@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sparkbeam.coders import OrderedBytesCoder, OrderedIntCoder, OrderedStrCoder
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.worker.keyed import maps
-from sparkbeam.worker.keyed.cells import Cell
+from sparkbeam.worker.keyed.batch_records import MemoryRecords
 from sparkbeam.worker.keyed.maps import MapState, MultimapState, SortedMultimapState
-from sparkbeam.worker.keyed.memory import MemoryRecords
-from sparkbeam.worker.state import nodes, ordered
+from sparkbeam.worker.keyed.state_cells import Cell
+from sparkbeam.worker.state import bag_nodes, ordered_bag
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
@@ -28,11 +28,11 @@ Op = tuple[Any, ...]
 @pytest.fixture
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [
-        (ordered, "SMALL_BYTES", 60),
-        (ordered, "BUCKET_BYTES", 150),
-        (nodes, "_BUCKETS", 8),
-        (nodes, "_SPARSE", 2),
-        (nodes, "_BYTES", 600),
+        (ordered_bag, "SMALL_BYTES", 60),
+        (ordered_bag, "BUCKET_BYTES", 150),
+        (bag_nodes, "_BUCKETS", 8),
+        (bag_nodes, "_SPARSE", 2),
+        (bag_nodes, "_BYTES", 600),
     ]
     for module, name, size in sizes:
         monkeypatch.setattr(module, name, size)

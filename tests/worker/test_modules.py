@@ -19,8 +19,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from IPython.extensions.autoreload import superreload
 
 from sparkbeam import SparkRunner
-from sparkbeam.options import environment
-from sparkbeam.shipping import archives
+from sparkbeam.common.shipped_files import archives
+from sparkbeam.options.spark_options import environment
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.wire.usercode import Sources, entries, is_of_user
 from sparkbeam.worker.modules import Modules

@@ -14,11 +14,11 @@ from apache_beam.transforms.window import FixedWindows
 from in_process import StreamingRunner
 from waiting import until
 
-from sparkbeam.progress.output import OutputListener, tell
-from sparkbeam.wire.output import MOST_LINES, STDERR, STDOUT, Line, OutputSpec, Written
+from sparkbeam.progress.printed_output import OutputListener, tell
+from sparkbeam.wire.output_lines import MOST_LINES, STDERR, STDOUT, Line, OutputSpec, Written
 from sparkbeam.wire.reports import TaskReport
-from sparkbeam.worker import output
-from sparkbeam.worker.outlet import OUTLET, Outlet
+from sparkbeam.worker import captured_output
+from sparkbeam.worker.output_socket import OUTLET, Outlet
 
 
 @contextlib.contextmanager
@@ -28,7 +28,7 @@ def in_worker(monkeypatch: pytest.MonkeyPatch, spec: OutputSpec) -> Iterator[io.
     with monkeypatch.context() as patch:
         patch.setattr("pyspark.TaskContext.get", lambda: object())
         patch.setattr(sys, "stdout", own)
-        with output.caught(spec):
+        with captured_output.caught(spec):
             yield own
 
 
@@ -44,12 +44,14 @@ def test_lines_reach_a_driver_on_the_same_machine_at_once(
 ) -> None:
     heard: list[tuple[str, str]] = []
     # Worker and driver share the standard streams here.
-    monkeypatch.setattr("sparkbeam.progress.output.write", lambda *written: heard.append(written))
+    monkeypatch.setattr(
+        "sparkbeam.progress.printed_output.write", lambda *written: heard.append(written)
+    )
     with in_worker(monkeypatch, OutputSpec(relay=listener.relay)) as own:
         print("one")
         until(lambda: heard == [(STDOUT, "one")])
         print("two", end="")
-        assert not output.taken()
+        assert not captured_output.taken()
     OUTLET.open(None)
     until(lambda: heard == [(STDOUT, "one"), (STDOUT, "two")])
     assert own.getvalue() == ""
@@ -61,7 +63,7 @@ def test_what_an_earlier_task_has_left_is_not_told_by_the_next(
     for text in ("one", "two"):
         with in_worker(monkeypatch, OutputSpec()):
             print(text)
-            written = output.taken() if text == "two" else None
+            written = captured_output.taken() if text == "two" else None
     assert written == Written((Line(STDOUT, "-", "two"),))
 
 
@@ -71,7 +73,7 @@ def test_without_such_a_driver_they_travel_with_the_report(
     with in_worker(monkeypatch, OutputSpec()) as own:
         print("one")
         print("two")
-        written = output.taken()
+        written = captured_output.taken()
     assert [line.text for line in written.lines] == ["one", "two"]
     # Spark keeps them with the executor's logs as ever.
     assert own.getvalue() == "one\ntwo\n"
@@ -94,7 +96,7 @@ def test_a_driver_that_has_gone_loses_nothing(
     listener.close()
     with in_worker(monkeypatch, OutputSpec(relay=relay)):
         print("one")
-        assert [line.text for line in output.taken().lines] == ["one"]
+        assert [line.text for line in captured_output.taken().lines] == ["one"]
 
 
 def lines(step: str, count: int) -> list[Line]:
@@ -184,7 +186,7 @@ def test_what_the_steps_of_a_stream_print_comes_out(
 
 
 def test_nothing_is_caught_outside_of_spark(capsys: Any) -> None:
-    with output.caught(OutputSpec()):
+    with captured_output.caught(OutputSpec()):
         print("here")
     assert capsys.readouterr().out == "here\n"
     assert not OUTLET.taken()

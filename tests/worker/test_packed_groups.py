@@ -19,13 +19,13 @@ from apache_beam.transforms.window import (
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.columns.shapes import Lists, Record
+from sparkbeam.columns.python_types import Lists, Record
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.wire import keypacks
+from sparkbeam.wire import key_packs
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.grouping import packed
-from sparkbeam.worker.layouts import packedgroups
-from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.layouts import packed_groups
+from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -318,9 +318,9 @@ def test_elements_go_to_few_of_their_windows_at_once(
         most.append(len(spans))
         return with_spans(some, spans)
 
-    with_spans = packedgroups._with_spans
-    monkeypatch.setattr(packedgroups, "_with_spans", noted)
-    monkeypatch.setattr(packedgroups, "column_rows", lambda *_: 200)
+    with_spans = packed_groups._with_spans
+    monkeypatch.setattr(packed_groups, "_with_spans", noted)
+    monkeypatch.setattr(packed_groups, "column_rows", lambda *_: 200)
     compare(grouped(PAIRS["text by text"], windowing))
     assert max(most) <= 200
 
@@ -330,13 +330,13 @@ def test_large_groups_stay_as_they_were(
     windowing: Any, monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
 ) -> None:
     """They travel in rows of their own, and buckets are read in parts."""
-    monkeypatch.setattr(packedgroups, "_LARGE", 60)
-    monkeypatch.setattr(packedgroups, "_MOST_WAITING", 2000)
+    monkeypatch.setattr(packed_groups, "_LARGE", 60)
+    monkeypatch.setattr(packed_groups, "_MOST_WAITING", 2000)
     monkeypatch.setattr(packed, "LIST_BYTES", 120)
-    monkeypatch.setattr(keypacks, "_MUCH", 0)
-    monkeypatch.setattr(keypacks, "_BUCKETS", 2)
-    monkeypatch.setattr(keypacks, "_WHOLE_BYTES", 100)
-    monkeypatch.setattr(keypacks, "_MOST_BYTES", 300)
-    monkeypatch.setattr(keypacks, "CELL_BYTES", 64)
+    monkeypatch.setattr(key_packs, "_MUCH", 0)
+    monkeypatch.setattr(key_packs, "_BUCKETS", 2)
+    monkeypatch.setattr(key_packs, "_WHOLE_BYTES", 100)
+    monkeypatch.setattr(key_packs, "_MOST_BYTES", 300)
+    monkeypatch.setattr(key_packs, "CELL_BYTES", 64)
     compare(grouped(PAIRS["text by text"], windowing))
     assert any(block.column is None for block in blocks)

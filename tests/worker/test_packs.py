@@ -7,10 +7,10 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from sparkbeam.columns.shapes import INT, STR, Opaque, Record, Shape, shape_of
-from sparkbeam.worker.columns import Column, column_of
-from sparkbeam.worker.connectors.packedcolumns import columns_of
-from sparkbeam.worker.connectors.packing import PackArrow
+from sparkbeam.columns.python_types import INT, STR, Opaque, Record, Shape, shape_of
+from sparkbeam.worker.connectors.sink_cells import PackArrow
+from sparkbeam.worker.connectors.sink_columns import columns_of
+from sparkbeam.worker.value_columns import Column, column_of
 
 MOMENT = pa.timestamp("us", "UTC")
 

@@ -18,7 +18,7 @@ from in_process_batch import BatchRunner
 from noting import found, note
 
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.steps.columnfunctions import ColumnFunction
+from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 

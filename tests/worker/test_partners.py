@@ -19,13 +19,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.columns.shapes import shape_of
+from sparkbeam.columns.python_types import shape_of
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, RowBuffer
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.layouts import partners
 from sparkbeam.worker.layouts.joined import JoinKeySink, JoinSideSink
 from sparkbeam.worker.layouts.partners import Partners
+from sparkbeam.worker.value_columns import column_of
 
 ANY = coders.FastPrimitivesCoder()
 ENDS: dict[str, tuple[Any, tuple[Any, ...]]] = {

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkbeam.columns import Shape, shape_of
-from sparkbeam.columns.shapes import shape_in_arrow
-from sparkbeam.worker.columns import column_of
-from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
-from sparkbeam.worker.layouts.rowcells import RowCells
+from sparkbeam.columns.python_types import shape_in_arrow
+from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
+from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.value_columns import column_of
 
 
 class Bid(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 from merged import PACK_SIZES, Rows, packs_of
 
-from sparkbeam.wire.packs import PackedRows, Unpacked, rows_of, unpacked
+from sparkbeam.wire.row_packs import PackedRows, Unpacked, rows_of, unpacked
 
 TIMES = hs.sampled_from([-(2**63), -1, 0, 5, 2**62])
 KEYS = hs.binary(max_size=10) | hs.sampled_from([b"k" * 64, b"k" * 65, b"\0" * 8, b"k" * 5000])

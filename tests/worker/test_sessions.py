@@ -13,9 +13,9 @@ from in_process import CORES
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.windows.columnar import Columns
-from sparkbeam.worker.layouts.sessions import SessionSink
-from sparkbeam.worker.layouts.sink import KeySessions
+from sparkbeam.windows.columnar_sessions import Columns
+from sparkbeam.worker.layouts.row_writer import KeySessions
+from sparkbeam.worker.layouts.session_rows import SessionSink
 from sparkbeam.worker.steps import combines
 
 

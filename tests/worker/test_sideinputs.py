@@ -4,7 +4,7 @@ from typing import Any
 
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 
-from sparkbeam.worker.sideinputs import RememberedMapping
+from sparkbeam.worker.side_inputs import RememberedMapping
 
 
 def test_a_mapping_is_asked_once_for_each_run_of_a_window() -> None:

@@ -17,7 +17,7 @@ from apache_beam.transforms.window import TimestampedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.sizes import SMALL_BYTES, size_of
+from sparkbeam.worker.object_sizes import SMALL_BYTES, size_of
 
 MB = 1 << 20
 TEXT = "x" * MB

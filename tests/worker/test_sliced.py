@@ -9,7 +9,7 @@ from apache_beam.transforms.window import SlidingWindows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.windows.columnar import Columns, WindowColumns
+from sparkbeam.windows.columnar_sessions import Columns, WindowColumns
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.slices import slices_of
 

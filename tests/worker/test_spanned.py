@@ -16,20 +16,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import Rows, coder_of
 
-from sparkbeam.columns.shapes import INT, Record
-from sparkbeam.windows.forms import form_of
+from sparkbeam.columns.python_types import INT, Record
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.worker.blocks import GLOBAL, Block
-from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
-from sparkbeam.worker.layouts.keyed import StoredSink
-from sparkbeam.worker.layouts.keyspans import KeySpans
+from sparkbeam.worker.layouts.key_spans import KeySpans
+from sparkbeam.worker.layouts.keyed_elements import StoredSink
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.steps.combinecolumns import ColumnCombine
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
+from sparkbeam.worker.value_columns import column_of
 
 COMBINES = {
     "sum": beam.CombineFn.from_callable(sum),

@@ -13,10 +13,10 @@ from apache_beam.utils.timestamp import Timestamp
 from pyspark.sql import types as st
 
 from sparkbeam.connectors.schemas import arrow_schema, row_type
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.wire.failure import StepFailed
-from sparkbeam.worker.connectors.rowmaker import RowMaker
-from sparkbeam.worker.connectors.sparkrows import RowReader, RowSource
+from sparkbeam.worker.connectors.row_maker import RowMaker
+from sparkbeam.worker.connectors.spark_rows import RowReader, RowSource
 
 WHEN = datetime(2024, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 INNER = st.StructType(

@@ -33,8 +33,8 @@ from in_process_batch import BatchRunner
 
 from sparkbeam.plan.model import Layout
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.ends import ENDS, Port
-from sparkbeam.worker.layouts.keyed import KeyedSource
+from sparkbeam.worker.layout_registry import ENDS, Port
+from sparkbeam.worker.layouts.keyed_elements import KeyedSource
 
 MANY = 50
 

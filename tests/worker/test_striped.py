@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import Rows, coder_of
 
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.columns import column_of_values
+from sparkbeam.worker.column_accumulators import Totals
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.windowed import WindowGrouping
-from sparkbeam.worker.layouts.keyed import StoredSink
+from sparkbeam.worker.layouts.keyed_elements import StoredSink
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.state import page
 from sparkbeam.worker.state.entries import CACHE_BYTES
@@ -33,7 +33,7 @@ from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 from sparkbeam.worker.state.store import MemoryMap
 from sparkbeam.worker.state.stripes import Open, Stripe
-from sparkbeam.worker.totals import Totals
+from sparkbeam.worker.value_columns import column_of_values
 
 SUM = beam.CombineFn.from_callable(sum)
 COMBINES = {"sum": SUM, "mean": MeanCombineFn(), "max": beam.CombineFn.from_callable(max)}

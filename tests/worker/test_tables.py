@@ -8,9 +8,9 @@ import pytest
 from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 
-from sparkbeam.worker.layouts import tables
-from sparkbeam.worker.layouts.tables import RunTable
-from sparkbeam.worker.layouts.values import RunCoder
+from sparkbeam.worker.layouts import key_table
+from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.layouts.key_table import RunTable
 
 CODER = FastPrimitivesCoder().get_impl()
 KEYS: list[Any] = [0, 1, True, None, "", "a", b"", b"a", (1, "a"), 1.5]
@@ -84,7 +84,7 @@ def test_a_value_that_changes_later_is_kept_as_it_was() -> None:
     ids=["large values", "large keys", "other keys"],
 )
 def test_it_tells_when_it_is_full(key: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "TABLE_BYTES", 100_000)
+    monkeypatch.setattr(key_table, "TABLE_BYTES", 100_000)
     one_by_one, at_once = table(), table()
     count = next(n for n in range(1000) if one_by_one.add(WINDOWS[0], key(n), value))
     assert 20 < count < 150

@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 
-from sparkbeam.windows.forms import form_of
-from sparkbeam.wire.packs import rows_of, unpacked
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
-from sparkbeam.worker.columns import column_of_values
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_totals
 from sparkbeam.worker.layouts.groups import (
     GroupSink,
@@ -34,10 +34,10 @@ from sparkbeam.worker.layouts.groups import (
     stamped_groups,
     windowed_groups,
 )
-from sparkbeam.worker.layouts.totals import TotalsSink, totals_groups
+from sparkbeam.worker.layouts.total_rows import TotalsSink, totals_groups
 from sparkbeam.worker.slices import slices_of
-from sparkbeam.worker.steps.combinecolumns import ColumnCombine
-from sparkbeam.worker.totals import Combine
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
+from sparkbeam.worker.value_columns import column_of_values
 
 WINDOWS: list[WindowFn] = [
     GlobalWindows(),

@@ -7,11 +7,11 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 
 from sparkbeam.plan.model import Firings, Layout, SideInput
-from sparkbeam.wire.firings import UNKNOWN, firing_of, split_key, with_firing
-from sparkbeam.worker.layouts.sides import window_key
+from sparkbeam.wire.firing_rows import UNKNOWN, firing_of, split_key, with_firing
+from sparkbeam.worker.layouts.side_rows import window_key
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.streaming.views import View
+from sparkbeam.worker.streaming.stored_views import View
 
 TAG = 3
 WINDOWS = pickler.dumps((lambda window: GlobalWindow(), GlobalWindows().get_window_coder()))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from sparkbeam.metrics.sink import MetricsSink, PushedMetrics
+from sparkbeam.metrics.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.metrics.sinks.readings import DISTRIBUTION, GAUGE, Reading, of_runner, readings
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 
 _SECONDS = 5.0
 _WHITESPACE = re.compile(r"\s+")

@@ -7,9 +7,14 @@ from typing import Any
 from apache_beam.metrics.metric import MetricResult, MetricResults
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from sparkbeam.metrics.sink import MetricsSink, PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.metrics.metrics_sink import (
+    MetricsSink,
+    PushedMetrics,
+    RunnerMetric,
+    RunnerMetricKind,
+)
 from sparkbeam.metrics.sinks.posting import post
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.wire.reports import NAMESPACE
 
 

@@ -24,10 +24,10 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from sparkbeam.metrics.sink import MetricsSink, PushedMetrics, RunnerMetricKind
+from sparkbeam.metrics.metrics_sink import MetricsSink, PushedMetrics, RunnerMetricKind
 from sparkbeam.metrics.sinks.posting import post
 from sparkbeam.metrics.sinks.readings import COUNTER, GAUGE, readings
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.version import __version__
 
 _HEADERS = ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")

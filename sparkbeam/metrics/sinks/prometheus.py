@@ -20,11 +20,16 @@ from prometheus_client.exposition import (
 )
 from prometheus_client.registry import Collector
 
-from sparkbeam.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
-from sparkbeam.metrics.options import address
-from sparkbeam.metrics.sink import MetricsSink, PushedMetrics, RunnerMetric, RunnerMetricKind
+from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
+from sparkbeam.metrics.metrics_sink import (
+    MetricsSink,
+    PushedMetrics,
+    RunnerMetric,
+    RunnerMetricKind,
+)
+from sparkbeam.metrics.sink_options import address
 from sparkbeam.metrics.sinks.readings import COUNTER, DISTRIBUTION, GAUGE, readings
-from sparkbeam.options import SparkBeamOptions
+from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan.redaction import Redaction, shown_url
 
 _SECONDS = 5.0

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from apache_beam.metrics.metric import MetricResults
 
-from sparkbeam.metrics.sink import PushedMetrics, RunnerMetric
+from sparkbeam.metrics.metrics_sink import PushedMetrics, RunnerMetric
 from sparkbeam.wire.reports import NAMESPACE
 
 COUNTER, DISTRIBUTION, GAUGE = "counter", "distribution", "gauge"

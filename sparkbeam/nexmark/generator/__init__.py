@@ -11,9 +11,13 @@ So the events with any ids can be made at once, with numpy, and in any order::
     batch.to_python()                       # all events, as Person, Auction and Bid
 """
 
-from sparkbeam.nexmark.generator.batch import EventBatch
-from sparkbeam.nexmark.generator.columns import auctions, bids, persons
-from sparkbeam.nexmark.generator.numbers import EventNumbers, in_generator_order, in_time_order
+from sparkbeam.nexmark.generator.event_batch import EventBatch
+from sparkbeam.nexmark.generator.event_columns import auctions, bids, persons
+from sparkbeam.nexmark.generator.event_numbers import (
+    EventNumbers,
+    in_generator_order,
+    in_time_order,
+)
 
 __all__ = [
     "EventBatch",

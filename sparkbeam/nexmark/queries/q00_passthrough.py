@@ -5,7 +5,7 @@ from typing import Any
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Event, EventCoder
+from sparkbeam.nexmark.events import Event, EventCoder
 from sparkbeam.nexmark.queries.query import Query
 
 _CODER = EventCoder().get_impl()

@@ -5,7 +5,7 @@ from typing import Any
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.events import Bid
 from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 

@@ -22,7 +22,7 @@ from apache_beam.transforms.userstate import (
 )
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Auction, Event, EventCoder, Person
+from sparkbeam.nexmark.events import Auction, Event, EventCoder, Person
 from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import auctions, persons
 

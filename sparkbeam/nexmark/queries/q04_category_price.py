@@ -6,8 +6,8 @@ import apache_beam as beam
 from apache_beam.transforms.window import SlidingWindows
 
 from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.prices import rounded
 from sparkbeam.nexmark.queries.query import Query
-from sparkbeam.nexmark.queries.rounding import rounded
 from sparkbeam.nexmark.queries.winning_bids import WinningBids
 
 

@@ -8,8 +8,8 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeate
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam.nexmark.configuration import Configuration
+from sparkbeam.nexmark.queries.prices import rounded
 from sparkbeam.nexmark.queries.query import Query
-from sparkbeam.nexmark.queries.rounding import rounded
 from sparkbeam.nexmark.queries.winning_bids import WinningBids
 
 LAST = 10

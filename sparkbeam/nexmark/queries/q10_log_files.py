@@ -22,8 +22,8 @@ from apache_beam.transforms.window import FixedWindows, IntervalWindow
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.files import json_line
-from sparkbeam.nexmark.model import Event
+from sparkbeam.nexmark.event_files import json_line
+from sparkbeam.nexmark.events import Event
 from sparkbeam.nexmark.queries.query import Query
 
 LATE_BATCHING_PERIOD = 10

@@ -6,7 +6,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.events import Bid
 from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids
 

@@ -8,7 +8,7 @@ from apache_beam.transforms.window import Sessions
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Bid
+from sparkbeam.nexmark.events import Bid
 from sparkbeam.nexmark.queries.q13_side_input import side_input
 from sparkbeam.nexmark.queries.query import Query
 from sparkbeam.nexmark.queries.selection import bids

@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.model import Event
+from sparkbeam.nexmark.events import Event
 from sparkbeam.nexmark.queries.q00_passthrough import round_trip
 from sparkbeam.nexmark.queries.query import Query
 

@@ -23,7 +23,7 @@ class Query:
         name: what it does, in a few words.
         question: what it answers, in a sentence.
         build: from the events, Person, Auction and Bid, to the results.
-        weigh: for :class:`~sparkbeam.nexmark.results.Summarize`, what of a result to compare
+        weigh: for :class:`~sparkbeam.nexmark.result_digest.Summarize`, what of a result to compare
             and how many times it counts. Where panes depend on the clock, a result stands for
             the inputs that it counted, so that their sum is what is compared.
     """

@@ -4,7 +4,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from sparkbeam.nexmark.model import Auction, Bid, Event, Person
+from sparkbeam.nexmark.events import Auction, Bid, Event, Person
 
 
 def persons(events: beam.PCollection[Any]) -> beam.PCollection[Any]:

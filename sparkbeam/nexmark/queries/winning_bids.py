@@ -19,8 +19,8 @@ from apache_beam.transforms.window import IntervalWindow, WindowFn
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.nexmark.configuration import Configuration
-from sparkbeam.nexmark.generator.numbers import AUCTIONS_IN_EPOCH, EPOCH
-from sparkbeam.nexmark.model import Auction, Bid, Event
+from sparkbeam.nexmark.events import Auction, Bid, Event
+from sparkbeam.nexmark.generator.event_numbers import AUCTIONS_IN_EPOCH, EPOCH
 from sparkbeam.nexmark.queries.selection import is_person
 
 

@@ -14,7 +14,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.configuration import Configuration
 from sparkbeam.nexmark.record import OURS, Run, median_seconds
 from sparkbeam.nexmark.report import charts
-from sparkbeam.nexmark.report.overtime import Past
+from sparkbeam.nexmark.report.runtimes import Past
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of Vega, Vega-Lite and Vega-Embed has to do when it is loaded."""

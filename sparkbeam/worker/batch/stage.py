@@ -25,26 +25,26 @@ from sparkbeam.plan.model import PACKED, Exchange, Layout, Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.heap import HERE
-from sparkbeam.wire.keypacks import read
-from sparkbeam.wire.output import OutputSpec
-from sparkbeam.wire.packs import rows_of, unpacked
+from sparkbeam.wire.key_packs import read
+from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter
+from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.wire.rows import BATCH_BYTES, METRICS_TAG, PLAIN_CELL, Row, RowBuffer
-from sparkbeam.wire.sideinputs import SideInputData
-from sparkbeam.wire.times import MAX_MICROS
-from sparkbeam.worker import finalizers, logs, output, tally
-from sparkbeam.worker.batch.kept import KeptRows, kept_batches
-from sparkbeam.worker.batch.sideinputs import CollectedSideInputs
-from sparkbeam.worker.batch.witness import Witness
+from sparkbeam.wire.side_content import SideInputData
+from sparkbeam.wire.timestamps import MAX_MICROS
+from sparkbeam.worker import captured_output, finalizers, logs, tally
+from sparkbeam.worker.batch.collected_side_inputs import CollectedSideInputs
+from sparkbeam.worker.batch.commit_receipts import Witness
+from sparkbeam.worker.batch.spilling import KeptRows, kept_batches
 from sparkbeam.worker.blocks import Block, joined
-from sparkbeam.worker.connection import Connection
-from sparkbeam.worker.connectors.sparkrows import RowSource
+from sparkbeam.worker.connectors.spark_rows import RowSource
 from sparkbeam.worker.grouping.evaluators import BATCH, COMBINED, IN_PACKS, Combines
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.memory import MemoryRecords
-from sparkbeam.worker.layouts.keyed import KeyedSource
+from sparkbeam.worker.keyed.batch_records import MemoryRecords
+from sparkbeam.worker.layouts.keyed_elements import KeyedSource
 from sparkbeam.worker.modules import enter
-from sparkbeam.worker.outlet import OUTLET
+from sparkbeam.worker.output_socket import OUTLET
+from sparkbeam.worker.spark_connection import Connection
 from sparkbeam.worker.steps.bundles import Bundles, delay_of, portions
 from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.steps.processor import Residual
@@ -94,7 +94,7 @@ class StageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage over a partition; the function for ``mapInArrow``."""
-        with output.caught(self.output, self.reports.redaction):
+        with captured_output.caught(self.output, self.reports.redaction):
             enter(self.run_id, self.environment)
             yield from _Run(self, batches).output()
 

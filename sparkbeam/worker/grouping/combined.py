@@ -16,18 +16,18 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.columnar import Columns, Micros, SessionColumns, WindowColumns
+from sparkbeam.windows.columnar_sessions import Columns, Micros, SessionColumns, WindowColumns
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.wire.packs import Unpacked
 from sparkbeam.wire.rounding import coded_column, coded_end
+from sparkbeam.wire.row_packs import Unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.column_accumulators import Combine, Totals
+from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.layouts.accumulated import Accumulated, Cells
-from sparkbeam.worker.layouts.totals import pane_of
+from sparkbeam.worker.layouts.total_rows import pane_of
 from sparkbeam.worker.slices import Slices, slices_of
-from sparkbeam.worker.stamps import combine_stamps
-from sparkbeam.worker.totals import Combine, Totals
 
 _TIMES = 2
 """Before an accumulator: the end of its window, and the combined timestamp."""

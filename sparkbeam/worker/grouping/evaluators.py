@@ -9,10 +9,11 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Evaluator
-from sparkbeam.wire.keypacks import Read
-from sparkbeam.wire.packs import Unpacked
+from sparkbeam.wire.key_packs import Read
+from sparkbeam.wire.row_packs import Unpacked
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_sessions, combined_totals
 from sparkbeam.worker.grouping.merging import MergingGroups
 from sparkbeam.worker.grouping.packed import packed_groups
@@ -27,9 +28,8 @@ from sparkbeam.worker.grouping.triggered import (
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.layouts.cells import KeyCells, stripped_coder
 from sparkbeam.worker.layouts.groups import global_groups, stamped_groups, windowed_groups
-from sparkbeam.worker.layouts.sessions import sessions
-from sparkbeam.worker.layouts.totals import totals_groups
-from sparkbeam.worker.totals import Combine
+from sparkbeam.worker.layouts.session_rows import sessions
+from sparkbeam.worker.layouts.total_rows import totals_groups
 
 _KEY = itemgetter(0)
 

@@ -8,8 +8,8 @@ from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar import Micros
-from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.blocks import Block
 
 

@@ -13,9 +13,9 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.canonical import Merges
+from sparkbeam.windows.canonical_sessions import Merges
 from sparkbeam.wire.rounding import coded
-from sparkbeam.worker.stamps import ON_TIME, stamps_of
+from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 
 
 class MergingGroups:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 
 @dataclass

@@ -19,20 +19,20 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalW
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.shapes import Lists, Record, Shape, Union
+from sparkbeam.columns.python_types import Lists, Record, Shape, Union
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.plan.groupedcolumns import joined_shape
+from sparkbeam.plan.group_columns import joined_shape
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
-from sparkbeam.wire.keypacks import Keyed, Kind, Read, bucket_and_order
+from sparkbeam.wire.key_packs import Keyed, Kind, Read, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
-from sparkbeam.worker.columns import Column, column_of, column_of_keys
 from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.group_values import LIST_BYTES, RunCoder, ValuesBuilder
 from sparkbeam.worker.layouts.groups import by_window
-from sparkbeam.worker.layouts.packedgroups import SPAN, spans_of
-from sparkbeam.worker.layouts.rowcells import RowCells
-from sparkbeam.worker.layouts.totals import pane_of
-from sparkbeam.worker.layouts.values import LIST_BYTES, RunCoder, ValuesBuilder
+from sparkbeam.worker.layouts.packed_groups import SPAN, spans_of
+from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.layouts.total_rows import pane_of
+from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
 

@@ -21,8 +21,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.upstream.beam import last_pane
 from sparkbeam.wire.rounding import coded
-from sparkbeam.worker.grouping.triggerstate import COUNT
-from sparkbeam.worker.stamps import combine_stamps
+from sparkbeam.worker.group_timestamps import combine_stamps
+from sparkbeam.worker.grouping.trigger_state import COUNT
 
 _ELEMENTS = trigger.GeneralTriggerDriver.ELEMENTS
 

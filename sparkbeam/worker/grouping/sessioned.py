@@ -21,13 +21,13 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.windows.aggregator import in_session
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import SPANS_CELL, Row
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping.earlierstate import EarlierSessions
-from sparkbeam.worker.grouping.sessionstate import (
+from sparkbeam.worker.grouping.earlier_state import EarlierSessions
+from sparkbeam.worker.grouping.session_state import (
     EARLIEST,
     KeptSession,
     KeptSessions,
@@ -36,7 +36,7 @@ from sparkbeam.worker.grouping.sessionstate import (
 )
 from sparkbeam.worker.grouping.spanned import Spanned
 from sparkbeam.worker.grouping.stored import StoredGrouping
-from sparkbeam.worker.grouping.triggerstate import STATE, Parts
+from sparkbeam.worker.grouping.trigger_state import STATE, Parts
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
 _KEY, _START = itemgetter(0), attrgetter("start")

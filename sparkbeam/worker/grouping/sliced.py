@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkbeam.columns.order import arranged, ranges_of
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar import Columns, Micros, WindowColumns
+from sparkbeam.windows.columnar_sessions import Columns, Micros, WindowColumns
 from sparkbeam.worker.slices import Slices
 
 

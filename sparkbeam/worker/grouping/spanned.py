@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkbeam.windows.aggregator import Session
-from sparkbeam.windows.columnar import Columns, Micros, SessionColumns
+from sparkbeam.windows.columnar_sessions import Columns, Micros, SessionColumns
 from sparkbeam.worker.grouping.lateness import Lateness
-from sparkbeam.worker.layouts.keyspans import KeySpans
+from sparkbeam.worker.layouts.key_spans import KeySpans
 
 
 class Span(NamedTuple):
@@ -66,7 +66,7 @@ class Spanned:
         """What cells have that is not too late.
 
         Args:
-            cells: of :class:`~sparkbeam.worker.layouts.keyspans.KeySpans`, one at least.
+            cells: of :class:`~sparkbeam.worker.layouts.key_spans.KeySpans`, one at least.
             watermark: of the input, in microseconds.
         """
         assert self._make.form is not None

@@ -11,8 +11,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
 from sparkbeam.wire.rounding import coded
+from sparkbeam.worker.group_timestamps import stamps_of
 from sparkbeam.worker.grouping.triggered import StreamGrouping
-from sparkbeam.worker.stamps import stamps_of
 
 
 class StoredGrouping(StreamGrouping):

@@ -14,13 +14,13 @@ import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.order import firsts_of, ranges_of
-from sparkbeam.windows.form import Form, Numbers
+from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.keytotals import KeyTotals
+from sparkbeam.worker.layouts.key_totals import KeyTotals
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.stripes import Open, Places
-from sparkbeam.worker.totals import Combine
 
 
 class Striped:

@@ -21,8 +21,8 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.worker.grouping.moment import Moment
+from sparkbeam.worker.grouping.trigger_state import TriggerState
 from sparkbeam.worker.grouping.triggers import asks_the_clock, by_the_model
-from sparkbeam.worker.grouping.triggerstate import TriggerState
 
 
 class TimedTriggerDriver(GeneralTriggerDriver):

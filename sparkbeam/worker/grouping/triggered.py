@@ -25,8 +25,7 @@ from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.grouping.lateness import Lateness, expiry_of
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.panes import picks_up_the_rest
-from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
-from sparkbeam.worker.grouping.triggerstate import (
+from sparkbeam.worker.grouping.trigger_state import (
     DOMAIN_NAMES,
     EXPIRY,
     Parts,
@@ -34,8 +33,9 @@ from sparkbeam.worker.grouping.triggerstate import (
     counted,
     single,
 )
+from sparkbeam.worker.grouping.trigger_timing import TimedTriggerDriver
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
+from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME
 

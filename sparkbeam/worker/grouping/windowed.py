@@ -17,19 +17,19 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.form import Numbers
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.vectorized_form import Numbers
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import TOTALS_CELL, Row
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
 from sparkbeam.worker.grouping.striped import Striped
 from sparkbeam.worker.grouping.together import Together
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 from sparkbeam.worker.state.stripes import Open
-from sparkbeam.worker.totals import Combine
 
 CELL = b"window:"
 """The name of the cell of a window begins so, and ends with the encoded window."""

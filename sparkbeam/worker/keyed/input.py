@@ -8,10 +8,10 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rows import Row
-from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks, unstamped
 from sparkbeam.worker.grouping.lateness import Lateness
-from sparkbeam.worker.layouts.keyed import KeyedSource
+from sparkbeam.worker.layouts.keyed_elements import KeyedSource
 from sparkbeam.worker.state.pages import KeyedState
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 

@@ -15,7 +15,7 @@ from sparkbeam.state import (
     MultimapRuntimeState,
     SortedMultimapRuntimeState,
 )
-from sparkbeam.worker.keyed.cells import Cell
+from sparkbeam.worker.keyed.state_cells import Cell
 from sparkbeam.worker.state.bags import ITEM_BYTES
 
 _WAITING_BYTES = 1 << 20

@@ -9,13 +9,13 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.window import BoundedWindow
 
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.keyed.cells import DONE, forget_user_state, user_cell
+from sparkbeam.worker.keyed.state_cells import DONE, forget_user_state, user_cell
 from sparkbeam.worker.keyed.timers import EXPIRY
-from sparkbeam.worker.keyed.userstate import UserState
-from sparkbeam.worker.sideinputs import SideInputs
-from sparkbeam.worker.state.ordered import OrderedBag
+from sparkbeam.worker.keyed.user_state import UserState
+from sparkbeam.worker.side_inputs import SideInputs
+from sparkbeam.worker.state.ordered_bag import OrderedBag
 from sparkbeam.worker.state.records import EVENT_TIME, Record, Records
 
 

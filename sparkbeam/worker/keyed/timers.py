@@ -15,7 +15,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils import proto_utils
 
 from sparkbeam.upstream.beam import clear
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record
 

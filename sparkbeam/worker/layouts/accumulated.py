@@ -10,12 +10,12 @@ from apache_beam.coders import coders
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.windows.aggregator import merged
-from sparkbeam.windows.columnar import Micros, objects
-from sparkbeam.windows.form import Numbers
-from sparkbeam.wire.packs import kinds_of
-from sparkbeam.worker.layouts.numbers import marks_of, numbers_in
-from sparkbeam.worker.layouts.values import RunCoder
-from sparkbeam.worker.totals import Combine
+from sparkbeam.windows.columnar_sessions import Micros, objects
+from sparkbeam.windows.vectorized_form import Numbers
+from sparkbeam.wire.row_packs import kinds_of
+from sparkbeam.worker.column_accumulators import Combine
+from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.layouts.number_cells import marks_of, numbers_in
 
 _TIME_BYTES = 8
 

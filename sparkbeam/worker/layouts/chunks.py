@@ -21,8 +21,8 @@ from sparkbeam.wire.rows import (
 )
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.layouts.cells import BlockCoder
-from sparkbeam.worker.layouts.columncells import ColumnCoder
-from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.column_cells import ColumnCoder
+from sparkbeam.worker.layouts.row_writer import Sink
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _FEWEST_ROWS = 32

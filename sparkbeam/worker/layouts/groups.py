@@ -18,10 +18,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import BLOCK_BYTES, Block
-from sparkbeam.worker.layouts.sink import Sink
-from sparkbeam.worker.layouts.tables import RunTable
-from sparkbeam.worker.layouts.values import RunCoder, ValuesBuilder
-from sparkbeam.worker.stamps import ON_TIME, ONLY_FIRING, combine_stamps
+from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
+from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
+from sparkbeam.worker.layouts.key_table import RunTable
+from sparkbeam.worker.layouts.row_writer import Sink
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200

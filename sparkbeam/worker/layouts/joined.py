@@ -2,8 +2,8 @@
 
 A side has a row for each element and window: the key is the encoded key, then the window, then
 :data:`~sparkbeam.wire.rows.JOIN_KEY_END`. The value is encoded by its coder, or it is the cell of
-a column (:mod:`sparkbeam.worker.layouts.rowcells`): ``ord`` tells which. What comes out of the join
-is read in :mod:`sparkbeam.worker.layouts.joinreader`.
+a column (:mod:`sparkbeam.worker.layouts.row_cells`): ``ord`` tells which. The output of the join is
+read in :mod:`sparkbeam.worker.layouts.join_reader`.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.shapes import Shape
+from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Bools, Positions
 from sparkbeam.wire.rows import AS_CELL, AS_ELEMENT, JOIN_KEY_END, RowWriter
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.encodedkeys import EncodedKeys
+from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.groups import window_suffix_coder
 from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.layouts.partners import Partners
-from sparkbeam.worker.layouts.rowcells import RowCells
-from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.layouts.row_writer import Sink
 from sparkbeam.worker.refusals import SCATTERED
 
 _MOST_KEYS = 50_000

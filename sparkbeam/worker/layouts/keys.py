@@ -11,7 +11,7 @@ from typing import Any
 
 from apache_beam.coders import coders
 
-from sparkbeam.columns.shapes import is_plain_namedtuple
+from sparkbeam.columns.python_types import is_plain_namedtuple
 
 _PLAIN = frozenset([int, str, bytes, type(None)])
 _TUPLES = frozenset([tuple])

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.shapes import INT, NONE, Record, Shape
+from sparkbeam.columns.python_types import INT, NONE, Record, Shape
 from sparkbeam.columns.vectors import Positions
-from sparkbeam.plan.combinedcolumns import is_key, pair_of
-from sparkbeam.windows.form import Form, Kind, Numbers
-from sparkbeam.worker.columns import Column, column_of
+from sparkbeam.plan.combine_columns import is_key, pair_of
+from sparkbeam.windows.vectorized_form import Form, Kind, Numbers
+from sparkbeam.worker.value_columns import Column, column_of
 
 _MOST_PLACES = 1 << 62
 _NEAR = 4

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.wire.firings import UNKNOWN, with_firing
+from sparkbeam.wire.firing_rows import UNKNOWN, with_firing
 from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.sink import Sink
+from sparkbeam.worker.layouts.row_writer import Sink
 
 
 class TellingSink(Sink):

@@ -12,7 +12,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from sparkbeam.worker.state.columns import (
+from sparkbeam.worker.state.packed_columns import (
     LENGTH,
     bytes_beyond_numbers,
     cut,

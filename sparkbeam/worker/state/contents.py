@@ -7,8 +7,8 @@ Parts of ordered bags have a form of their own, all else is plain data. The firs
 from typing import Any
 
 from sparkbeam.wire import plaindata
+from sparkbeam.worker.state.bag_nodes import Node
 from sparkbeam.worker.state.buckets import Bucket
-from sparkbeam.worker.state.nodes import Node
 
 _FORMS: frozenset[Any] = frozenset([Bucket, Node])
 _BY_TAG = {form.TAG[0]: form for form in _FORMS}

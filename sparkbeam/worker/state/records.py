@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sparkbeam.worker.state.bags import BAG, Bag, drop_bag
 from sparkbeam.worker.state.entries import Overflow
-from sparkbeam.worker.state.ordered import OrderedBag, drop_ordered
+from sparkbeam.worker.state.ordered_bag import OrderedBag, drop_ordered
 
 EVENT_TIME, PROCESSING_TIME = 0, 1
 """The domains of timers; event time fires first."""

@@ -15,32 +15,32 @@ from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
-from sparkbeam.plan.combinedcolumns import NO_FORM, other_stamps
+from sparkbeam.plan.combine_columns import NO_FORM, other_stamps
 from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.model import Layout
-from sparkbeam.plan.sessions import ALONE as SESSIONS_ALONE
-from sparkbeam.upstream.handing import Handed
+from sparkbeam.plan.session_reasons import ALONE as SESSIONS_ALONE
+from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
-from sparkbeam.windows.form import Numbers
-from sparkbeam.windows.forms import form_of
+from sparkbeam.windows.vectorized_form import Numbers
+from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.failure import StepFailed, UserCodeFailed
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
-from sparkbeam.worker.columns import column_of
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.group_timestamps import combine_stamps
+from sparkbeam.worker.layouts.key_table import all_immutable
 from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
-from sparkbeam.worker.layouts.tables import all_immutable
+from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.refusals import count_refused
-from sparkbeam.worker.sizes import size_of
 from sparkbeam.worker.slots import parts_of
-from sparkbeam.worker.stamps import combine_stamps
-from sparkbeam.worker.steps.combinecolumns import ColumnCombine
-from sparkbeam.worker.steps.combinetables import CombineTable
+from sparkbeam.worker.steps.combine_columns import ColumnCombine
+from sparkbeam.worker.steps.combine_phases import combine_fn_of
+from sparkbeam.worker.steps.combine_tables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
-from sparkbeam.worker.steps.phases import combine_fn_of
 from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.value_columns import column_of
 
 _PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
 

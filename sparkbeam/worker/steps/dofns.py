@@ -16,7 +16,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.functions import asks_plainly, is_of_the_element_alone
+from sparkbeam.plan.pardo_functions import asks_plainly, is_of_the_element_alone
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of

@@ -18,21 +18,21 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
-from sparkbeam.windows.columnar import Columns
+from sparkbeam.windows.columnar_sessions import Columns
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
 from sparkbeam.wire.heap import RowTooLarge
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.columns import Column
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.ends import ENDS, Port, sink_of
+from sparkbeam.worker.layout_registry import ENDS, Port, sink_of
+from sparkbeam.worker.layouts.join_reader import JoinReader
 from sparkbeam.worker.layouts.joined import JoinSideSink
-from sparkbeam.worker.layouts.joinreader import JoinReader
-from sparkbeam.worker.layouts.sink import KeySessions, Sink
+from sparkbeam.worker.layouts.row_writer import KeySessions, Sink
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step, Way
-from sparkbeam.worker.totals import Combine
+from sparkbeam.worker.value_columns import Column
 
 SessionsOfKeys = tuple[list[Any] | Column, Columns]
 """Keys by their numbers, and sessions whose totals are numbers of a vectorised form."""

@@ -12,16 +12,16 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.fusedstages import FIRE
-from sparkbeam.windows.columnar import Micros
+from sparkbeam.plan.fused_stages import FIRE
+from sparkbeam.windows.columnar_sessions import Micros
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded, coded_column, coded_end
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping.countedpanes import CountedPane, CountedPanes, Kind
+from sparkbeam.worker.column_accumulators import Totals
+from sparkbeam.worker.grouping.counted_panes import CountedPane, CountedPanes, Kind
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.steps.phases import CombineOperation, combine_fn_of, make
+from sparkbeam.worker.steps.combine_phases import CombineOperation, combine_fn_of, make
 from sparkbeam.worker.steps.step import Step, Way
-from sparkbeam.worker.totals import Totals
 
 
 class FireOperation(CombineOperation):

@@ -18,9 +18,9 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.called import why_called
-from sparkbeam.plan.functions import ALONE, Arguments, one_to_one, plain_function
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.plan.pardo_functions import ALONE, Arguments, one_to_one, plain_function
+from sparkbeam.plan.why_not_columnar import why_called
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import (
@@ -35,14 +35,14 @@ from sparkbeam.worker.blocks import (
 )
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.layouts.tables import IMMUTABLE
-from sparkbeam.worker.sizes import size_of
+from sparkbeam.worker.layouts.key_table import IMMUTABLE
+from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.slots import parts_of
-from sparkbeam.worker.steps.columnfunctions import ColumnFunction
-from sparkbeam.worker.steps.onetoone import OneToOne
+from sparkbeam.worker.steps.column_functions import ColumnFunction
+from sparkbeam.worker.steps.one_to_one import OneToOne
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
 from sparkbeam.worker.steps.step import Step, Way
-from sparkbeam.worker.steps.taggedlists import TaggedLists
+from sparkbeam.worker.steps.tagged_lists import TaggedLists
 
 _COLLECTIONS = frozenset([list, tuple, set, frozenset])
 _UNCHANGING = frozenset([range, str, bytes])

@@ -24,8 +24,8 @@ import numpy as np
 from apache_beam.pvalue import Row
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from sparkbeam.worker.bytype import ByType
-from sparkbeam.worker.layouts.tables import IMMUTABLE
+from sparkbeam.worker.layouts.key_table import IMMUTABLE
+from sparkbeam.worker.type_cache import ByType
 
 _FIXED = (
     *(complex, range, decimal.Decimal, uuid.UUID, Timestamp, Duration),

@@ -17,11 +17,11 @@ from sparkbeam.wire.failure import Reports
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.keyed.timers import Timers
-from sparkbeam.worker.sideinputs import SideInputMap, remember_windows
+from sparkbeam.worker.side_inputs import SideInputMap, remember_windows
 from sparkbeam.worker.steps.counted import infos_of
 from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.functions import CreateOperation
-from sparkbeam.worker.steps.table import StepFactory
+from sparkbeam.worker.steps.step_table import StepFactory
 
 _logger = logging.getLogger(__name__)
 

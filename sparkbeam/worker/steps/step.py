@@ -15,7 +15,7 @@ from apache_beam.utils import proto_utils
 
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
-from sparkbeam.upstream.handing import Handed
+from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.worker.keyed.requests import StageState
 
 PAR_DO = common_urns.primitives.PAR_DO.urn

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from sparkbeam import depth
+from sparkbeam.common import stack_depth
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.failure import remember_operation
 from sparkbeam.worker import logs
@@ -103,7 +103,7 @@ class StageThread:
         self._ended = False
         self._processor: StageProcessor | None = None
         self._thread = threading.Thread(target=self._run, name="sparkbeam-bundle", daemon=True)
-        depth.start(stage.steps, self._thread)
+        stack_depth.start(stage.steps, self._thread)
 
     @property
     def processor(self) -> StageProcessor:
@@ -119,7 +119,9 @@ class StageThread:
             RuntimeError: the thread has ended.
         """
         work = Work(do)
-        depth.allow(self._stage.steps)  # Where the driver is the worker it may have lowered it.
+        stack_depth.allow(
+            self._stage.steps
+        )  # Where the driver is the worker it may have lowered it.
         with self._lock:
             if self._ended:
                 raise RuntimeError("The thread of the stage has ended.")

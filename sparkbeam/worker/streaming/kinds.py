@@ -3,11 +3,11 @@
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.steps.processor import StageProcessor
-from sparkbeam.worker.streaming.keyed import GroupingRun, StatefulRun
-from sparkbeam.worker.streaming.plain import PlainRun
-from sparkbeam.worker.streaming.reading import ReadingRun
+from sparkbeam.worker.streaming.keyed_stages import GroupingRun, StatefulRun
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.streaming.stages import StageRun
+from sparkbeam.worker.streaming.unbounded_reads import ReadingRun
+from sparkbeam.worker.streaming.unkeyed_stages import PlainRun
 
 
 def stage_run(

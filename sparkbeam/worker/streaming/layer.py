@@ -15,7 +15,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sparkbeam.plan.model import Exchange, Stage
-from sparkbeam.plan.sparkio import ReadSpec
+from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.messages import (
     FINALIZERS_TAG,
@@ -38,16 +38,16 @@ from sparkbeam.wire.messages import (
     unpack,
 )
 from sparkbeam.wire.rows import Row
-from sparkbeam.wire.times import MAX_MICROS, MIN_MICROS
-from sparkbeam.worker import finalizers, logs, output
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker import captured_output, finalizers, logs
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.connectors.sparkrows import RowReader
+from sparkbeam.worker.connectors.spark_rows import RowReader
 from sparkbeam.worker.modules import enter
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.steps.threads import KEPT, StageThread
-from sparkbeam.worker.streaming.chance import batch_number, draw_alike
 from sparkbeam.worker.streaming.kinds import stage_run
 from sparkbeam.worker.streaming.router import Router
+from sparkbeam.worker.streaming.seeding import batch_number, draw_alike
 from sparkbeam.worker.streaming.stages import StageRun
 from sparkbeam.worker.streaming.tasks import LayerTask
 from sparkbeam.worker.task import partition_id, settle
@@ -106,7 +106,7 @@ class Turn(ABC):
     @contextmanager
     def _caught(self) -> Iterator[None]:
         """Catches what is written; ends the threads of stages where the task does not succeed."""
-        with output.caught(self._task.output, self._task.reports.redaction):
+        with captured_output.caught(self._task.output, self._task.reports.redaction):
             try:
                 yield
             finally:
@@ -275,7 +275,7 @@ class SourceTurn(Turn):
             label: of the transform that reads it.
             spec: of the source.
             tag: of the port that the rows belong to.
-            batches: see :meth:`~sparkbeam.worker.connectors.sparkrows.RowReader.blocks`.
+            batches: see :meth:`~sparkbeam.worker.connectors.spark_rows.RowReader.blocks`.
             time: tells the timestamp of all rows of a micro-batch; None if they have their own.
 
         Raises:

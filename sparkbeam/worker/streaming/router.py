@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.layers import Hop, Way
-from sparkbeam.wire.firings import UNKNOWN
+from sparkbeam.wire.firing_rows import UNKNOWN
 from sparkbeam.wire.heap import HERE
 from sparkbeam.wire.messages import pack
 from sparkbeam.wire.rows import CELL_BYTES, Orders, Row

@@ -14,21 +14,21 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.wire.firings import UNKNOWN
+from sparkbeam.wire.firing_rows import UNKNOWN
 from sparkbeam.wire.messages import Holder, StageStatus
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Reporter
 from sparkbeam.wire.rows import PLAIN_CELL, Row
-from sparkbeam.wire.times import MAX_MICROS
+from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.moment import Moment
-from sparkbeam.worker.layouts.values import RunCoder
+from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.steps.bundles import Bundles
 from sparkbeam.worker.steps.processor import Residual, StageProcessor
 from sparkbeam.worker.streaming.router import Router
-from sparkbeam.worker.streaming.sideinputs import Gate, StreamSideInputs
+from sparkbeam.worker.streaming.stored_side_inputs import Gate, StreamSideInputs
 
 _IMPULSE: Row = (b"", 0, PLAIN_CELL + common.ENCODED_IMPULSE_VALUE)
 

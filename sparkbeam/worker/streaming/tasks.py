@@ -8,9 +8,9 @@ from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import Reports
-from sparkbeam.wire.output import OutputSpec
+from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.reports import Reporter
-from sparkbeam.worker.streaming.reading import READ_ELEMENTS
+from sparkbeam.worker.streaming.unbounded_reads import READ_ELEMENTS
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""A plan as a DataFrame that nobody has run: what it gives is up to who asks it."""
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from sparkbeam.batch.execution import BatchExecution, union
+from sparkbeam.connectors.delivery import Delivery
+from sparkbeam.plan.model import Plan, Source, Stage
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.wire.parquet_splits import ParquetFiles
+from sparkbeam.worker.connectors.sink_cells import plain_row
+
+
+class LazyExecution(BatchExecution):
+    """Composes the DataFrame of the only sink of a plan; takes what a run takes.
+
+    Side inputs are collected, and nothing else runs. What several stages read is persisted, so
+    that they see the same elements, and stays so: who asks the DataFrame does so later. Metrics
+    stay behind, and failures are told in Spark's own text.
+    """
+
+    def __init__(self, session: Any, plan: Plan, **named: Any) -> None:
+        # No file outlives the query that collects side inputs.
+        super().__init__(session, replace(plan, kept=frozenset()), **named)
+
+    def dataframe(self) -> Any:
+        """The rows of the sink, with its schema.
+
+        It needs this object, and the files of large side inputs, for as long as it is used.
+        """
+        if any(stage.side_inputs for stage in self._plan.stages):
+            self._compose_all()
+            self._forget()
+        self._reports = self._reports.spoken()
+        self._compose_all()
+        (sink,) = self._plan.sinks
+        ports = [self._ports([tag]).where(sf.col("tag") == tag) for tag in sink.inputs]
+        return Delivery(sink, plain_row, self._reports).rows(union(ports).select("value"))
+
+    def close(self) -> None:
+        """Lets go of what it has kept, if there is to be no DataFrame."""
+        self._release()
+
+    def _compose_all(self) -> None:
+        for stage in self._plan.stages:
+            self._collect_side_inputs(stage)
+            self._compose(stage)
+
+    def _forget(self) -> None:
+        """Makes room for other DataFrames of the same stages."""
+        for rows in self._persisted.values():
+            rows.unpersist()
+        for composed in (self._output, self._persisted, self._open):
+            composed.clear()
+
+    def _files(self, root: Source, spec: ReadSpec) -> ParquetFiles | None:
+        # By the time that somebody asks the DataFrame there may be others.
+        return None
+
+    def _reads(self, stage: Stage) -> int:
+        # Nothing beside the sink takes its metrics.
+        own = {port.tag for port in stage.ports}
+        (sink,) = self._plan.sinks
+        return super()._reads(stage) - sum(tag in own for tag in sink.inputs)

@@ -1,0 +1,125 @@
+"""Side inputs on the driver: collected once, small ones into memory, large ones into a file."""
+
+import functools
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparkbeam.common.temporary_folders import RunFolder, served_folder
+from sparkbeam.plan.model import SideInput
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.collect import collected
+from sparkbeam.upstream.spark import ship
+from sparkbeam.wire.rows import METRICS_TAG
+from sparkbeam.wire.side_content import CREATE_INDEX, CREATE_TABLE, INSERT, SideInputData
+
+SMALL_BYTES = 8 << 20
+"""A port of up to this many encoded bytes is handed to the workers in memory."""
+
+
+class SideInputStore:
+    """Keeps the rows of the ports that feed side inputs, until the pipeline ends.
+
+    Args:
+        session: ships files to the workers where they do not share ours.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._ports: dict[int, _PortContent] = {}
+        self._files: dict[tuple[int, ...], str] = {}
+
+    @functools.cached_property
+    def _folder(self) -> RunFolder:
+        return RunFolder("side")
+
+    def __contains__(self, tag: int) -> bool:
+        return tag in self._ports
+
+    def collect(self, rows: Any, tags: Iterable[int]) -> list[bytes]:
+        """Runs the plan of ``rows`` and keeps what belongs to the ports ``tags``.
+
+        Returns:
+            The metrics reports among the rows.
+        """
+        reports = []
+        for tag in tags:
+            self._ports[tag] = _PortContent(Path(self._folder.name) / f"port-{tag}.db")
+        # In one job. A job for each partition, as toLocalIterator has it, could see the outputs
+        # of two attempts of an earlier stage.
+        for batch in collected(rows).to_batches():
+            for tag, key, order, value in _tuples(batch):
+                if tag == METRICS_TAG:
+                    reports.append(value)
+                else:
+                    self._ports[tag].append(key, order, value)
+        return reports
+
+    def data(self, side_input: SideInput) -> SideInputData:
+        """The side input in the form that the workers get."""
+        ports = [self._ports[tag] for tag in side_input.sources]
+        if sum(port.bytes for port in ports) <= SMALL_BYTES:
+            runs: dict[bytes, list[bytes]] = defaultdict(list)
+            for port in ports:
+                for key, _, run in port.rows():
+                    runs[key].append(run)
+            return SideInputData(runs=dict(runs))
+        if side_input.sources not in self._files:
+            self._files[side_input.sources] = self._ship(ports, side_input.sources)
+        return SideInputData(path=self._files[side_input.sources])
+
+    def _ship(self, ports: "list[_PortContent]", sources: tuple[int, ...]) -> str:
+        name = f"{Path(self._folder.name).name}-{'-'.join(map(str, sources))}.db"
+        shared = sessions.is_local(self._session)
+        path = Path(self._folder.name if shared else served_folder().name) / name
+        with sqlite3.connect(path) as database:
+            database.execute(CREATE_TABLE)
+            for port in ports:
+                database.executemany(INSERT, port.rows())
+            database.execute(CREATE_INDEX)
+        database.close()
+        if shared:
+            return str(path)
+        ship(self._session, str(path))
+        return name
+
+    def close(self) -> None:
+        """Removes the files, but for those that Spark serves."""
+        if "_folder" in vars(self):
+            self._folder.cleanup()
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterable[tuple[int, bytes, int, bytes]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+class _PortContent:
+    """The rows of one port; in memory until they are many."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._memory: list[tuple[bytes, int, bytes]] = []
+        self._database: sqlite3.Connection | None = None
+        self.bytes = 0
+
+    def append(self, key: bytes, order: int, run: bytes) -> None:
+        self._memory.append((key, order, run))
+        self.bytes += len(run) + len(key)
+        if self.bytes > SMALL_BYTES and len(self._memory) >= 1000:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._database is None:
+            self._database = sqlite3.connect(self._path, check_same_thread=False)
+            self._database.execute(CREATE_TABLE)
+        self._database.executemany(INSERT, self._memory)
+        self._memory = []
+
+    def rows(self) -> Iterable[tuple[bytes, int, bytes]]:
+        if self._database is not None:
+            yield from self._database.execute("SELECT key, ord, run FROM runs")
+        yield from self._memory

@@ -1,0 +1,45 @@
+"""What tasks have kept in files, until the run ends; see :mod:`sparkbeam.plan.spilled`."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from sparkbeam.common.temporary_folders import RunFolder
+from sparkbeam.wire.reports import TaskReport
+
+
+class KeptFiles:
+    """The files of a run.
+
+    Args:
+        under: the folder for large files; None for the usual one.
+    """
+
+    def __init__(self, under: Path | None) -> None:
+        self._under = under
+        self._found: dict[int, list[str]] = defaultdict(list)
+
+    @functools.cached_property
+    def _folder(self) -> RunFolder:
+        return RunFolder("kept", self._under)
+
+    @property
+    def folder(self) -> str:
+        """Where tasks write them."""
+        return self._folder.name
+
+    def take(self, reports: Iterable[bytes]) -> None:
+        """Notes the files that tasks tell of whose output Spark has taken."""
+        for report in reports:
+            for tag, name in TaskReport.parse(report).kept:
+                self._found[tag].append(name)
+
+    def of(self, tag: int) -> tuple[str, ...]:
+        """The paths of the files of a port, in the order of the tasks that wrote them."""
+        return tuple(str(Path(self.folder, name)) for name in sorted(self._found[tag]))
+
+    def close(self) -> None:
+        """Removes the files."""
+        if "_folder" in vars(self):
+            self._folder.cleanup()

@@ -1,0 +1,63 @@
+"""What a function may take from around it: plain, immutable data.
+
+A value counts only if it is exactly of one of Python's own immutable types, or a tuple,
+NamedTuple or frozenset of such.
+"""
+
+import enum
+from typing import Any
+
+from sparkbeam.columns.python_types import Constants, Record, Scalar, Shape, is_plain_namedtuple
+from sparkbeam.columns.reasons import NotCompiled
+
+_SCALARS = (int, float, bool, str, bytes, type(None))
+_MOST_FIELDS = 1000
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is plain, immutable data."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return True
+    if kind is frozenset or kind is tuple or is_plain_namedtuple(kind):
+        return all(map(is_plain, value))
+    return False
+
+
+def as_compared(value: Any) -> Any:
+    """A value for comparisons: a member of an enum that compares as int or str is that.
+
+    Any other value is itself.
+    """
+    if isinstance(value, enum.Enum):
+        if isinstance(value, int) and _compares_as(value, int):
+            return int.__add__(value, 0)
+        if isinstance(value, str) and _compares_as(value, str):
+            return str.__str__(value)
+    return value
+
+
+def _compares_as(value: Any, kind: type) -> bool:
+    return all(getattr(type(value), name) is getattr(kind, name) for name in _COMPARISONS)
+
+
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
+
+
+def shape_of_value(value: Any) -> Shape:
+    """What a plain value is.
+
+    Raises:
+        NotCompiled: it is no plain, immutable data.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return Scalar(kind)
+    if not is_plain(value):
+        raise NotCompiled(f"it uses a {kind.__name__}, which may change")
+    if kind is frozenset:
+        return Constants(value)
+    if len(value) > _MOST_FIELDS:
+        raise NotCompiled("it uses a tuple of very many items")
+    names = getattr(kind, "_fields", None) or tuple(map(str, range(len(value))))
+    return Record(kind, names, tuple(map(shape_of_value, value)))

@@ -1,0 +1,39 @@
+"""Kernels that call a function of Python's own for each value, where Arrow and numpy have none."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.python_types import BOOL, FLOAT, INT, STR, Shape, Texts
+from sparkbeam.columns.reasons import NotExact
+from sparkbeam.columns.vectors import Value, Vector, bare
+
+_MAKE: dict[Shape, Callable[[list[Any]], Any]] = {
+    INT: lambda values: np.array(values, np.int64),
+    FLOAT: lambda values: np.array(values, np.float64),
+    BOOL: lambda values: np.array(values, np.bool_),
+    STR: lambda values: pa.array(values, pa.string()),
+    Texts(): lambda values: pa.array(values, pa.list_(pa.string())),
+}
+
+
+def called(function: Callable[..., Any], shape: Shape, *more: Any) -> Callable[[Value], Vector]:
+    """A function over columns that calls one for each value.
+
+    Args:
+        function: of a value of a plain type, without side effects.
+        shape: of its results: exactly such, and never None.
+        more: constant arguments after the value.
+    """
+
+    def applied(value: Value) -> Vector:
+        data = bare(value)
+        values = data.tolist() if isinstance(data, np.ndarray) else data.to_pylist()
+        try:
+            return Vector(_MAKE[shape]([function(one, *more) for one in values]))
+        except (ArithmeticError, ValueError) as error:
+            raise NotExact(f"it raises {type(error).__name__}") from None
+
+    return applied

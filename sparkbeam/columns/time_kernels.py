@@ -1,0 +1,69 @@
+"""What functions do with points in time: Beam's Timestamps, and ``datetime``.
+
+A column holds either as Arrow's timestamps.
+"""
+
+from typing import TypeGuard
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.expressions import Item, Node
+from sparkbeam.columns.graph import Graph
+from sparkbeam.columns.operators import binary
+from sparkbeam.columns.python_types import FLOAT, INT, Opaque, Shape
+from sparkbeam.columns.reasons import NotCompiled, NotExact
+from sparkbeam.columns.vectors import Value, Vector, bare, numpy_of
+
+_MICROS = 1_000_000
+_OF_DATETIMES = frozenset(["s", "ms", "us"])
+"""The units of what Arrow makes datetimes of; of nanoseconds pandas makes something else."""
+
+
+def is_timestamp(shape: Shape) -> bool:
+    """Whether values are Timestamps of Beam."""
+    return _is_time(shape) and not shape.is_as_in_arrow
+
+
+def is_datetime(shape: Shape) -> bool:
+    """Whether values are of Python's ``datetime``."""
+    return _is_time(shape) and shape.is_as_in_arrow and shape.arrow_type.unit in _OF_DATETIMES
+
+
+def _is_time(shape: Shape) -> TypeGuard[Opaque]:
+    return isinstance(shape, Opaque) and pa.types.is_timestamp(shape.arrow_type)
+
+
+def micros_of(graph: Graph, timestamp: Node) -> Node:
+    """The microseconds of Timestamps."""
+    return graph.apply(since_epoch, INT, timestamp)
+
+
+def of_datetime(graph: Graph, owner: Node, name: str, args: tuple[Item, ...]) -> Item:
+    """What a method of a ``datetime`` gives.
+
+    Raises:
+        NotCompiled: it has no form over columns.
+    """
+    if name != "timestamp" or args:
+        raise NotCompiled(f"it calls datetime.{name}")
+    assert _is_time(owner.shape)
+    if owner.shape.arrow_type.tz is None:
+        return graph.apply(local_seconds, FLOAT, owner)
+    return binary(graph, "/", graph.apply(since_epoch, INT, owner), graph.const(_MICROS))
+
+
+def since_epoch(value: Value) -> Vector:
+    """The microseconds since 1970 in UTC."""
+    array = bare(value)
+    micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    return Vector(numpy_of(micros))
+
+
+def local_seconds(value: Value) -> Vector:
+    """The seconds since 1970 of datetimes without a zone: that is the one of this process."""
+    try:
+        seconds = [moment.timestamp() for moment in bare(value).to_pylist()]
+    except (OverflowError, OSError, ValueError):
+        raise NotExact("a datetime is out of range") from None
+    return Vector(np.array(seconds, np.float64))

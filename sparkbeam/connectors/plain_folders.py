@@ -1,0 +1,136 @@
+"""Folders of Parquet files of which it is plain, without Spark, which files Spark would find.
+
+Everything else is left to Spark: partitions, patterns, settings that change what a path means.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sparkbeam.connectors.committed_files import listed_files
+from sparkbeam.connectors.storage import from_here
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.spark import session as sessions
+from sparkbeam.upstream.scans import (
+    MOST_FILES,
+    ParquetScan,
+    ScannedColumn,
+    ScannedFile,
+    hadoop_setting,
+    has_cached,
+)
+
+_MERGED = "spark.sql.parquet.mergeSchema"
+_FILE_SYSTEM, _LOCAL = "fs.defaultFS", "file:///"
+_ABOUT_FILES = ("fs.", "parquet.", "spark.hadoop.")
+_ABOUT_SOURCES = ("spark.sql.extensions", "spark.sql.sources.")
+
+_NOT_PLAIN = re.compile(r"metadata|[=:]|\._COPYING_$")
+"""What is in names of files of which Spark does not look at the content, or not at that alone."""
+
+_PATTERN = re.compile(r"[*?\[\]{}\\]|^[A-Za-z][A-Za-z0-9+.-]*:")
+"""What makes a path more than the name of a file or folder of this machine."""
+
+
+def plain_files(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> list[str] | None:
+    """The paths of the files that Spark would find, in the order of their names.
+
+    Args:
+        session: that the pipeline runs on.
+        spec: what is read in batch.
+        settings: of the session.
+
+    Returns:
+        None where there may be others, or none.
+
+    Raises:
+        OSError: there is no such file or folder.
+    """
+    if spec.format.lower() != "parquet" or [name.lower() for name, _ in spec.options] != ["path"]:
+        return None
+    if not _is_plain(session, settings):
+        return None
+    path = from_here(spec.options[0][1], spec.format, session)
+    if _PATTERN.search(path) or _is_hidden(os.path.basename(path)):
+        return None
+    if os.path.isfile(path):
+        return [path]
+    with os.scandir(path) as found:
+        entries = [*found]
+    if any(entry.is_dir() or _NOT_PLAIN.search(entry.name) for entry in entries):
+        return None
+    listed = listed_files(path)
+    if listed is not None:
+        return listed or None
+    names = sorted(entry.name for entry in entries if not _is_hidden(entry.name))
+    return [os.path.join(path, name) for name in names] or None
+
+
+def plain_scan(session: Any, spec: ReadSpec, settings: Mapping[str, str]) -> ParquetScan | None:
+    """The scan that Spark would make of a source, without asking Spark.
+
+    Args:
+        session: that the pipeline runs on.
+        spec: what is read in batch.
+        settings: of the session.
+
+    Returns:
+        None where it may be anything else.
+    """
+    if any(name.startswith(_ABOUT_SOURCES) for name in settings):
+        return None
+    columns = _columns(spec)
+    if columns is None or has_cached(session):
+        return None
+    try:
+        paths = plain_files(session, spec, settings)
+        if paths is None or len(paths) > MOST_FILES:
+            return None
+        files = [_scanned(path) for path in paths]
+    except OSError:
+        return None
+    return ParquetScan(columns, tuple(file for file in files if file.size), is_table=False)
+
+
+def _is_plain(session: Any, settings: Mapping[str, str]) -> bool:
+    """Whether the session reads files of this machine, and asks one of them for the columns."""
+    return (
+        "spark.master" in settings
+        and sessions.is_local(session)
+        and settings.get(_MERGED, "false").strip().lower() == "false"
+        and not any(name.startswith(_ABOUT_FILES) for name in settings)
+        and hadoop_setting(session, _FILE_SYSTEM) == _LOCAL
+    )
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
+
+
+def _scanned(path: str) -> ScannedFile:
+    stat = os.stat(path)
+    return ScannedFile(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _columns(spec: ReadSpec) -> tuple[ScannedColumn | None, ...] | None:
+    """The columns that are read, and behind them the time; None where Spark might find others."""
+    told = None if spec.schema is None else json.loads(spec.schema)["fields"]
+    if not told or len({field["name"].lower() for field in told}) < len(told):
+        return None
+    fields = {field["name"]: field for field in told}
+    if not fields.keys() >= {*spec.read}:
+        return None
+    columns: list[ScannedColumn | None] = [_column(fields[name]) for name in spec.read]
+    if spec.timestamp_column is None:
+        return (*columns, None)
+    if fields.get(spec.timestamp_column, {}).get("type") != "timestamp":
+        return None
+    return (*columns, _column(fields[spec.timestamp_column])._replace(in_micros=True))
+
+
+def _column(field: dict[str, Any]) -> ScannedColumn:
+    kind = field["type"]
+    is_plain = isinstance(kind, str) and not set(field["metadata"]) - {"comment"}
+    return ScannedColumn(field["name"], kind if is_plain else "")

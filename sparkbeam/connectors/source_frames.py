@@ -1,0 +1,193 @@
+"""The DataFrames of Spark's sources, as batch and streaming read them."""
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
+
+from sparkbeam.connectors.committed_files import listed_files
+from sparkbeam.connectors.latest import quoted
+from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.schemas import METADATA, field_at
+from sparkbeam.connectors.storage import FILE_FORMATS, from_here
+from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.plan.spark_io import PARTITION_SEPARATOR, ReadSpec
+from sparkbeam.spark.session import is_remote
+from sparkbeam.upstream.spark import unlogged
+from sparkbeam.wire.timestamps import MIN_MICROS
+
+_TIME = "sparkbeam_time"
+_PARTITION = "sparkbeam_partition"
+_FILE = f"{METADATA.name}.file_path"
+_PATHS = frozenset(["path", "sourcearchivedir"])
+_GENERATED = frozenset(["rate", "rate-micro-batch"])
+
+_STREAM = "is a stream, and the pipeline is none: give it --streaming."
+_NO_STREAM = (
+    "is for pipelines in batch, and this one has --streaming, or a stream in it: make it of "
+    "spark.readStream, in SQL of STREAM(table) or of a view of a stream, or leave the option out. "
+    "What a stream only looks up can be a side input, or be joined to it by Spark."
+)
+
+_given: WeakValueDictionary[str, Any] = WeakValueDictionary()
+_numbers = itertools.count()
+
+
+class _Name(str):
+    """The name of a DataFrame, which is there as long as its name is."""
+
+    __slots__ = ("frame",)
+    frame: Any
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+def give(frame: Any) -> str:
+    """The name under which a source of this process finds a DataFrame, as long as it is there."""
+    name = _Name(next(_numbers))
+    name.frame = frame
+    _given[str(name)] = frame
+    return name
+
+
+def given(payloads: Iterable[bytes]) -> list[Any]:
+    """The DataFrames among sources, for a run to hold on to.
+
+    Args:
+        payloads: those of the sources.
+    """
+    specs = map(ReadSpec.unpack, payloads)
+    return [_given[spec.frame] for spec in specs if spec.frame]
+
+
+def loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None = None) -> Any:
+    """The source with all of its columns.
+
+    Raises:
+        ConfigurationError: it is a stream where none is asked for, or the other way round.
+    """
+    found = _loaded(session, spec, streaming=streaming, partitions=partitions)
+    if not spec.format and found.isStreaming != streaming:
+        raise ConfigurationError(f"{spec.what} {_NO_STREAM if streaming else _STREAM}")
+    return found
+
+
+def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | None) -> Any:
+    if spec.frame:
+        # A DataFrame keeps the schema that somebody has asked it for, and this one is the user's.
+        return _given[spec.frame].select("*")
+    if spec.query:
+        # In brackets it cannot be a command, which Spark would execute at once.
+        return session.sql(f"SELECT * FROM (\n{spec.query}\n)")
+    if spec.is_own:
+        # Not every PySpark that pipelines in batch run on has what it is made of.
+        from sparkbeam.eventhubs.data_source import EventHubsSource
+
+        session.dataSource.register(EventHubsSource)
+    reader = session.readStream if streaming else session.read
+    if spec.format:
+        reader = reader.format(spec.format)
+    if partitions is not None and spec.format in _GENERATED:
+        # A micro-batch that runs again is to have the same partitions on a cluster that has
+        # another number of cores then.
+        reader = reader.option("numPartitions", partitions)
+    options = {
+        name: from_here(value, spec.format, session) if name.lower() in _PATHS else value
+        for name, value in spec.options
+    }
+    schema = None if spec.schema is None else StructType.fromJson(json.loads(spec.schema))
+    listed = None if streaming else _listed(session, spec.format, options)
+    if listed:
+        path = next(name for name in options if name.lower() == "path")
+        options = {"basePath": options.pop(path)} | options
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    if schema is not None:
+        reader = reader.schema(schema)
+    if spec.table:
+        return reader.table(spec.table)
+    if listed is None:
+        return reader.load()
+    return reader.load(listed) if listed else reader.load().where("false")
+
+
+def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] | None:
+    """The files to read where a list says which are those of whole micro-batches."""
+    path = next((value for name, value in options.items() if name.lower() == "path"), "")
+    if format.lower() not in FILE_FORMATS or not path or is_remote(session):
+        return None
+    return listed_files(path)
+
+
+def file_metadata(frame: Any) -> StructField | None:
+    """The column by which each row of a DataFrame knows its file; None where it does not."""
+    try:
+        with unlogged():
+            found: StructField = frame.select(METADATA.name).schema[0]
+    except PySparkException:
+        return None
+    return found if field_at(StructType([found]), _FILE) else None
+
+
+def timed(session: Any, spec: ReadSpec, label: str, partitions: int | None = None) -> Any:
+    """The columns that are needed, and behind them the timestamp of each row in microseconds.
+
+    In streaming, the partition of each row follows where its source has any.
+
+    Args:
+        session: to read with.
+        spec: what to read.
+        label: of the transform that reads.
+        partitions: of a stream, where the source does not know that itself; None in batch.
+
+    Raises:
+        PipelineFailed: Spark cannot read that.
+    """
+    streaming = partitions is not None
+    columns = [_column(spec, name) for name in spec.read]
+    columns.append(_time(spec, streaming=streaming).alias(_TIME))
+    if streaming and spec.is_partitioned:
+        columns.append(_partition(spec).alias(_PARTITION))
+    try:
+        frame = loaded(session, spec, streaming=streaming, partitions=partitions)
+        return frame.select(*columns)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"'{label}': {error}") from None
+    except Exception as error:
+        # Spark's own text may have the options in it.
+        raise PipelineFailed(
+            f"Step '{label}' failed: Spark cannot read {spec.what}: "
+            f"{problem(error, spec.format, spec.options)}",
+            label,
+        ) from None
+
+
+def _partition(spec: ReadSpec) -> Any:
+    if spec.by_files:
+        # A path in each row would cost more than most rows.
+        return sf.xxhash64(sf.col(_FILE))
+    parts = [
+        sf.coalesce(_column(spec, name).cast("string"), sf.lit(""))
+        for name in spec.partition_columns
+    ]
+    return sf.concat_ws(PARTITION_SEPARATOR, *parts)
+
+
+def _time(spec: ReadSpec, *, streaming: bool) -> Any:
+    if spec.timestamp_column is not None:
+        return sf.unix_micros(_column(spec, spec.timestamp_column).cast("timestamp"))
+    if streaming:
+        # Spark keeps the time of a micro-batch, so it is the same if the batch runs again.
+        return sf.unix_micros(sf.current_timestamp())
+    return sf.lit(MIN_MICROS)
+
+
+def _column(spec: ReadSpec, name: str) -> Any:
+    parts = name.split(".") if name in spec.nested else [name]
+    return sf.col(".".join(map(quoted, parts)))

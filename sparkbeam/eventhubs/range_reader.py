@@ -1,0 +1,196 @@
+"""The events of a range of a partition, whatever happens to the receivers that read them."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+from sparkbeam.eventhubs.client import BrokenOffError, EventHubsError, Events, StolenError
+from sparkbeam.eventhubs.pool import POOL, Pool, Reading
+from sparkbeam.eventhubs.source_options import SourceOptions
+
+_LOGGER = logging.getLogger(__name__)
+_SLICE = 5.0
+_THEFTS = 3
+EXCLUDED_SECONDS = 90
+"""For longer than the receivers of a query are kept that has ended."""
+_FEW = 5000
+"""Of more events it is a small part of the time to open a receiver."""
+
+
+class DataLossError(EventHubsError):
+    """Events that were to be read have expired."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Events of a partition to read.
+
+    Attributes:
+        partition: its id.
+        start: the sequence number of the first.
+        end: that behind the last.
+        epoch: of the receiver; None for none.
+    """
+
+    partition: str
+    start: int
+    end: int
+    epoch: int | None = None
+
+
+def excluded(partition: str, group: str, error: StolenError) -> EventHubsError:
+    """What to tell who has no epoch where somebody else has one."""
+    return EventHubsError(
+        f"Partition {partition} cannot be read: a streaming query reads in the consumer group "
+        f"'{group}', and lets nobody read beside it. Read in another consumer group "
+        "(consumer_group=, consumerGroup), or give that query exclusive=False (exclusive). "
+        f"({error})"
+    )
+
+
+class RangeReader:
+    """Reads a range, with as many receivers as it takes.
+
+    Args:
+        options: of the source.
+        events: which to read.
+        pool: what is open.
+    """
+
+    def __init__(self, options: SourceOptions, events: Range, pool: Pool = POOL) -> None:
+        self._options = options
+        self._range = events
+        self._pool = pool
+        self._reading = Reading(
+            options.connection, options.group, events.partition, events.epoch, options.prefetch
+        )
+        self._position = events.start
+        self._thefts = 0
+        self._alone = False
+        self.lost = 0
+        """How many events had expired."""
+        self.count = 0
+        """How many events were read of the hub, and not from memory."""
+        self.seconds = 0.0
+        """How long that has taken, without what was done with the events."""
+
+    def events(self) -> Iterator[Events]:
+        """The events, some at a time.
+
+        Raises:
+            DataLossError: some have expired, and that counts as an error.
+            EventHubsError: they cannot be read.
+        """
+        since = asked = monotonic()
+        silent = since
+        while self._position < self._range.end:
+            try:
+                found = self._some()
+            except BrokenOffError as error:
+                self._try_again(error, since)
+                continue
+            now = monotonic()
+            if found.numbers:
+                self._check(found.numbers[0])
+                self._position = found.numbers[-1] + 1
+                if not found.again:
+                    self.count += len(found)
+                    self.seconds += now - asked
+                yield found
+                since = silent = asked = monotonic()
+                continue
+            self._look_for_loss()
+            if now - since > self._options.operation_timeout:
+                raise EventHubsError(
+                    f"{self._what()}: no event has come for {self._options.operation_timeout:g} s "
+                    "(operation_timeout)"
+                )
+            if now - silent > self._options.receiver_timeout:
+                self._pool.forget(self._reading)
+                self._alone = True  # That of a neighbour may be as silent.
+                silent = now
+
+    def _some(self) -> Events:
+        seconds = min(_SLICE, self._options.receiver_timeout, self._options.operation_timeout)
+        end = self._range.end
+        few = end - self._position <= _FEW and not self._alone
+        begin = self._range.start
+        return self._pool.read(self._reading, self._position, end, seconds, begin=begin, shared=few)
+
+    def _try_again(self, error: BrokenOffError, since: float) -> None:
+        """Waits, or gives up.
+
+        Raises:
+            EventHubsError: it has been tried for long enough.
+        """
+        if isinstance(error, StolenError):
+            self._be_robbed(error, since)
+        if monotonic() - since + error.wait > self._options.operation_timeout:
+            raise EventHubsError(
+                f"{self._what()}: given up after {self._options.operation_timeout:g} s "
+                f"(operation_timeout). {error}"
+            ) from None
+        sleep(error.wait)
+
+    def _be_robbed(self, error: StolenError, since: float) -> None:
+        """Puts up with another receiver for a while.
+
+        Raises:
+            EventHubsError: it has lasted for too long.
+        """
+        self._thefts += 1
+        group = self._options.group
+        if self._range.epoch is not None:
+            if self._thefts > _THEFTS:
+                raise EventHubsError(
+                    f"{self._what()}: another receiver of the consumer group '{group}' takes it "
+                    "over again and again, such as one of another query. Give each query a "
+                    "consumer group of its own; if this is an old run of one that has been "
+                    f"started anew, it is meant to end. ({error})"
+                ) from None
+            return
+        if monotonic() - since > EXCLUDED_SECONDS:
+            raise excluded(self._range.partition, group, error) from None
+        if self._thefts == 1:
+            _LOGGER.warning(
+                "Partition %s waits for up to %d s: a streaming query reads in the consumer "
+                "group '%s' and lets nobody read beside it, or has just ended.",
+                self._range.partition,
+                EXCLUDED_SECONDS,
+                group,
+            )
+
+    def _look_for_loss(self) -> None:
+        """Finds out whether no event comes because all have expired."""
+        try:
+            with self._pool.client(self._options.connection) as client:
+                first = client.bounds([self._range.partition])[self._range.partition].first
+        except BrokenOffError:
+            return
+        if first > self._position:
+            self._check(min(first, self._range.end))
+            self._position = min(first, self._range.end)
+
+    def _check(self, first: int) -> None:
+        """Notes that events are missing before one.
+
+        Raises:
+            DataLossError: that is an error.
+        """
+        missing = first - self._position
+        if missing <= 0:
+            return
+        message = (
+            f"{self._what()}: the event {self._position} is wanted, and the first that is left "
+            f"is {first}: {missing} have expired"
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{message}. Read on without them with fail_on_data_loss=False (failOnDataLoss)."
+            )
+        self.lost += missing
+        _LOGGER.warning("%s and are left out.", message)
+
+    def _what(self) -> str:
+        return f"Partition {self._range.partition} cannot be read"

@@ -1,0 +1,255 @@
+"""The server of Event Hubs, in a thread of its own."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.amqp import frames
+from sparkbeam.eventhubs.amqp.values import Described, encode
+from sparkbeam.eventhubs.server.connection import Connection
+from sparkbeam.eventhubs.server.event_store import Hub, Partition, StoredEvent
+from sparkbeam.eventhubs.server.shared_state import Counts, State
+
+T = TypeVar("T")
+
+_KEY = "c3BhcmtiZWFt"
+_SECONDS = 30
+
+
+class EventHubsServer:
+    """Event hubs in memory, for tests: AMQP 1.0 on the loopback interface.
+
+    It speaks what the Azure SDK and Spark's readers need: tokens, properties of hubs and
+    partitions, receivers from a sequence number, offset or time with credit and epochs, single
+    events and batches sent. What goes wrong in the real service can be made to go wrong here::
+
+        with EventHubsServer({"clicks": 4}) as server:
+            server.send("clicks", [b"one", b"two"], partition=0)
+            run(server.connection_string("clicks"))
+
+    Args:
+        hubs: how many partitions each has.
+        key: the shared access key that clients sign their tokens with.
+        port: to listen on; 0 for any that is free.
+        tls: with the certificate of the server; None to do without TLS, as an emulator.
+
+    Raises:
+        ConfigurationError: a hub has no partitions.
+    """
+
+    def __init__(
+        self,
+        hubs: Mapping[str, int],
+        *,
+        key: str = _KEY,
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        for name, partitions in hubs.items():
+            if not name or "/" in name or partitions < 1:
+                raise ConfigurationError(
+                    f"hubs={{{name!r}: {partitions}}}: give a name without '/' and the number of "
+                    "partitions, at least 1."
+                )
+        self._state = State({name: Hub(number) for name, number in hubs.items()}, key)
+        self._asked_port = port
+        self._tls = tls
+        self._connections: set[Connection] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="sparkbeam-eventhubs", daemon=True)
+        self._server: asyncio.Server | None = None
+        self.port = 0
+        """On which it listens, once it has been started."""
+
+    def start(self) -> Self:
+        """Begins to listen.
+
+        Raises:
+            OSError: the port is in use.
+        """
+        self._thread.start()
+        made = self._loop.create_server(
+            lambda: Connection(self._state, self._connections),
+            "127.0.0.1",
+            self._asked_port,
+            ssl=self._tls,
+        )
+        self._server = asyncio.run_coroutine_threadsafe(_started(made), self._loop).result(_SECONDS)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def stop(self) -> None:
+        """Ends all connections and stops to listen."""
+        if self._thread.is_alive():
+            self._do(self._close)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def connection_string(self, hub: str | None = None) -> str:
+        """What a client connects with; with the name of a hub if one is given."""
+        parts = [
+            f"Endpoint=sb://localhost:{self.port}",
+            "SharedAccessKeyName=test",
+            f"SharedAccessKey={self._state.key}",
+            *([f"EntityPath={hub}"] if hub is not None else []),
+            *([] if self._tls is not None else ["UseDevelopmentEmulator=true"]),
+        ]
+        return ";".join(parts)
+
+    def send(
+        self,
+        hub: str,
+        bodies: Iterable[bytes],
+        *,
+        partition: int | None = None,
+        partition_key: str | None = None,
+        properties: Mapping[str, Any] | None = None,
+        enqueued: datetime | None = None,
+    ) -> None:
+        """Puts events into a hub, as if a client had sent each.
+
+        Args:
+            hub: its name.
+            bodies: of the events.
+            partition: where they go; by key, or each in turn, if None.
+            partition_key: of the events.
+            properties: of the events; their values are what AMQP can carry.
+            enqueued: when they came, with a time zone; now if None.
+        """
+        millis = None if enqueued is None else round(enqueued.timestamp() * 1000)
+        head = encode(Described(frames.APPLICATION_PROPERTIES, dict(properties or {})))
+        head = head if properties else b""
+        messages = [head + encode(Described(frames.DATA, bytes(body))) for body in bodies]
+
+        def put() -> None:
+            found = self._state.hubs[hub]
+            for message in messages:
+                at = found.partition_of(partition_key) if partition is None else partition
+                found.partitions[at].append(message, partition_key, millis)
+            for at in range(len(found.partitions)):
+                self._state.pump(hub, at)
+
+        self._do(put)
+
+    def events(self, hub: str, partition: int) -> list[StoredEvent]:
+        """The events of a partition that have not expired."""
+
+        def get() -> list[StoredEvent]:
+            found = self._state.hubs[hub].partitions[partition]
+            return [found.event(number) for number in range(found.first, found.end)]
+
+        return self._do(get)
+
+    def counts(self) -> Counts:
+        """What clients have asked for so far."""
+        return self._do(lambda: replace(self._state.counts))
+
+    def connections(self) -> int:
+        """How many are open."""
+        return self._do(lambda: len(self._connections))
+
+    def expire(self, hub: str, partition: int, before: int) -> None:
+        """Forgets events with sequence numbers below one, as the end of their retention does."""
+        self._do(lambda: self._partition(hub, partition).expire(before))
+
+    def grow(self, hub: str, partitions: int) -> None:
+        """Gives a hub more partitions."""
+
+        def more() -> None:
+            found = self._state.hubs[hub].partitions
+            found.extend(Partition() for _ in range(partitions - len(found)))
+
+        self._do(more)
+
+    def steal(self, hub: str, partition: int) -> None:
+        """Disconnects all receivers of a partition, as a receiver of a higher epoch does."""
+
+        def take() -> None:
+            for (name, _, number), readers in self._state.readers.items():
+                if name == hub and number == str(partition):
+                    for reader in list(readers):
+                        reader.stolen("There is a new receiver with a higher epoch.")
+
+        self._do(take)
+
+    def slow_down(self, hub: str, partition: int, rate: float | None) -> None:
+        """Lets out so many events of a partition in a second; None for no limit."""
+
+        def limit() -> None:
+            self._partition(hub, partition).rate = rate
+
+        self._do(limit)
+
+    def be_busy(self, operations: int) -> None:
+        """Tells the next receivers, sends and requests to try again later."""
+        self._set(busy=operations)
+
+    def reset_connection(self, after_events: int) -> None:
+        """Breaks the connection that sends the event after so many, within its frame."""
+        self._set(reset_after=after_events)
+
+    def freeze(self) -> None:
+        """Neither reads nor writes any more, and connections stay open."""
+        self._set(frozen=True)
+
+    def thaw(self) -> None:
+        """Takes new connections again; those that were open while it was frozen are ended."""
+
+        def end() -> None:
+            self._state.faults.frozen = False
+            for connection in list(self._connections):
+                connection.break_off(b"")
+
+        self._do(end)
+
+    def _set(self, **faults: Any) -> None:
+        def change() -> None:
+            self._state.faults = replace(self._state.faults, **faults)
+
+        self._do(change)
+
+    def _partition(self, hub: str, partition: int) -> Partition:
+        return self._state.hubs[hub].partitions[partition]
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.break_off(b"")
+
+    def _do(self, function: Callable[[], T]) -> T:
+        """Calls a function where all of the server happens, and waits for it."""
+        if not self._thread.is_alive():
+            raise RuntimeError("The server is not running: call start(), or use it in a with.")
+        return asyncio.run_coroutine_threadsafe(_called(function), self._loop).result(_SECONDS)
+
+
+async def _called(function: Callable[[], T]) -> T:
+    return function()
+
+
+async def _started(made: Any) -> asyncio.Server:
+    server: asyncio.Server = await made
+    return server

@@ -1,0 +1,439 @@
+"""A connection of the slim client: one socket, one session, and links by their handles."""
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import itertools
+import socket
+import ssl
+import struct
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote_plus
+
+from sparkbeam.eventhubs.amqp import frames
+from sparkbeam.eventhubs.amqp.values import (
+    Described,
+    Symbol,
+    UByte,
+    UInt,
+    UShort,
+    decode,
+    encode,
+    sections,
+)
+from sparkbeam.eventhubs.client import BrokenOffError, error_of
+from sparkbeam.eventhubs.settings import Endpoint
+from sparkbeam.eventhubs.transfer_decoding import Inbox, handle_of
+
+CBS, MANAGEMENT = "$cbs", "$management"
+SECONDS = 30.0
+_TLS_PORT, _PLAIN_PORT = 5671, 5672
+_FRAME = 1 << 20
+_WINDOW = UInt(1 << 30)
+_TOKEN_SECONDS = 3600
+_RENEW_SECONDS = 2700
+
+
+@dataclass
+class Link:
+    """One direction of traffic.
+
+    Attributes:
+        handle: its number.
+        is_open: both peers have attached it.
+        ended: why it has ended, as condition and description.
+        credit: how many messages may be sent in all.
+        sent: how many have been sent.
+        most: bytes of a message; None for no limit.
+        inbox: of a link that receives events.
+        answers: what has come over one that receives answers.
+        outcomes: of the messages that were sent, by number.
+    """
+
+    handle: int
+    is_open: bool = False
+    ended: tuple[str, str] | None = None
+    credit: int = 0
+    sent: int = 0
+    most: int | None = None
+    inbox: Inbox | None = None
+    answers: list[bytes] = field(default_factory=list)
+    outcomes: dict[int, Described | None] = field(default_factory=dict)
+
+
+class Wire:
+    """A connection to a namespace, with the token for one event hub.
+
+    Args:
+        endpoint: where it is, with the key.
+
+    Attributes:
+        token: the last that was put.
+        is_broken: nothing more will come over it.
+
+    Raises:
+        BrokenOffError: there is no connection.
+        EventHubsError: the token is not taken.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._what = f"the event hub '{endpoint.hub}' cannot be reached"
+        self._data = bytearray()
+        self._links: dict[int, Link] = {}
+        self._incoming = 0
+        self._outgoing = 0
+        self._max_frame = 512
+        self._renew_at = 0.0
+        self._nodes: dict[str, tuple[Link, Link]] = {}
+        self.token = ""
+        self.is_broken = False
+        try:
+            self._socket = _connected(endpoint)
+        except OSError as error:
+            raise BrokenOffError(f"{self._what}: {error}") from None
+        try:
+            self._begin()
+            self.authorize()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        deadline = time.monotonic() + SECONDS
+        self._write(frames.SASL_HEADER)
+        self._header(frames.SASL_HEADER, deadline)
+        self._write(frames.frame(0, frames.SASL_INIT, [Symbol("ANONYMOUS"), b"", None]))
+        self._until_code(frames.SASL_OUTCOME, deadline)
+        host = self._endpoint.host.partition(":")[0]
+        limits = [UInt(_FRAME), UShort(0), None]
+        self._write(
+            frames.HEADER
+            + frames.frame(0, frames.OPEN, [f"sparkbeam-{uuid.uuid4()}", host, *limits])
+            + frames.frame(0, frames.BEGIN, [None, UInt(0), _WINDOW, _WINDOW, UInt(4095)])
+        )
+        self._header(frames.HEADER, deadline)
+        opened = self._until_code(frames.OPEN, deadline)
+        self._max_frame = opened[2] or (1 << 16)
+        self._until_code(frames.BEGIN, deadline)
+
+    def _header(self, wanted: bytes, deadline: float) -> None:
+        while len(self._data) < 8:
+            self._receive(deadline)
+        found = bytes(self._data[:8])
+        del self._data[:8]
+        if found != wanted:
+            raise BrokenOffError(f"{self._what}: the peer does not speak AMQP 1.0")
+
+    def _until_code(self, code: int, deadline: float) -> list[Any]:
+        while True:
+            found = self._frame()
+            if found is None:
+                self._receive(deadline)
+            elif found[0] == code:
+                return found[1]
+            else:
+                self._dispatch(*found)
+
+    def authorize(self) -> None:
+        """Puts a token, if the one that was put will soon expire."""
+        if time.monotonic() < self._renew_at:
+            return
+        host, hub = self._endpoint.host.partition(":")[0], self._endpoint.hub
+        audience = f"sb://{host}/{hub}"
+        self.token = token_for(self._endpoint, audience)
+        asked = {
+            "operation": "put-token",
+            "type": "servicebus.windows.net:sastoken",
+            "name": audience,
+        }
+        status, said, _ = self.request(CBS, asked, self.token)
+        if status >= 300:
+            raise error_of("amqp:unauthorized-access", f"{status} {said}", self._what)
+        self._renew_at = time.monotonic() + _RENEW_SECONDS
+
+    def attach(
+        self,
+        *,
+        receives: bool,
+        source: Described,
+        target: Described,
+        properties: dict[Symbol, Any] | None = None,
+        inbox: Inbox | None = None,
+        doing: str = "",
+    ) -> Link:
+        """Opens a link.
+
+        Raises:
+            EventHubsError: the peer refuses it.
+        """
+        # A service may allow few of them.
+        free = next(handle for handle in itertools.count() if handle not in self._links)
+        link = Link(free, inbox=inbox)
+        self._links[link.handle] = link
+        modes = [UByte(1 if receives else 0), UByte(0)]
+        count = None if receives else UInt(0)
+        rest = [None, None, count, None, None, None, properties]
+        name = str(uuid.uuid4())
+        ends = [source, target]
+        fields = [name, UInt(link.handle), receives, *modes, *ends, *rest]
+        self._write(frames.frame(0, frames.ATTACH, fields))
+        deadline = time.monotonic() + SECONDS
+        while not link.is_open:
+            self.work(deadline, link, doing)
+        return link
+
+    def work(self, deadline: float, link: Link, doing: str = "") -> None:
+        """Takes what has come, and waits for something if there is nothing.
+
+        Raises:
+            EventHubsError: the peer has ended the link.
+            BrokenOffError: the connection has ended, or nothing has come in time.
+        """
+        try:
+            if link.ended is None and not self._take_all():
+                self._receive(deadline)
+                self._take_all()
+        except ValueError as error:
+            raise self._broken(error) from None
+        if link.ended is not None:
+            raise error_of(*link.ended, doing or self._what)
+
+    def _take_all(self) -> bool:
+        """Dispatches all whole frames; whether there was one."""
+        data, at, taken = bytes(self._data), 0, False
+        while at + 8 <= len(data):
+            size = _SIZE(data, at)[0]
+            if size < 8 or at + size > len(data):
+                break
+            start, end = at + 4 * data[at + 4], at + size
+            at, taken = end, True
+            if start == end:
+                continue
+            handle = handle_of(data, start)
+            link = self._links.get(handle)
+            if link is not None and link.inbox is not None:
+                self._incoming += 1
+                link.inbox.take(data, start, end)
+            else:
+                performative, behind = decode(data, start)
+                fields = frames.padded(int(performative.code), list(performative.value))
+                self._dispatch(int(performative.code), fields, data[behind:end])
+        del self._data[:at]
+        return taken
+
+    def _frame(self) -> tuple[int, list[Any], bytes] | None:
+        found = frames.split(self._data, 1 << 24)
+        if found is None:
+            return None
+        _, body = found
+        if not body:
+            return 0, [], b""
+        performative, end = decode(body)
+        code = int(performative.code)
+        return code, frames.padded(code, list(performative.value)), body[end:]
+
+    def _dispatch(self, code: int, fields: list[Any], payload: bytes) -> None:
+        link = self._links.get(fields[0]) if code in (frames.TRANSFER, frames.DETACH) else None
+        match code:
+            case frames.ATTACH:
+                self._attached(fields)
+            case frames.FLOW:
+                sender = self._links.get(fields[4])
+                if sender is not None:
+                    sender.credit = (fields[5] or 0) + (fields[6] or 0)
+            case frames.TRANSFER:
+                self._incoming += 1
+                if link is not None:
+                    link.answers.append(payload)
+            case frames.DISPOSITION:
+                self._settled(fields)
+            case frames.DETACH:
+                if link is not None:
+                    self._detached(link, fields[2])
+            case frames.END | frames.CLOSE:
+                raise self._broken(" ".join(_told(fields[0])))
+
+    def _detached(self, link: Link, error: Any) -> None:
+        """The peer has ended a link, or answers that we have; its handle is free."""
+        del self._links[link.handle]
+        if link.ended is None:
+            link.ended = _told(error)
+            self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
+
+    def _attached(self, fields: list[Any]) -> None:
+        link = self._links.get(fields[1])
+        if link is not None:
+            link.is_open = True
+            link.most = fields[10] or None
+
+    def _settled(self, fields: list[Any]) -> None:
+        for number in range(fields[1], (fields[2] if fields[2] is not None else fields[1]) + 1):
+            for link in self._links.values():
+                if number in link.outcomes:
+                    link.outcomes[number] = fields[4] or Described(frames.ACCEPTED, [])
+
+    def links(self) -> int:
+        """How many are open, or were until the peer has answered."""
+        return len(self._links)
+
+    def grant(self, link: Link, received: int, count: int) -> None:
+        """Lets the peer send so many messages more."""
+        session = [UInt(self._incoming), _WINDOW, UInt(self._outgoing), _WINDOW]
+        self._write(
+            frames.frame(0, frames.FLOW, [*session, UInt(link.handle), UInt(received), UInt(count)])
+        )
+
+    def settle(self, first: int, last: int) -> None:
+        """Tells that transfers have been taken."""
+        accepted = Described(frames.ACCEPTED, [])
+        fields = [True, UInt(first), UInt(last), True, accepted]
+        self._write(frames.frame(0, frames.DISPOSITION, fields))
+
+    def detach(self, link: Link) -> None:
+        """Ends a link; the peer's answer is taken when it comes."""
+        if link.ended is None:
+            link.ended = ("", "it was closed")
+            self._write(frames.frame(0, frames.DETACH, [UInt(link.handle), True, None]))
+
+    def send(self, link: Link, message: bytes, format: int = 0) -> None:
+        """Sends a message and waits until it is taken.
+
+        Raises:
+            EventHubsError: it is refused.
+        """
+        deadline = time.monotonic() + SECONDS
+        while link.credit <= link.sent:
+            self.work(deadline, link)
+        number = self._outgoing
+        self._outgoing += 1
+        link.sent += 1
+        link.outcomes[number] = None
+        self._write(b"".join(self._transfers(link, number, message, format)))
+        while link.outcomes[number] is None:
+            self.work(deadline, link)
+        outcome = link.outcomes.pop(number)
+        assert outcome is not None
+        if int(outcome.code) != frames.ACCEPTED:
+            raise error_of(*_told(outcome.value[0] if outcome.value else None), self._what)
+
+    def _transfers(self, link: Link, number: int, message: bytes, format: int) -> list[bytes]:
+        room = self._max_frame - 64
+        starts = range(0, max(1, len(message)), room)
+        tag = struct.pack(">I", number)
+        return [
+            frames.frame(
+                0,
+                frames.TRANSFER,
+                [UInt(link.handle), UInt(number), tag, UInt(format), False, at != starts[-1]],
+                message[at : at + room],
+            )
+            for at in starts
+        ]
+
+    def request(self, node: str, asked: dict[str, Any], body: Any) -> tuple[int, str, Any]:
+        """Asks a node: the status, its description and the answer."""
+        if node not in self._nodes:
+            self._nodes[node] = self._node(node)
+        sender, receiver = self._nodes[node]
+        properties = [str(uuid.uuid4()), None, None, None, "answers"]
+        message = (
+            encode(Described(frames.PROPERTIES, properties))
+            + encode(Described(frames.APPLICATION_PROPERTIES, asked))
+            + encode(Described(frames.VALUE, body))
+        )
+        self.send(sender, message)
+        deadline = time.monotonic() + SECONDS
+        while not receiver.answers:
+            self.work(deadline, receiver)
+        found = {code: value for code, value, _, _ in sections(receiver.answers.pop(0))}
+        told = {str(name): value for name, value in found[frames.APPLICATION_PROPERTIES].items()}
+        status = told.get("status-code", told.get("statusCode", 500))
+        said = told.get("status-description", told.get("statusDescription", ""))
+        return int(status), str(said), found.get(frames.VALUE)
+
+    def _node(self, node: str) -> tuple[Link, Link]:
+        there, here = (
+            [Described(code, [name]) for code in (frames.SOURCE, frames.TARGET)]
+            for name in (node, "answers")
+        )
+        sender = self.attach(receives=False, source=here[0], target=there[1])
+        receiver = self.attach(receives=True, source=there[0], target=here[1])
+        self.grant(receiver, 0, 1 << 20)
+        return sender, receiver
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._socket.settimeout(SECONDS)
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._broken(error) from None
+
+    def _receive(self, deadline: float) -> None:
+        """Waits for bytes.
+
+        Raises:
+            BrokenOffError: none have come by then, or the connection has ended.
+        """
+        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            found = self._socket.recv(1 << 20)
+        except TimeoutError:
+            raise SilentError(f"{self._what}: there is no answer") from None
+        except OSError as error:
+            raise self._broken(error) from None
+        if not found:
+            raise self._broken("the connection has ended")
+        self._data += found
+
+    def _broken(self, reason: object) -> BrokenOffError:
+        self.is_broken = True
+        return BrokenOffError(f"{self._what}: {reason}")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        with contextlib.suppress(OSError, BrokenOffError):
+            self._write(frames.frame(0, frames.CLOSE, []))
+        self._socket.close()
+
+
+class SilentError(BrokenOffError):
+    """Nothing has come in time."""
+
+
+_SIZE = struct.Struct(">I").unpack_from
+
+
+def _connected(endpoint: Endpoint) -> socket.socket:
+    host, _, port = endpoint.host.partition(":")
+    number = int(port) if port else _TLS_PORT if endpoint.tls else _PLAIN_PORT
+    plain = socket.create_connection((host, number), timeout=SECONDS)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not endpoint.tls:
+        return plain
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+
+
+def token_for(endpoint: Endpoint, audience: str) -> str:
+    """A shared access signature, made of the key if none is given."""
+    if endpoint.signature is not None:
+        return endpoint.signature
+    assert endpoint.key is not None
+    expiry = int(time.time()) + _TOKEN_SECONDS
+    resource = quote_plus(audience)
+    digest = hmac.new(endpoint.key.encode(), f"{resource}\n{expiry}".encode(), hashlib.sha256)
+    signed = quote_plus(base64.b64encode(digest.digest()))
+    name = quote_plus(endpoint.key_name or "")
+    return f"SharedAccessSignature sr={resource}&sig={signed}&se={expiry}&skn={name}"
+
+
+def _told(found: Any) -> tuple[str, str]:
+    """Condition and description of an error in a performative."""
+    if found is None:
+        return "", "the peer has ended it"
+    fields = [*found.value, None, None]
+    return str(fields[0] or ""), str(fields[1] or "")

@@ -1,0 +1,261 @@
+"""The options of the data source, as texts and as what they mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparkbeam.common import arguments
+from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.eventhubs.event_writer import BATCH_BYTES, LEAST_BATCH_BYTES, MOST_BATCH_BYTES
+from sparkbeam.eventhubs.monitoring import Monitor
+from sparkbeam.eventhubs.placement import BALANCED, PLACEMENTS
+from sparkbeam.eventhubs.positions import EventPosition, parse_all
+from sparkbeam.eventhubs.read_reports import LOOPBACK
+from sparkbeam.eventhubs.settings import Connection
+from sparkbeam.eventhubs.slow_partitions import SlowPartitions
+
+DEFAULT_GROUP = "$Default"
+EPOCH = "epoch"
+"""The option with the epoch of the receivers."""
+
+MONITOR, PICKLED_MONITOR = "slowPartitionMonitor", "secretPartitionMonitor"
+"""The options with the name of a function that watches the partitions, and with it pickled."""
+
+REPORT_HOST = "reportHost"
+"""The option with the address at which executors reach the driver."""
+
+REPORT_BIND = "reportBindAddress"
+"""The option with the address of the driver's machine at which that is."""
+
+PLACES = "places"
+"""The option with the number of tasks that run at once."""
+
+_LONGEST = 1e6
+_MOST = 2**31 - 1
+_LARGEST = 2**63 - 1
+_KNOWN = (
+    "secretConnectionString",
+    "secretConnectionFunction",
+    "secretCredential",
+    PICKLED_MONITOR,
+    "connectionString",
+    "namespace",
+    "eventHub",
+    "client",
+    "consumerGroup",
+    "startingPosition",
+    "startingPositions",
+    "endingPosition",
+    "endingPositions",
+    "maxEventsPerTrigger",
+    "maxRatePerPartition",
+    "receiverTimeout",
+    "operationTimeout",
+    "prefetch",
+    "exclusive",
+    EPOCH,
+    "failOnDataLoss",
+    "discoverPartitions",
+    "timestampProperty",
+    "slowPartitionThreshold",
+    MONITOR,
+    REPORT_HOST,
+    REPORT_BIND,
+    "placement",
+    PLACES,
+)
+
+_OF_SINK = (
+    *_KNOWN[:3],
+    "connectionString",
+    "namespace",
+    "eventHub",
+    "client",
+    "maxBatchBytes",
+    "operationTimeout",
+    "checkpointLocation",  # Spark hands it on.
+)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What is read, and how.
+
+    Attributes:
+        connection: to the event hub.
+        group: the consumer group.
+        start: where reading begins; None for the end in streaming, and the start in batch.
+        starts: of single partitions, by id.
+        end: where a batch ends.
+        ends: of single partitions.
+        most: events of a micro-batch; None for a thousand of each partition, 0 for no limit.
+        rate: events of a partition in a second, by id, ``*`` for all others; empty for no limit.
+        receiver_timeout: seconds without an event after which a receiver is opened again.
+        operation_timeout: seconds without an event after which reading fails.
+        prefetch: of how many events a receiver may be ahead.
+        exclusive: receivers of streaming have an epoch, so that none beside them reads on.
+        epoch: that of the receivers; None for the time at which the query starts.
+        fail_on_data_loss: events that have expired are an error.
+        discover: seconds between looks for new partitions; None for none.
+        timestamp_property: the property with the event time; None for none.
+        slow: which partitions get less as they are slow; None for none.
+        report_host: at which tasks reach the driver.
+        report_bind: where the driver listens for them; None for there.
+        placement: ``balanced`` or ``hash``.
+        places: how many tasks run at once; None for partitions in the order of their numbers.
+        monitor: watches the partitions; None for nobody.
+    """
+
+    connection: Connection
+    group: str = DEFAULT_GROUP
+    start: EventPosition | None = None
+    starts: Mapping[str, EventPosition] = field(default_factory=dict)
+    end: EventPosition = field(default_factory=EventPosition.end)
+    ends: Mapping[str, EventPosition] = field(default_factory=dict)
+    most: int | None = None
+    rate: Mapping[str, int] = field(default_factory=dict)
+    receiver_timeout: float = 60.0
+    operation_timeout: float = 300.0
+    prefetch: int = 1000
+    exclusive: bool = True
+    epoch: int | None = None
+    fail_on_data_loss: bool = True
+    discover: float | None = 300.0
+    timestamp_property: str | None = None
+    slow: SlowPartitions | None = None
+    report_host: str = LOOPBACK
+    report_bind: str | None = None
+    placement: str = BALANCED
+    places: int | None = None
+    monitor: Monitor | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
+        """What Spark hands a data source.
+
+        Raises:
+            ConfigurationError: an option is unknown, missing, or no such value.
+        """
+        given = _known("source", options, _KNOWN)
+        start, discover = given.get("startingposition"), given.get("discoverpartitions", "300")
+        return cls(
+            Connection.of_options(given),
+            given.get("consumergroup", DEFAULT_GROUP),
+            None if start is None else EventPosition.parse("startingPosition", start),
+            parse_all("startingPositions", given.get("startingpositions", "{}")),
+            EventPosition.parse("endingPosition", given.get("endingposition", "end")),
+            parse_all("endingPositions", given.get("endingpositions", "{}")),
+            _number(given, "maxEventsPerTrigger", 0) if "maxeventspertrigger" in given else None,
+            _rates(given.get("maxrateperpartition", "{}")),
+            _seconds(given, "receiverTimeout", 60),
+            _seconds(given, "operationTimeout", 300),
+            _number(given, "prefetch", 1, 1000),
+            _flag(given, "exclusive"),
+            _number(given, EPOCH, 0, most=_LARGEST) if EPOCH in given else None,
+            _flag(given, "failOnDataLoss"),
+            None if discover.lower() == "none" else _seconds(given, "discoverPartitions", 300),
+            given.get("timestampproperty"),
+            _slow(given),
+            given.get(REPORT_HOST.lower(), LOOPBACK),
+            given.get(REPORT_BIND.lower()),
+            arguments.one_of("placement", given.get("placement", BALANCED), PLACEMENTS),
+            _number(given, PLACES, 1) if PLACES in given else None,
+            _monitor(given),
+        )
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where events are sent to, and how.
+
+    Attributes:
+        connection: to the event hub.
+        batch_bytes: of how many bytes of events a batch is made at most.
+        timeout: seconds for which a batch is tried again.
+    """
+
+    connection: Connection
+    batch_bytes: int
+    timeout: float
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
+        """What Spark hands a data source that is to be written to.
+
+        Raises:
+            ConfigurationError: an option is unknown, missing, or no such value.
+        """
+        given = _known("sink", options, _OF_SINK)
+        name = "maxBatchBytes"
+        return cls(
+            Connection.of_options(given),
+            _number(given, name, LEAST_BATCH_BYTES, BATCH_BYTES, MOST_BATCH_BYTES),
+            _seconds(given, "operationTimeout", 300),
+        )
+
+
+def _known(what: str, options: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The options by their names in lower case; raises ConfigurationError for unknown ones."""
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = given.keys() - {name.lower() for name in names}
+    if unknown:
+        shown = (name for name in names if not name.startswith("secret"))
+        raise ConfigurationError(
+            f"The {what} 'eventhubs' has no option {arguments.shown(min(unknown))}, only "
+            f"{', '.join(shown)}."
+        )
+    return given
+
+
+def _number(
+    given: Mapping[str, str], name: str, least: int, default: int = 0, most: int = _MOST
+) -> int:
+    text = given.get(name.lower(), str(default)).strip()
+    value = int(text) if text.lstrip("-").isdecimal() else text
+    return arguments.whole_number(name, value, least=least, most=most)
+
+
+def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
+    text = given.get(name.lower(), str(default))
+    try:
+        value: object = float(text)
+    except ValueError:
+        value = text
+    return arguments.duration(name, value, "seconds", most=_LONGEST)
+
+
+def _slow(given: Mapping[str, str]) -> SlowPartitions | None:
+    name = "slowPartitionThreshold"
+    return SlowPartitions(_seconds(given, name, 0)) if name.lower() in given else None
+
+
+def _monitor(given: Mapping[str, str]) -> Monitor | None:
+    pickled, name = given.get(PICKLED_MONITOR.lower()), given.get(MONITOR.lower())
+    if name is not None and "." not in name:
+        raise ConfigurationError(
+            f"{MONITOR}={arguments.shown(name)} is no name of a function: use one such as "
+            "'package.module.function'."
+        )
+    return None if pickled is None and name is None else Monitor(pickled, name or "")
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    value = given.get(name.lower(), "true").lower()
+    return arguments.one_of(name, value, ("true", "false")) == "true"
+
+
+def _rates(text: str) -> dict[str, int]:
+    try:
+        found = loaded(text, (int, dict))
+        pairs = {"*": found} if isinstance(found, int) else found
+        return {
+            str(name): arguments.whole_number("maxRatePerPartition", rate, least=1, most=_MOST)
+            for name, rate in pairs.items()
+        }
+    except ValueError as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(
+            f"maxRatePerPartition={arguments.shown(text)} is no number, and no JSON of numbers by "
+            'partition, such as {"0": 100, "*": 1000}.'
+        ) from None

@@ -1,0 +1,69 @@
+"""What has become of joins: which one Spark has chosen, and what of their partitions."""
+
+from collections.abc import Iterator
+
+from sparkbeam.explain.describe import printable, wrapped
+from sparkbeam.explain.shuffles import first, host_of, words_of
+from sparkbeam.plan.join_payload import LEFT, RIGHT
+from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.upstream.spark import PlanNode
+
+JOINS = {
+    "BroadcastHashJoin": "broadcast: one side went to all tasks of the other",
+    "SortMergeJoin": "sort-merge: both sides were shuffled and sorted by key",
+    "ShuffledHashJoin": "shuffled hash: both sides were shuffled by key, and one is a hash table",
+    "BroadcastNestedLoopJoin": "broadcast, without a hash table",
+}
+"""Spark's joins by the beginnings of the names of their operators."""
+
+
+def joins(plan: Plan, graphs: list[list[PlanNode]]) -> str:
+    """A paragraph for each join of a plan that has run; empty where Spark tells of none.
+
+    Args:
+        plan: what has run.
+        graphs: Spark's plans, each as its operators.
+    """
+    found = []
+    for stage in plan.stages:
+        if stage.join is None:
+            continue
+        for graph in graphs:
+            lines = list(_lines(stage, {node.id: node for node in graph}))
+            if lines:
+                found.append("\n".join(lines))
+                break
+    return "\n\n".join(found)
+
+
+def _lines(stage: Stage, nodes: dict[int, PlanNode]) -> Iterator[str]:
+    host = host_of(stage, nodes)
+    join = host and first(host, nodes, tuple(JOINS))
+    if join is None:
+        return
+    yield wrapped(f"{stage.id}  ", ", ".join(map(printable, stage.labels)))
+    yield wrapped("    join   ", _kind(join))
+    for side, child in zip((LEFT, RIGHT), join.children, strict=False):
+        words = _side(nodes[child], nodes)
+        if words:
+            yield wrapped(f"    {side:5}  ", words)
+
+
+def _kind(join: PlanNode) -> str:
+    name = next(name for name in JOINS if join.name.startswith(name))
+    return JOINS[name]
+
+
+def _side(top: PlanNode, nodes: dict[int, PlanNode]) -> str:
+    """What has become of the partitions of a side."""
+    exchange = first(top, nodes, ("Exchange", "BroadcastExchange"))
+    if exchange is None:
+        return "not shuffled"
+    parts = []
+    if exchange.name.startswith("BroadcastExchange"):
+        parts.append(f"broadcast, {exchange.metrics.get('data size', 'of unknown size')}")
+        below = exchange.children and first(nodes[exchange.children[0]], nodes, ("Exchange",))
+        if not below:
+            return parts[0]
+        exchange = below
+    return ", ".join([*parts, *words_of(exchange, top, nodes)])

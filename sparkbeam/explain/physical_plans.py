@@ -1,0 +1,111 @@
+"""Spark's own view of a plan: the physical plans of the queries that a run consists of."""
+
+import contextlib
+import io
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.batch.side_input_collection import SideInputStore
+from sparkbeam.plan.model import SideInput
+from sparkbeam.wire.side_content import SideInputData
+
+
+class UnfilledSideInputs(SideInputStore):
+    """The side inputs where nothing runs: notes the queries, holds no data.
+
+    Attributes:
+        queries: by the tags of the ports that they would fill.
+    """
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(session)
+        self.queries: dict[tuple[int, ...], Any] = {}
+
+    def __contains__(self, tag: int) -> bool:
+        return any(tag in tags for tags in self.queries)
+
+    def collect(self, rows: Any, tags: Iterable[int]) -> list[bytes]:
+        """Notes the query; there are no metrics reports."""
+        self.queries[tuple(tags)] = rows
+        return []
+
+    def data(self, side_input: SideInput) -> SideInputData:
+        """Nothing, which makes no difference to Spark's plan."""
+        return SideInputData()
+
+
+class Rehearsal(BatchExecution):
+    """Composes the DataFrames of a run without a Spark job; takes what a run takes."""
+
+    _side_input_store = UnfilledSideInputs
+
+    def explain(self) -> str:
+        """Spark's plan of each query, in the order in which they would run."""
+        try:
+            for stage in self._plan.stages:
+                self._collect_side_inputs(stage)
+                self._compose(stage)
+            assert isinstance(self._side_inputs, UnfilledSideInputs)
+            queries = [
+                (f"collects side inputs from {self._producers(tags)}", rows)
+                for tags, rows in self._side_inputs.queries.items()
+            ]
+            if self._open:
+                queries.append(("runs the rest", self._rest()))
+            texts = [
+                f"Query {number} of {len(queries)} {purpose}\n{_physical_plan(rows)}"
+                for number, (purpose, rows) in enumerate(queries, start=1)
+            ]
+        finally:
+            self._release()
+        return "\n".join(_without_repetition("\n\n".join(texts).splitlines()))
+
+    def _producers(self, tags: Iterable[int]) -> str:
+        return ", ".join(dict.fromkeys(self._plan.producer(tag).id for tag in tags))
+
+
+def _physical_plan(frame: Any) -> str:
+    """What ``frame.explain()`` prints, on a classic session and over Spark Connect."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        frame.explain()
+    # The numbers that tell columns of the same name apart are of no use here.
+    return _COLUMN_ID.sub(r"\1", printed.getvalue().strip())
+
+
+_COLUMN_ID = re.compile(r"(\b(?:tag|key|ord|value|id)|\))#\d+L?\b")
+_TREE = re.compile(r"[ :+\-]*")
+_PERSISTED = "InMemoryRelation"
+
+
+def _without_repetition(lines: list[str]) -> Iterator[str]:
+    """Leaves out the plan below a persisted DataFrame that has been shown before.
+
+    Spark repeats it wherever the DataFrame is read, which is exponential in a
+    chain of them.
+    """
+    shown: set[tuple[str, ...]] = set()
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        yield line
+        depth = _depth(line)
+        if not line[depth:].startswith(_PERSISTED):
+            continue
+        end = number
+        while end < len(lines) and lines[end] and _depth(lines[end]) > depth:
+            end += 1
+        below = tuple(text[depth:] for text in lines[number:end])
+        if below in shown:
+            yield f"{lines[number][: _depth(lines[number])]}(as above)"
+            number = end
+        shown.add(below)
+
+
+def _depth(line: str) -> int:
+    """Where the operator starts behind the lines that draw the tree."""
+    matched = _TREE.match(line)
+    return matched.end() if matched else 0

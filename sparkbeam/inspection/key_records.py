@@ -1,0 +1,240 @@
+"""The record of a key in the terms of Beam's model: windows, panes, states and timers."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from apache_beam.coders import coders
+
+from sparkbeam.inspection.stage_coders import (
+    Decoder,
+    StateOf,
+    StepCoders,
+    as_json,
+    as_text,
+    time_text,
+    window_text,
+)
+from sparkbeam.worker.grouping.session_state import EARLIEST, KeptSessions
+from sparkbeam.worker.grouping.trigger_state import STATE, Parts, TriggerState
+from sparkbeam.worker.grouping.windowed import CELL, EXPIRY, VALUES
+from sparkbeam.worker.keyed.input import SORTED
+from sparkbeam.worker.keyed.state_cells import user_cell, window_of
+from sparkbeam.worker.keyed.timers import parts_of
+from sparkbeam.worker.state.records import PROCESSING_TIME, Record, Timer
+
+MOST_VALUES = 100
+"""So many values of a list are shown."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One thing that is kept of a key.
+
+    Attributes:
+        what: ``window``, ``session``, ``state``, ``timer``, ``waiting`` or ``other``.
+        name: of a state or a timer.
+        window: to which it belongs, for people; empty where there is none.
+        values: decoded; the first ones, where they are many.
+        count: how many values there are.
+        facts: times, panes and the like by their names, as JSON; times in ISO 8601.
+    """
+
+    what: str
+    name: str = ""
+    window: str = ""
+    values: tuple[Any, ...] = ()
+    count: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """All of it as what JSON can say."""
+        found = {
+            "what": self.what,
+            "name": self.name,
+            "window": self.window,
+            "values": [as_json(value) for value in self.values],
+            "count": self.count,
+            **self.facts,
+        }
+        return {name: value for name, value in found.items() if value not in ("", None, [], 0)}
+
+    def __str__(self) -> str:
+        values = ", ".join(map(as_text, self.values))
+        left = self.count - len(self.values)
+        more = (f", … {left:,} more" if values else f"{left:,}") if left else ""
+        facts = (
+            f"{name.replace('_', ' ')} {value}"
+            for name, value in self.facts.items()
+            if value is not None
+        )
+        head = " ".join(filter(None, [self.what, self.name and f"'{self.name}'", self.window]))
+        return "; ".join([f"{head}: {values}{more}" if values or more else head, *facts])
+
+
+def kept(record: Record, known: StepCoders, state_name: str) -> Iterator[Kept]:
+    """Yield all that a record keeps.
+
+    Args:
+        record: of a key.
+        known: the coders of its step.
+        state_name: under which the step keeps the states of its DoFn.
+    """
+    timers = dict(record.timers())
+    cells = dict.fromkeys(record.cells())
+    for cell in cells:
+        if cell.startswith(CELL):
+            yield _window(record, cell, known, timers)
+        elif cell == SORTED:
+            yield Kept("waiting", count=len(record.ordered(cell)), facts=_fires(timers.get(cell)))
+    if record.get(STATE) is not None:
+        yield from _triggered(record, known)
+    yield from _sessions(record, known)
+    for cell in cells:
+        window = window_of(cell)
+        if window is not None:
+            yield _state(record, cell, window, known, state_name)
+    for id, timer in timers.items():
+        parts = parts_of(id)
+        if parts is not None:
+            yield _timer(parts, timer, known)
+
+
+def _window(record: Record, cell: bytes, known: StepCoders, timers: dict[bytes, Timer]) -> Kept:
+    """A window that fires at its end."""
+    panes, stamp, accumulator = record.get(cell)
+    if accumulator is None:
+        values, count = _first(record.bag(VALUES + cell), known.value)
+    else:
+        values, count = (_accumulator(accumulator, known.value),), 1
+    return Kept(
+        "window",
+        window=window_text(known.window.decoded(cell[len(CELL) :])),
+        values=values,
+        count=count,
+        facts={
+            "panes": panes,
+            "timestamp": _time(stamp),
+            **_fires(timers.get(cell)),
+            "forgotten_at": _fires(timers.get(EXPIRY + cell)).get("fires"),
+            "holds_watermark_at": _time(record.hold(cell)),
+        },
+    )
+
+
+def _accumulator(stored: Any, decoder: Decoder) -> Any:
+    """An accumulator, or the numbers that stand for it; see :mod:`.worker.state.stripes`."""
+    return decoder.decoded(stored) if isinstance(stored, bytes) else stored
+
+
+def _first(
+    stored: Iterable[bytes], decoder: Decoder, *, nested: bool = False
+) -> tuple[tuple[Any, ...], int]:
+    """The first of some values, and how many there are."""
+    items = iter(stored)
+    values = tuple(decoder.decoded(item, nested=nested) for item in islice(items, MOST_VALUES))
+    return values, len(values) + sum(1 for _ in items)
+
+
+def _sessions(record: Record, known: StepCoders) -> Iterator[Kept]:
+    """Sessions that fire at their end."""
+    sessions = KeptSessions(record)
+    for session in sessions.between(EARLIEST, None):
+        if session.accumulator is None:
+            values, count = _first(sessions.values(session), known.value)
+        else:
+            values, count = (known.value.decoded(session.accumulator),), 1
+        yield Kept(
+            "session",
+            window=f"{time_text(session.start)} to {time_text(session.end)}",
+            values=values,
+            count=count,
+            facts={"panes": session.panes, "timestamp": _time(session.stamp)},
+        )
+
+
+def _triggered(record: Record, known: StepCoders) -> Iterator[Kept]:
+    """Windows of a trigger."""
+    if known.window.impl is None:
+        yield Kept("other", facts={"windows": "of a kind that is not known"})
+        return
+    values = known.value.impl or coders.BytesCoder().get_impl()
+    state = TriggerState(record, Parts(values, known.window.impl, None))
+    for window in state.windows():
+        found = state.kept_of(window)
+        shown, count = _first(found.values, known.value)
+        yield Kept(
+            "window",
+            window=window_text(window),
+            values=shown,
+            count=count,
+            facts={
+                "panes": found.panes,
+                "holds_watermark_at": _time(min(found.stamps, default=None)),
+            },
+        )
+
+
+def _state(record: Record, cell: bytes, window: bytes, known: StepCoders, state_name: str) -> Kept:
+    """A state of a DoFn."""
+    shown = window_text(known.window.decoded(window))
+    for name, state in known.states.items():
+        if user_cell(state_name, name, window) == cell:
+            values, count = _values(record, cell, state)
+            return Kept("state", name, shown, values, count)
+    return Kept("other", window=shown, facts={"cell": cell.hex()})
+
+
+def _values(record: Record, cell: bytes, state: StateOf) -> tuple[tuple[Any, ...], int]:
+    """The values of a state, as its kind keeps them."""
+    first, *others = state.decoders or (Decoder("a coder that is not known", None, trusted=False),)
+    match state.kind:
+        case "bag" | "set":
+            return _first(record.bag(cell), first, nested=True)
+        case "map" | "multimap" if others:
+            bag = record.ordered(cell)
+            found = islice(bag.range(b"", None), MOST_VALUES)
+            return tuple((first.decoded(k), others[0].decoded(v)) for k, v in found), len(bag)
+        case "ordered list":
+            listed = record.ordered(cell)
+            stamped = islice(listed.range(EARLIEST, None), MOST_VALUES)
+            return tuple((time_text(at), _stamped(v, first)) for at, v in stamped), len(listed)
+        case _:
+            stored = record.get(cell)
+            return ((first.decoded(stored),), 1) if isinstance(stored, bytes) else ((), 0)
+
+
+def _stamped(encoded: bytes, decoder: Decoder) -> Any:
+    """The value of an item of an ordered list: Beam encodes it behind its time, with its length."""
+    pair = coders.TupleCoder([coders.VarIntCoder(), coders.BytesCoder()])
+    try:
+        _, value = pair.get_impl().decode_nested(encoded)
+    except Exception:
+        value = encoded
+    return decoder.decoded(value)
+
+
+def _timer(parts: tuple[str, str, bytes], timer: Timer, known: StepCoders) -> Kept:
+    """A timer of a DoFn."""
+    family, tag, window = parts
+    _, domain, hold, _ = timer
+    return Kept(
+        "timer",
+        family.removeprefix("ts-"),
+        window_text(known.window.decoded(window)),
+        facts={
+            "tag": tag or None,
+            **_fires(timer),
+            "domain": "processing time" if domain == PROCESSING_TIME else "event time",
+            "holds_watermark_at": _time(hold),
+        },
+    )
+
+
+def _fires(timer: Timer | None) -> dict[str, Any]:
+    return {} if timer is None else {"fires": _time(timer[0])}
+
+
+def _time(micros: int | None) -> str | None:
+    return None if micros is None else time_text(micros)

@@ -1,0 +1,274 @@
+"""Coders of a step, from its description in the checkpoint or from the program.
+
+A checkpoint tells coders in words. Those of plain values can be made from these; others take the
+program. What may unpickle, and a coder of the user, decodes nothing out of a checkpoint into which
+other users may have put something.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.coders import coders
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.pipeline_context import PipelineContext
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow, IntervalWindow
+from apache_beam.utils import proto_utils
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import printable
+from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.plan.fingerprint import Parts
+from sparkbeam.plan.model import Stage
+from sparkbeam.streaming.status import moment
+
+_PLAIN: Mapping[str, Callable[[], coders.Coder]] = {
+    "bytes": coders.BytesCoder,
+    "string_utf8": coders.StrUtf8Coder,
+    "varint": coders.VarIntCoder,
+    "bool": coders.BooleanCoder,
+    "double": coders.FloatCoder,
+}
+_COMPOSED: Mapping[str, Callable[[list[coders.Coder]], coders.Coder]] = {
+    "kv": coders.TupleCoder,
+    "tuple": coders.TupleCoder,
+    "iterable": lambda parts: coders.IterableCoder(*parts),
+    "nullable": lambda parts: coders.NullableCoder(*parts),
+}
+_ANYTHING = ("FastPrimitivesCoder", "DeterministicFastPrimitivesCoder")
+_INTERVALS = ("FixedWindows", "SlidingWindows", "Sessions")
+_STATE = re.compile(r"state '(.*)'", re.DOTALL)
+_SHOWN = 1000
+
+
+@dataclass(frozen=True)
+class Undecoded:
+    """Bytes that are shown as they are.
+
+    Attributes:
+        data: the bytes.
+        coder: the coder that would decode them, in words.
+    """
+
+    data: bytes
+    coder: str
+
+    def __repr__(self) -> str:
+        return f"{shown(self.data, _SHOWN)} as {printable(hidden(self.coder))}"
+
+
+class Decoder:
+    """Decodes values of one coder, as far as it is known and safe.
+
+    Args:
+        name: the coder in words.
+        coder: None where it is not known.
+        trusted: nobody else can have put something into the checkpoint.
+    """
+
+    def __init__(self, name: str, coder: coders.Coder | None, *, trusted: bool) -> None:
+        usable = coder is not None and (trusted or _is_plain(coder))
+        self.name = name
+        self._impl = coder.get_impl() if coder is not None and usable else None
+
+    def decoded(self, data: bytes, *, nested: bool = False) -> Any:
+        """Return a value; an :class:`Undecoded` where that cannot be."""
+        if self._impl is None:
+            return Undecoded(data, self.name)
+        try:
+            return self._impl.decode_nested(data) if nested else self._impl.decode(data)
+        except Exception:  # Somebody else may have written it, or the coder be another one.
+            return Undecoded(data, self.name)
+
+    @property
+    def impl(self) -> Any:
+        """The implementation of the coder; None where it must not be used."""
+        return self._impl
+
+
+@dataclass(frozen=True)
+class StateOf:
+    """A state of a DoFn.
+
+    Attributes:
+        kind: such as ``bag`` or ``read modify write``.
+        decoders: of its values, or of its keys and its values.
+    """
+
+    kind: str
+    decoders: tuple[Decoder, ...]
+
+
+@dataclass(frozen=True)
+class StepCoders:
+    """The decoders for the state of a step.
+
+    Attributes:
+        key: of the keys of records.
+        value: of grouped values, or of accumulators.
+        window: of windows.
+        states: those of its DoFn, by their names.
+    """
+
+    key: Decoder
+    value: Decoder
+    window: Decoder
+    states: Mapping[str, StateOf] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Parts, stage: Stage | None, *, trusted: bool) -> "StepCoders":
+        """Return the coders of a step.
+
+        Args:
+            parts: the description of the step in the checkpoint.
+            stage: the step in the program; None for no program.
+            trusted: see :class:`Decoder`.
+        """
+        known = {} if stage is None else dict(_of_stage(stage))
+
+        def decoder(part: str, words: str, at: int = 0) -> Decoder:
+            coder, found = parsed(words), known.get(part, ())
+            if coder is None and at < len(found):
+                coder = found[at]
+            return Decoder(words, coder, trusted=trusted)
+
+        windows = parts.get("windows", "")
+        of_windows = known.get("windows") or (_of_windows(windows),)
+        return cls(
+            decoder("key coder", parts.get("key coder", "a coder that is not known")),
+            decoder("value coder", parts.get("value coder", "a coder that is not known")),
+            Decoder(f"the windows of {windows}", of_windows[0], trusted=trusted),
+            {
+                name: StateOf(
+                    kind, tuple(decoder(part, words, at) for at, words in enumerate(listed))
+                )
+                for part, name, kind, listed in _states(parts)
+            },
+        )
+
+
+def parsed(words: str) -> coders.Coder | None:
+    """Return the coder that words of a checkpoint stand for; None where they say too little."""
+    name, _, rest = words.partition("(")
+    if name in _PLAIN:
+        return _PLAIN[name]()
+    if name.rstrip("V2") in _ANYTHING:
+        return coders.FastPrimitivesCoder()
+    if name not in _COMPOSED or not rest.endswith(")"):
+        return None
+    parts = [parsed(part) for part in _split(rest[:-1])]
+    known = [part for part in parts if part is not None]
+    try:
+        return _COMPOSED[name](known) if len(known) == len(parts) else None
+    except TypeError:
+        return None
+
+
+def _split(words: str) -> list[str]:
+    """Parts between commas that are in no parentheses; one that says nothing if some are cut."""
+    parts, depth = [""], 0
+    for character in words:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [""] if depth else [part.strip() for part in parts]
+
+
+def _states(parts: Parts) -> Iterator[tuple[str, str, str, list[str]]]:
+    for part, words in parts.items():
+        found = _STATE.fullmatch(part)
+        if found is not None:
+            kind, _, rest = words.partition(" of ")
+            listed = _split(rest)
+            # Of a combining state the CombineFn comes first.
+            yield part, found[1], kind, listed[-1:] if kind == "combining" else listed
+
+
+def _of_windows(words: str) -> coders.Coder | None:
+    if words.startswith("GlobalWindows"):
+        return coders.GlobalWindowCoder()
+    return coders.IntervalWindowCoder() if words.startswith(_INTERVALS) else None
+
+
+def _is_plain(coder: coders.Coder) -> bool:
+    """Return whether a coder unpickles nothing, and is none of the user's."""
+    if type(coder) is coders.TupleCoder:
+        return all(map(_is_plain, coder.coders()))
+    if type(coder) is coders.IterableCoder:
+        return _is_plain(coder.value_coder())
+    return type(coder) in (
+        *_PLAIN.values(),
+        coders.GlobalWindowCoder,
+        coders.IntervalWindowCoder,
+    )
+
+
+def _of_stage(stage: Stage) -> Iterator[tuple[str, tuple[coders.Coder, ...]]]:
+    """The coders of a stage of a program, by the parts of which a checkpoint tells."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    context = PipelineContext(descriptor)
+    source = descriptor.transforms[stage.source_id]
+    pcollection = descriptor.pcollections[stage.grouped or next(iter(source.outputs.values()))]
+    coder = context.coders.get_by_id(pcollection.coder_id)
+    if isinstance(coder, coders.TupleCoder) and len(coder.coders()) == 2:
+        key, value = coder.coders()
+        yield "key coder", (key,)
+        yield "value coder", (value,)
+    strategy = descriptor.windowing_strategies[pcollection.windowing_strategy_id]
+    yield "windows", (context.coders.get_by_id(strategy.window_coder_id),)
+    for transform in descriptor.transforms.values():
+        if transform.spec.urn.startswith("beam:transform:pardo"):
+            payload = proto_utils.parse_Bytes(
+                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            for name, state in payload.state_specs.items():
+                yield f"state '{name}'", tuple(_of_state(state, context))
+
+
+def _of_state(state: Any, context: PipelineContext) -> Iterator[coders.Coder]:
+    spec = getattr(state, state.WhichOneof("spec"))
+    ids = {f.name: id for f, id in spec.ListFields() if f.name.endswith("coder_id")}
+    return (context.coders.get_by_id(id) for _, id in sorted(ids.items()))
+
+
+def as_text(value: Any) -> str:
+    """Return a value on one line, without secrets."""
+    return repr(value) if isinstance(value, Undecoded) else shown(value, _SHOWN)
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as what JSON can say: a plain one as it is, any other by its ``repr``."""
+    if isinstance(value, Undecoded):
+        return {"bytes": value.data.hex(), "coder": printable(hidden(value.coder))}
+    if isinstance(value, str):
+        return printable(hidden(value))
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and abs(value) < float("inf"):
+        return value
+    if type(value) in (list, tuple):
+        return [as_json(item) for item in value]
+    return as_text(value)
+
+
+def window_text(window: Any) -> str:
+    """Return a window for people."""
+    if isinstance(window, GlobalWindow):
+        return "all time"
+    if isinstance(window, IntervalWindow):
+        return f"{time_text(window.start.micros)} to {time_text(window.end.micros)}"
+    if isinstance(window, BoundedWindow | Undecoded):
+        return as_text(window)
+    return shown(window, _SHOWN)
+
+
+def time_text(micros: int) -> str:
+    """Return a time in ISO 8601, as far as Python knows its year."""
+    try:
+        return moment(Timestamp(micros=micros)) or ""
+    except (OverflowError, ValueError):
+        return str(micros)

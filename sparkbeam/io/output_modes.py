@@ -1,0 +1,159 @@
+"""Output modes of :class:`.WriteToSpark`: which data source has which, and what they need."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import types as st
+
+from sparkbeam.common import arguments
+from sparkbeam.connectors import console
+from sparkbeam.connectors.upserts import NEEDED, UPSERTS, option
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.spark_io import APPEND, COMPLETE, UPDATE, WriteSpec
+from sparkbeam.upstream.spark import is_connect
+
+_KEYS = (
+    st.BooleanType,
+    st.IntegralType,
+    st.DecimalType,
+    st.StringType,
+    st.BinaryType,
+    st.DateType,
+    st.TimestampType,
+    st.TimestampNTZType,
+)
+_UNSORTED = frozenset(["map", "variant"])
+_DIRECTIONS = {"asc": True, "desc": False}
+_ONLY_APPENDED = frozenset(["kafka"])
+_MEMORY = (
+    "keeps its rows in the program that has started Spark's own query. Use "
+    "ForeachBatch(function, schema), whose function has the rows as a DataFrame: it can write a "
+    "table, frame.write.mode('append').saveAsTable('rows'), or collect them."
+)
+
+
+@contextmanager
+def told_by(label: str) -> Iterator[None]:
+    """Begin an error about the arguments of a transform with its label."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"'{arguments.shown(label)[1:-1]}': {error}") from None
+
+
+def check(spec: WriteSpec, session: Callable[[], Any]) -> None:
+    """Refuse an output mode that a data source does not have.
+
+    Args:
+        spec: as the user gives it, without a schema.
+        session: gives that of the pipeline.
+
+    Raises:
+        ConfigurationError: the data source cannot do this, or something is missing.
+    """
+    problem = _problem(spec) or _missing(spec)
+    if problem is None and spec.output_mode == UPDATE and spec.source == "jdbc":
+        problem = _over_connect(session())
+    if problem is not None:
+        raise ConfigurationError(problem)
+    if spec.source == console.FORMAT:
+        console.limits(spec.options)
+
+
+def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> WriteSpec:
+    """The spec of a sink with the schema of its rows, and their order.
+
+    Args:
+        spec: as it was checked.
+        schema: of the rows.
+        order_by: names of columns that a direction may follow.
+
+    Raises:
+        ConfigurationError: the schema has no such column, or its values are not compared.
+    """
+    for name in spec.key:
+        if not isinstance(_column("key", schema, name).dataType, _KEYS):
+            raise ConfigurationError(
+                f"key: the column {arguments.shown(name)} is of type "
+                f"{schema[name].dataType.simpleString()}, whose values are not compared: use one "
+                "of texts, bytes, whole numbers, decimals, dates or timestamps."
+            )
+    order = _ordering(schema, order_by)
+    spec = replace(spec, schema=schema.json(), order_by=order)
+    if not spec.is_complete:
+        return spec
+    return replace(spec, mode="overwrite", order_by=order or tuple((n, True) for n in spec.key))
+
+
+def _ordering(schema: st.StructType, names: Sequence[str]) -> tuple[tuple[str, bool], ...]:
+    """The columns to sort by, and whether ascending."""
+    found = tuple(_directed(schema, name) for name in names)
+    for name, _ in found:
+        if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:
+            raise ConfigurationError(
+                f"order_by: the column {arguments.shown(name)} is of a type that has no order."
+            )
+    return found
+
+
+def _directed(schema: st.StructType, name: str) -> tuple[str, bool]:
+    column, _, direction = name.strip().rpartition(" ")
+    if name in schema.names or direction.lower() not in _DIRECTIONS or not column:
+        return name, True
+    return column.rstrip(), _DIRECTIONS[direction.lower()]
+
+
+def _problem(spec: WriteSpec) -> str | None:
+    mode = f"output_mode='{spec.output_mode}'"
+    if spec.source == "memory":
+        return f"Spark's format 'memory' {_MEMORY}"
+    if spec.table and (spec.source == console.FORMAT or spec.output_mode == UPDATE):
+        what = mode if spec.output_mode == UPDATE else f"the format '{console.FORMAT}'"
+        return (
+            f"{what} is not for table=: give a format with its options, such as 'delta' with the "
+            "path of the table, or use output_mode='append' or 'complete' with another format."
+        )
+    if spec.output_mode == APPEND:
+        return "key=… is for output_mode='update' or 'complete': add it." if spec.key else None
+    if not spec.key:
+        return f"{mode} needs key=[…], the columns that identify a row, such as key=['id']."
+    if spec.mode != APPEND and (spec.output_mode, spec.mode) != (COMPLETE, "overwrite"):
+        return f"mode='{spec.mode}' is for output_mode='append': leave it out with {mode}."
+    if spec.output_mode == COMPLETE and spec.source in _ONLY_APPENDED:
+        return f"'{spec.format}' can only add rows: use output_mode='append', not {mode}."
+    if spec.output_mode == UPDATE and spec.source not in (*UPSERTS, console.FORMAT):
+        return (
+            f"{arguments.shown(spec.format)[1:-1]} has no {mode}, which only "
+            f"{', '.join(UPSERTS)} and {console.FORMAT} have: use one of these, "
+            "output_mode='complete', or ForeachBatch(function, schema)."
+        )
+    return None
+
+
+def _missing(spec: WriteSpec) -> str | None:
+    if spec.output_mode != UPDATE:
+        return None
+    for name in NEEDED.get(spec.source, ()):
+        if not option(dict(spec.options), name):
+            return f"output_mode='update' of '{spec.format}' needs the option '{name}': add it."
+    return None
+
+
+def _over_connect(session: Any) -> str | None:
+    if not is_connect(session):
+        return None
+    return (
+        "output_mode='update' over JDBC needs the JVM of Spark's driver, which a session of Spark "
+        "Connect does not reach: use a classic session, output_mode='complete', or ForeachBatch."
+    )
+
+
+def _column(argument: str, schema: st.StructType, name: str) -> st.StructField:
+    if name not in schema.names:
+        raise ConfigurationError(
+            f"{argument}: the schema has no column {arguments.shown(name)}, "
+            f"only {arguments.listed(schema.names)}."
+        )
+    return schema[name]

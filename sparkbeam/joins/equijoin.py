@@ -1,0 +1,299 @@
+"""Joins of two PCollections by equal keys, which Spark does in batch, adaptively."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.trigger import DefaultTrigger
+from apache_beam.transforms.window import TimestampCombiner
+from apache_beam.typehints import typehints
+
+from sparkbeam.common.arguments import function, listed, one_of, shown
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.plan.join_payload import (
+    AUTO,
+    HOWS,
+    JOIN_URN,
+    LEFT,
+    NEVER,
+    RIGHT,
+    JoinSpec,
+    may_be_broadcast,
+)
+from sparkbeam.plan.same_windows import in_same_windows
+
+_On = str | Callable[[Any], Any]
+
+_EITHER = typehints.Union
+
+
+class Join(beam.PTransform[Any, Any]):
+    """Joins two PCollections: each element with those of the other one that have its key.
+
+    ::
+
+        {"sales": sales, "items": items} | Join(
+            on="item_id", how="left", result=lambda key, sale, item: (sale, item)
+        )
+
+    The input is a dict of two PCollections with names of your choice, the left side first, or a
+    tuple, whose sides are called ``left`` and ``right``. Keys are equal if Beam's deterministic
+    coder of their type encodes them alike: 1 and 1.0 are two keys where types are not declared,
+    and None is a key like others. Elements are joined within a window, and the result has the time
+    of the window's end: all is as with CoGroupByKey.
+
+    In batch on sparkbeam, Spark joins the two sides by its own join, adaptively: it broadcasts a
+    side that turns out to be small, and divides keys that have more elements than others among
+    several tasks. No group is ever in memory as a whole. In streaming, on other runners, with a
+    trigger of one's own, a timestamp combiner or windows that merge, the join is a GroupByKey,
+    and all elements of a key are in memory together; in streaming the elements of a pane are joined
+    with each other.
+
+    Args:
+        on: the key of an element: the name of an attribute, or of the value in a dict; or a
+            function of an element; or a dict with one of these for each side.
+        how: which elements come out: ``inner``, those with a partner, once for each; ``left``,
+            ``right`` and ``outer``, also those of that side, or of both, without one; ``semi``,
+            those of the left side with a partner, each once; ``anti``, those of the left side
+            without one.
+        broadcast: the name of the side that goes to all tasks of the other one as a whole;
+            ``auto``, where that is for Spark to decide; ``never``. Only the adaptive join in batch
+            asks for it. A side that is kept as a whole cannot be broadcast.
+        result: makes what comes out of the key and an element of each side; None stands in the
+            place of an element that there is not, and of the right side for ``semi`` and ``anti``.
+            Without it that is ``(key, (left, right))``, for ``semi`` and ``anti`` the element.
+
+    Raises:
+        ConfigurationError: an argument or the inputs cannot be.
+    """
+
+    def __init__(
+        self,
+        on: _On | Mapping[str, _On],
+        how: str = "inner",
+        broadcast: str = AUTO,
+        result: Callable[[Any, Any, Any], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._on = _checked_on(on)
+        self._how = one_of("how", how, HOWS)
+        if not isinstance(broadcast, str):
+            raise ConfigurationError(
+                f"broadcast={shown(broadcast)} is no text: give '{AUTO}', '{NEVER}' or the name "
+                "of a side."
+            )
+        self._broadcast = broadcast
+        remedy = "give one of the key and an element of each side, or None"
+        self._result = None if result is None else function("result", result, remedy)
+
+    def expand(self, pcoll: Any) -> Any:
+        """Beam's hook: makes the parts of the transform."""
+        sides = _inputs(pcoll, self.label)
+        names = tuple(sides)
+        spec = JoinSpec(self._how, self._side_to_broadcast(names))
+        left, right = sides.values()
+        if not in_same_windows(left, right):
+            raise ConfigurationError(
+                f"Join '{self.label}': {names[0]} and {names[1]} are in different windows: give "
+                "both the same beam.WindowInto(…)."
+            )
+        keyed = self._keyed(sides)
+        joined = dict(zip((LEFT, RIGHT), keyed, strict=True)) | "Match" >> _match(spec, keyed)
+        return joined | self._made(spec)
+
+    def _keyed(self, sides: Mapping[str, Any]) -> list[Any]:
+        """Each side as pairs of a key, of one type on both, and an element."""
+        on = self._on if isinstance(self._on, dict) else dict.fromkeys(sides, self._on)
+        if on.keys() != sides.keys():
+            raise ConfigurationError(
+                f"on has {listed(on)}, and the inputs are {listed(sides)}: give the key of each "
+                "input."
+            )
+        keys = {name: beam.Map(_key_of(on[name])) for name in sides}
+        types = [
+            keys[name].get_type_hints().simple_output_type(name)
+            or keys[name].infer_output_type(side.element_type)
+            for name, side in sides.items()
+        ]
+        key_type = _EITHER[tuple(types)]
+        return [
+            side
+            | f"Key {name}"
+            >> beam.Map(_with_key(_key_of(on[name]))).with_output_types(
+                beam.typehints.Tuple[key_type, side.element_type]
+            )
+            for name, side in sides.items()
+        ]
+
+    def _side_to_broadcast(self, names: tuple[str, ...]) -> str:
+        if self._broadcast in (AUTO, NEVER) and self._broadcast not in names:
+            return self._broadcast
+        one_of("broadcast", self._broadcast, (AUTO, NEVER, *names))
+        side = (LEFT, RIGHT)[names.index(self._broadcast)]
+        if not may_be_broadcast(self._how, side):
+            others = [
+                name
+                for name, end in zip(names, (LEFT, RIGHT), strict=True)
+                if may_be_broadcast(self._how, end)
+            ]
+            remedy = f"broadcast '{others[0]}', or let" if others else "let"
+            raise ConfigurationError(
+                f"broadcast='{self._broadcast}' cannot be with how='{self._how}', which needs all "
+                f"of that side in one place: {remedy} Spark choose with broadcast='{AUTO}'."
+            )
+        return side
+
+    def _made(self, spec: JoinSpec) -> Any:
+        if self._result is not None:
+            return "Result" >> beam.MapTuple(self._result)
+        if spec.keeps_right:
+            return "Result" >> beam.MapTuple(lambda key, left, right: (key, (left, right)))
+        return "Result" >> beam.MapTuple(lambda key, left, right: left)
+
+
+class _SparkJoin(beam.PTransform[Any, Any]):
+    """A join that Spark can do; its parts are what others do in its place."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        super().__init__()
+        self._spec = spec
+
+    def expand(self, sides: Any) -> Any:
+        left, right = sides[LEFT], sides[RIGHT]
+        key_type, left_type = left.element_type.tuple_types
+        _, right_type = right.element_type.tuple_types
+        value_type = _EITHER[left_type, right_type]
+        tagged_type = beam.typehints.Tuple[key_type, beam.typehints.Tuple[bool, value_type]]
+        tagged = [
+            side | f"Tag {name}" >> _Tag(name == RIGHT, tagged_type) for name, side in sides.items()
+        ]
+        how = self._spec.how
+        lefts = typehints.Optional[left_type] if how in ("right", "outer") else left_type
+        rights = typehints.Optional[right_type] if how != "inner" else right_type
+        triple = beam.typehints.Tuple[key_type, lefts, rights]
+        return (
+            tagged
+            | beam.Flatten()
+            | beam.GroupByKey()
+            | "Pair" >> beam.FlatMap(_paired(how)).with_output_types(triple)
+        )
+
+    def to_runner_api_parameter(self, context: Any) -> tuple[str, Any]:
+        return JOIN_URN, self._spec.pack()
+
+
+class _GroupedJoin(_SparkJoin):
+    """A join that Spark cannot do."""
+
+    def to_runner_api_parameter(self, context: Any) -> tuple[str, Any]:
+        return beam.PTransform.to_runner_api_parameter(self, context)
+
+
+class _Tag(beam.PTransform[Any, Any]):
+    """Makes elements of both sides alike; those that it gets have keys with a deterministic coder.
+
+    Args:
+        is_right: of which side they are.
+        tagged_type: of what comes out.
+    """
+
+    def __init__(self, is_right: bool, tagged_type: Any) -> None:
+        super().__init__()
+        self._is_right = is_right
+        self._tagged_type = tagged_type
+
+    def expand(self, pairs: Any) -> Any:
+        is_right = self._is_right
+        tag = beam.MapTuple(lambda key, value: (key, (is_right, value)))
+        return pairs | "Tag" >> tag.with_output_types(self._tagged_type)
+
+    def runner_api_requires_keyed_input(self) -> bool:
+        return True
+
+
+def _match(spec: JoinSpec, sides: list[Any]) -> _SparkJoin:
+    """What joins the sides: Spark, where each window of a key is joined once, at its end."""
+    is_once = all(_fires_once_at_the_end(side.windowing) for side in sides)
+    return _SparkJoin(spec) if is_once else _GroupedJoin(spec)
+
+
+def _fires_once_at_the_end(windowing: Windowing) -> bool:
+    return (
+        not windowing.windowfn.is_merging()
+        and isinstance(windowing.triggerfn, DefaultTrigger)
+        and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+    )
+
+
+def _paired(how: str) -> Callable[[Any], Iterator[tuple[Any, Any, Any]]]:
+    """Joins the elements of a key."""
+
+    def pairs(group: tuple[Any, Iterable[tuple[bool, Any]]]) -> Iterator[tuple[Any, Any, Any]]:
+        key, tagged = group
+        left: list[Any] = []
+        right: list[Any] = []
+        for is_right, value in tagged:
+            (right if is_right else left).append(value)
+        if how in ("semi", "anti"):
+            if bool(right) is (how == "semi"):
+                for one in left:
+                    yield key, one, None
+            return
+        if how in ("right", "outer"):
+            left = left or [None]
+        if how in ("left", "outer"):
+            right = right or [None]
+        for one in left:
+            for other in right:
+                yield key, one, other
+
+    return pairs
+
+
+def _key_of(on: _On) -> Callable[[Any], Any]:
+    """Gives the key of an element."""
+    if not isinstance(on, str):
+        return on
+
+    def named(element: Any) -> Any:
+        return element[on] if isinstance(element, Mapping) else getattr(element, on)
+
+    return named
+
+
+def _with_key(key_of: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]]:
+    return lambda element: (key_of(element), element)
+
+
+def _checked_on(on: Any) -> Any:
+    if isinstance(on, Mapping):
+        return {name: _checked_key(f"on[{shown(name)}]", each) for name, each in on.items()}
+    return _checked_key("on", on)
+
+
+def _checked_key(name: str, on: Any) -> Any:
+    if isinstance(on, str) or callable(on):
+        return on
+    raise ConfigurationError(
+        f"{name}={shown(on)} gives no key: give the name of an attribute, or a function of an "
+        "element."
+    )
+
+
+def _inputs(pcoll: Any, label: str) -> dict[str, Any]:
+    """The two sides by their names."""
+    sides: Any = pcoll
+    if isinstance(pcoll, tuple | list) and len(pcoll) == 2:
+        sides = dict(zip((LEFT, RIGHT), pcoll, strict=True))
+    if (
+        not isinstance(sides, dict)
+        or len(sides) != 2
+        or not all(isinstance(name, str) and name for name in sides)
+        or not all(isinstance(side, beam.PCollection) for side in sides.values())
+    ):
+        raise ConfigurationError(
+            f"Join '{label}' takes two PCollections: write {{'sales': sales, 'items': items}} | "
+            "Join(…), with names of your choice, or (left, right) | Join(…)."
+        )
+    return sides

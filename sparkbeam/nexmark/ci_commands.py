@@ -1,0 +1,206 @@
+"""The commands about Nexmark over time: ``sparkbeam nexmark ci`` and ``release``."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.nexmark import commandline
+from sparkbeam.nexmark.commandline import (
+    check_target,
+    configured,
+    guarded,
+    measured,
+    selected,
+    write_report,
+)
+
+if TYPE_CHECKING:
+    from sparkbeam.nexmark.record import Run
+
+_MODES = ("batch", "streaming")
+_REPEATS = 3
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    short_help="Add all queries, modes and runners to the history.",
+)
+@commandline.QUERY
+@commandline.EVENTS
+@commandline.SETTINGS
+@click.option(
+    "--runners",
+    help="Names with commas between them, each as --runner of 'sparkbeam nexmark' has it.  "
+    "[default: those of this machine]",
+)
+@click.option(
+    "--modes", default=",".join(_MODES), show_default=True, help="batch, streaming, or both."
+)
+@commandline.repeats(_REPEATS)
+@commandline.PAGE
+@commandline.HISTORY
+@commandline.RUNNER_OPTIONS
+@guarded
+def ci(
+    queries: str,
+    events: int,
+    settings: tuple[str, ...],
+    runners: str | None,
+    modes: str,
+    repeat: int,
+    page: Path | None,
+    history: Path | None,
+    options: tuple[str, ...],
+) -> None:
+    """Run queries in all modes on all runners, check them, and add them to the history.
+
+    Without --runners these are the runners that are there on this machine: SparkRunner,
+    Beam's FnApiRunner, and its PrismRunner where --prism_location names its program or
+    Beam has kept it. Those of Beam run each query once, over 10,000 events at most. What
+    is left out is told. Nothing is downloaded.
+
+    Each run is kept with the commit of sparkbeam and the machine, for 'report' and
+    'release'. Ends with 1 if a query fails or has a wrong result; what a runner cannot
+    do is told and kept as that. Options that are not listed below go to each runner.
+    """
+    wanted = _checked_modes(modes)
+    names = None if runners is None else _listed(runners, "--runners")
+    configuration = configured(events, settings)
+    check_target("--report", page)
+    from sparkbeam.nexmark import available_runners, tables
+    from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark.engine import prepared
+    from sparkbeam.nexmark.measure import Measurement, Unstarted
+
+    chosen = selected(queries)
+    file = history or past.default_path()
+    past.append([], file)
+    there, left_out = available_runners.named(names) if names else available_runners.found(options)
+    for line in left_out:
+        click.echo(line)
+    ready = [
+        (place, mode, prepared(place.runner, [*place.options, *options], streaming=mode != "batch"))
+        for place in there
+        for mode in wanted
+    ]
+    is_right = True
+    for place, mode, engine in ready:
+        events = place.events(configuration.events)
+        measurement = Measurement(engine, replace(configuration, events=events), check=True)
+        click.echo(f"{place.runner}, {mode}:", err=True)
+        try:
+            runs = measured(measurement, chosen, place.repeats(repeat), file)
+        except Unstarted as error:
+            if place.is_chosen:
+                raise
+            click.echo(f"{place.runner} is left out in {mode}: {error}")
+            continue
+        click.echo(f"{place.runner}, {mode}")
+        tables.show_runs(runs)
+        is_right = is_right and all(run.is_right for run in runs)
+    click.echo(f"Added to the history: {file}", err=True)
+    if page:
+        write_report(file, page)
+    if not is_right:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(short_help="Fail if the newest commit is worse than those before it.")
+@click.option(
+    "--since",
+    metavar="COMMIT",
+    help="Also compare with this tag or commit, as a slowdown may come in many small steps.  "
+    "[default: the last tag, if the history has runs of it]",
+)
+@commandline.TOLERANCE
+@commandline.HISTORY
+@guarded
+def release(since: str | None, tolerance: float, history: Path | None) -> None:
+    """Judge the commit at hand by its runs in the history, which 'ci' has added.
+
+    Ends with 1 if a query became slower, gives another or a wrong result, fails
+    where it ran before, or was left out; the same way of running it, on the same
+    kind of machine, is compared. Without a commit (sparkbeam is installed, or its
+    files are changed) the newest runs are judged.
+    """
+    from sparkbeam.nexmark import history as past
+    from sparkbeam.nexmark import tables
+    from sparkbeam.nexmark.release import judged
+
+    runs = past.read(history or past.default_path())
+    judgement = judged(runs, _newest(runs), _last_release(runs, since), tolerance / 100)
+    tables.show_judgement(judgement)
+    if judgement.findings:
+        raise click.exceptions.Exit(1)
+
+
+def _checked_modes(given: str) -> list[str]:
+    modes = _listed(given, "--modes")
+    for mode in modes:
+        if mode not in _MODES:
+            raise click.BadParameter(
+                f"{shown(mode)} is no mode: use batch, streaming, or both.", param_hint="--modes"
+            )
+    return modes
+
+
+def _listed(text: str, option: str) -> list[str]:
+    """The names of an option, each once.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    names = list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+    if not names:
+        raise click.BadParameter("It names none.", param_hint=option)
+    return names
+
+
+def _newest(runs: "Sequence[Run]") -> str:
+    """The build that is to be released: that of the commit at hand, where there is one.
+
+    Raises:
+        ClickException: the history has no runs of it, or none at all.
+    """
+    from sparkbeam.nexmark import provenance
+    from sparkbeam.nexmark.series import builds
+
+    known = builds(runs)
+    if not known:
+        raise click.ClickException("The history has no runs: 'sparkbeam nexmark ci' adds some.")
+    revision = provenance.revision()
+    if revision is None or revision.endswith(provenance.CHANGED):
+        return known[-1]
+    found = [run for run in runs if run.revision == revision]
+    if not found:
+        raise click.ClickException(
+            f"The history has no runs of {revision[:7]}, the commit at hand: "
+            "'sparkbeam nexmark ci' adds them."
+        )
+    return builds(found)[-1]
+
+
+def _last_release(runs: "Sequence[Run]", since: str | None) -> str | None:
+    """The build of ``--since``, or of the last tag.
+
+    Raises:
+        BadParameter: the history has no runs of what was asked for.
+    """
+    from sparkbeam.nexmark import provenance
+    from sparkbeam.nexmark.series import builds
+
+    name = since if since is not None else provenance.last_tag()
+    if name is None:
+        return None
+    commit = provenance.commit_of(name) or name
+    clean = [run for run in runs if run.revision and not run.revision.endswith(provenance.CHANGED)]
+    found = [run for run in clean if commit and (run.revision or "").startswith(commit)]
+    if found:
+        return builds(found)[-1]
+    if since is None:
+        return None
+    raise click.BadParameter(f"The history has no runs of {shown(since)}.", param_hint="--since")

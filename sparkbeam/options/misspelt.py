@@ -1,0 +1,112 @@
+"""Options that look like ours and are not: Beam ignores whatever it does not know."""
+
+import difflib
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn, cast
+
+from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
+
+from sparkbeam.common.arguments import listed
+from sparkbeam.common.display_text import shortened
+
+_CLOSE = 0.83
+"""From this ratio of difflib on, a name is taken for one of ours: a letter or two are wrong."""
+
+_SIMILAR = 0.6
+"""The same for a name that has our prefix, as it is taken for one of ours anyway."""
+
+_OUR_PREFIX = "spark_"
+_COUNTERPARTS = {"spark_master_url": "use --spark_master"}
+
+
+def misspelt(options: PipelineOptions) -> str | None:
+    """What is wrong with the names of options; None where nothing is.
+
+    A name that is close to one of ours, or has our prefix, is an error, unless the program
+    declares it in a subclass of ``PipelineOptions``.
+
+    Args:
+        options: the view whose options are ours.
+    """
+    own = _names(cast(Any, type(options)))
+    others = _names(cast(Any, SparkRunnerOptions))
+    flags = list(_flags(options))
+    given = (*flags, *getattr(options, "_all_options", ()))
+    doubtful = [name for name in given if name not in own and _resembles(name, own)]
+    for name in doubtful:
+        if name in others and (name in flags or _is_set(options, name)):
+            return (
+                f"--{name} is an option of Beam's own runner for Spark, which starts a Java job "
+                f"server: {_COUNTERPARTS.get(name, 'leave it out')} with sparkbeam.SparkRunner."
+            )
+    for name in doubtful:
+        if not _is_declared(name):
+            nearest = _nearest(name, own)
+            remedy = f"use --{nearest}" if nearest else f"there are {listed(sorted(own))}"
+            return (
+                f"There is no option --{shortened(name, 60)}: {remedy}. If it is one of your own, "
+                "declare it in a subclass of PipelineOptions."
+            )
+    return None
+
+
+def _flags(options: PipelineOptions) -> Iterator[str]:
+    """The names of all options on the command line."""
+    # Beam's views share this and what they know by now; there is no other way to what they do not.
+    flags: Iterable[Any] | None = getattr(options, "_flags", None)
+    for flag in sys.argv[1:] if flags is None else flags:
+        if flag == "--":
+            break
+        if isinstance(flag, str) and flag.startswith("-"):
+            yield flag.lstrip("-").partition("=")[0]
+
+
+def _resembles(name: str, own: frozenset[str]) -> bool:
+    return _is_prefixed(name) or _nearest(name, own) is not None
+
+
+@functools.lru_cache(1024)  # The names of Beam's own options come with each pipeline.
+def _nearest(name: str, own: frozenset[str]) -> str | None:
+    cutoff = _SIMILAR if _is_prefixed(name) else _CLOSE
+    squeezed = {_squeezed(known): known for known in own}
+    # Of what is much longer than our names nothing is close, and difflib would take its time.
+    found = difflib.get_close_matches(_squeezed(name)[:80], squeezed, 1, cutoff)
+    return squeezed[found[0]] if found else None
+
+
+def _is_prefixed(name: str) -> bool:
+    return name.replace("-", "_").startswith(_OUR_PREFIX)
+
+
+def _squeezed(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
+
+
+def _is_declared(name: str) -> bool:
+    """Whether any subclass of ``PipelineOptions`` knows the option, by its flag or its name."""
+    parsers: list[Any] = []
+    if name in PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append):
+        return True
+
+    def complain(message: str) -> NoReturn:
+        raise ValueError(message)
+
+    parsers[0].error = complain
+    try:
+        _, unknown = parsers[0].parse_known_args([f"--{name}"])
+    except ValueError:  # It misses a value, so it is known.
+        return True
+    return not unknown
+
+
+def _is_set(options: PipelineOptions, name: str) -> bool:
+    """Whether an option of Beam's runner has another value than by default."""
+    view = options.view_as(SparkRunnerOptions)
+    return name in view.get_all_options(drop_default=True, current_only=True)
+
+
+@functools.cache
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(kind([]).get_all_options(current_only=True))

@@ -1,0 +1,459 @@
+"""The pipeline options of the runner."""
+
+import argparse
+import contextlib
+import logging
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    SetupOptions,
+    WorkerOptions,
+)
+from apache_beam.options.value_provider import StaticValueProvider
+
+from sparkbeam.common import arguments
+from sparkbeam.common.display_text import shortened
+from sparkbeam.common.shipped_files import archives
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.metrics import sink_options as metrics_options
+from sparkbeam.options import environment_variables, worker_dependencies
+from sparkbeam.options.misspelt import misspelt
+from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.redaction import shown_url
+from sparkbeam.upstream.option_views import known_values
+from sparkbeam.wire.environment import Environment, classes_of_program
+from sparkbeam.wire.heap import Heap
+from sparkbeam.wire.loglevels import QUIET, LogLevels
+from sparkbeam.wire.usercode import Sources, entries
+
+AVAILABLE_NOW = "available-now"
+"""The value of ``--trigger`` with which a query ends when it has done what is there."""
+
+_INTERVAL = re.compile(r"[0-9]{1,9} *(milliseconds?|seconds?|minutes?|hours?)")
+_LOCAL = r"local(\[(\*|[1-9][0-9]{0,4})(, *[0-9]{1,4})?\])?"
+_MASTER = re.compile(rf"{_LOCAL}|local-cluster\[[0-9, ]+\]|yarn|[a-z][a-z0-9+.-]*://\S+")
+_CONNECT = re.compile(rf"{_LOCAL}|sc://\S+")
+_MOST_PARTITIONS = 1_000_000
+_MOST_SHARDS = 100_000
+_MOST_PORT = 65_535
+_MISSING = ""
+"""Stands for the value of an option that has none."""
+
+
+def _number(text: str) -> object:
+    """A whole number, or the text that is none."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--spark_master": {
+        "help": "Spark master URL, such as spark://host:7077 or local[4]. "
+        "Default: the active session's, or else local[*].",
+    },
+    "--spark_connect": {
+        "help": "Spark Connect URL, such as sc://host:15002. "
+        "Cannot be combined with --spark_master.",
+    },
+    "--spark_conf": {
+        "action": "append",
+        "metavar": "KEY=VALUE",
+        "help": "A Spark setting for the session that the runner creates; repeatable.",
+    },
+    "--spark_parallelism": {
+        "type": _number,
+        "help": "How many partitions a shuffle has, at least 1. Default: Spark's own "
+        "choice by size for groupings, the number of cores for Reshuffle.",
+    },
+    "--spark_py_files": {
+        "action": "append",
+        "metavar": "PATH",
+        "help": "A .py, .zip or .egg file that the workers need to import the "
+        "pipeline's functions; repeatable.",
+    },
+    "--checkpoint_location": {
+        "metavar": "PATH",
+        "help": "Streaming: where offsets and state are kept, on storage that all executors "
+        "share. A pipeline that starts over the checkpoint of an earlier run goes on where "
+        "that stopped. Default: a temporary folder, for one run only.",
+    },
+    "--trigger": {
+        "metavar": "WHEN",
+        "help": "Streaming: an interval such as '10 seconds' at which micro-batches start, or "
+        "available-now to process what is there and stop. Default: a micro-batch as soon as "
+        "there is something to do.",
+    },
+    "--max_batch_elements": {
+        "type": _number,
+        "help": "Streaming: about how many elements a micro-batch reads from Beam's unbounded "
+        "sources, at least 1. Default: 100000 for each shard.",
+    },
+    "--shards": {
+        "type": _number,
+        "help": "Streaming: into how many shards keys and their state are divided; fixed for "
+        "the life of a checkpoint. Default: the number of cores.",
+    },
+    "--query_name": {
+        "metavar": "NAME",
+        "help": "Streaming: what Spark's Structured Streaming page, its logs and listeners call "
+        "the query. No two active queries of a session have the same. Default: no name.",
+    },
+    "--session_aggregator": {
+        "metavar": "{auto,canonical,ordered,columnar}",
+        "default": "auto",
+        "help": "Batch: how combines over Sessions add up the elements of a key. canonical: as "
+        "Beam merges windows; ordered: sessions sorted, found by bisection; columnar: many "
+        "elements at once. auto: columnar where the CombineFn has a vectorised form, else ordered.",
+    },
+    "--columns": {
+        "metavar": "{auto,off}",
+        "default": "auto",
+        "help": "Whether functions run over the columns of what is read where that gives what "
+        "Python gives (auto), or are called for each element (off).",
+    },
+    **metrics_options.OPTIONS,
+    "--spark_progress": {
+        "metavar": "{auto,on,off}",
+        "default": "auto",
+        "help": "Show progress while the pipeline runs. auto: in a notebook, and when standard "
+        "error is a terminal.",
+    },
+    "--spark_page": {
+        "metavar": "PORT",
+        "help": "Show the pipeline on a live page while it runs, at an address on loopback that "
+        "is printed; without a number at any free port.",
+    },
+}
+"""What argparse is told of each option that takes a value."""
+
+
+class SparkBeamOptions(PipelineOptions):
+    """Where and how a pipeline runs on Spark.
+
+    All of them also work on the command line of any Beam program that runs
+    with ``--runner=sparkbeam.SparkRunner``.
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        for flag, settings in _OPTIONS.items():
+            # What is missing or odd is told by problems(): argparse would print all of Beam's.
+            parser.add_argument(flag, nargs="?", const=_MISSING, **settings)
+        parser.add_argument(
+            "--spark_explain",
+            action="store_true",
+            help="Print the plan (pipeline, stages, Spark plan) instead of running it.",
+        )
+
+    def validate(self, validator: object) -> list[str]:
+        """Beam's hook; the messages name the option and the remedy."""
+        return problems(self)
+
+
+def problems(options: SparkBeamOptions) -> list[str]:
+    """What is wrong with the options, one message each."""
+    found = []
+    for check in (*_CHECKS, _check_levels, _check_names):
+        try:
+            check(options)
+        except ConfigurationError as error:
+            found.append(str(error))
+    return found
+
+
+def _check_places(options: SparkBeamOptions) -> None:
+    master, connect = options.spark_master, options.spark_connect
+    if master is not None and connect is not None:
+        raise ConfigurationError(
+            "--spark_master and --spark_connect exclude each other: "
+            "give the one that your Spark offers."
+        )
+    if master is not None:
+        arguments.text("--spark_master", master, "use local[*] or spark://host:port", secret=True)
+        if not _MASTER.fullmatch(master):
+            raise ConfigurationError(
+                f"--spark_master={shown_url(master)} is no master of Spark: use local[*], "
+                "local[4], spark://host:port, yarn or k8s://…"
+            )
+    if connect is not None:
+        arguments.text("--spark_connect", connect, "use sc://host:port", secret=True)
+        if not _CONNECT.fullmatch(connect):
+            raise ConfigurationError(
+                f"--spark_connect={shown_url(connect)} is not a Spark Connect URL: "
+                "use sc://host:port."
+            )
+
+
+def _check_settings(options: SparkBeamOptions) -> None:
+    for setting in _several("--spark_conf", options.spark_conf):
+        arguments.text("--spark_conf", setting, "use spark.some.key=value", secret=True)
+        key, separator, _ = setting.partition("=")
+        if not separator or not re.fullmatch(r"spark\.\S+", key):
+            raise ConfigurationError(
+                f"--spark_conf={_name(key)}… is not of the form spark.some.key=value."
+            )
+
+
+def _name(text: str) -> str:
+    """What a text begins with that may be the name of a setting, and nothing behind it."""
+    return shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
+
+
+def _check_files(options: SparkBeamOptions) -> None:
+    for path in _several("--spark_py_files", options.spark_py_files):
+        arguments.text("--spark_py_files", path, "use the path of a .py, .zip or .egg file")
+        if not path.endswith((".py", ".zip", ".egg", ".jar")):
+            raise ConfigurationError(
+                f"--spark_py_files={arguments.shown(path)} is no file that Python imports from: "
+                "use a .py, .zip or .egg file; repeat the option for several."
+            )
+        if "://" not in path and not _is_file(path):
+            raise ConfigurationError(
+                f"--spark_py_files={arguments.shown(path)}: there is no such file here. "
+                "Correct the path."
+            )
+
+
+def _check_parallelism(options: SparkBeamOptions) -> None:
+    if options.spark_parallelism is not None:
+        arguments.whole_number(
+            "--spark_parallelism", options.spark_parallelism, least=1, most=_MOST_PARTITIONS
+        )
+
+
+def _check_shards(options: SparkBeamOptions) -> None:
+    if options.shards is not None:
+        arguments.whole_number("--shards", options.shards, least=1, most=_MOST_SHARDS)
+
+
+def _check_elements(options: SparkBeamOptions) -> None:
+    if options.max_batch_elements is not None:
+        arguments.whole_number(
+            "--max_batch_elements", options.max_batch_elements, least=1, most=2**31 - 1
+        )
+
+
+def _check_checkpoint(options: SparkBeamOptions) -> None:
+    if options.checkpoint_location is not None:
+        arguments.text(
+            "--checkpoint_location",
+            options.checkpoint_location,
+            "use the path or the URL of a folder, or leave the option out",
+        )
+
+
+def _check_trigger(options: SparkBeamOptions) -> None:
+    given = options.trigger
+    if given is None or given == AVAILABLE_NOW:
+        return
+    if not isinstance(given, str) or not _INTERVAL.fullmatch(given):
+        raise ConfigurationError(
+            f"--trigger={arguments.shown(given)} is neither {AVAILABLE_NOW} nor an interval "
+            "such as '10 seconds'."
+        )
+
+
+def _check_query_name(options: SparkBeamOptions) -> None:
+    if options.query_name is not None:
+        arguments.text("--query_name", options.query_name, "give it one, or leave the option out")
+
+
+def name_of(options: SparkBeamOptions) -> str | None:
+    """What the user calls the pipeline: ``--query_name``, or Beam's ``--job_name``; else None."""
+    named = options.query_name or options.view_as(GoogleCloudOptions).job_name
+    return str(named) if named else None
+
+
+def _check_progress(options: SparkBeamOptions) -> None:
+    arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
+
+
+def page_port(options: SparkBeamOptions) -> int | None:
+    """Where the live page is to be, 0 for any port; None where there is to be none.
+
+    Raises:
+        ConfigurationError: it is no port.
+    """
+    given = options.spark_page
+    if given is None or given is False:
+        return None
+    if given is True or given == _MISSING:
+        return 0
+    number = _number(given) if isinstance(given, str) else given
+    return arguments.whole_number("--spark_page", number, least=0, most=_MOST_PORT)
+
+
+def _check_aggregator(options: SparkBeamOptions) -> None:
+    known = ("auto", *(aggregator.value for aggregator in SessionAggregator))
+    arguments.one_of("--session_aggregator", options.session_aggregator, known)
+
+
+def session_aggregator(options: SparkBeamOptions) -> SessionAggregator | None:
+    """How sessions are to be combined; None where that is for the plan to choose."""
+    asked: str = options.session_aggregator
+    return None if asked == "auto" else SessionAggregator(asked)
+
+
+def _check_columns(options: SparkBeamOptions) -> None:
+    arguments.one_of("--columns", options.columns, ("auto", "off"))
+
+
+def _check_explain(options: SparkBeamOptions) -> None:
+    arguments.flag("--spark_explain", options.spark_explain)
+
+
+_CHECKS = (
+    _check_places,
+    _check_settings,
+    _check_files,
+    _check_parallelism,
+    _check_shards,
+    _check_elements,
+    _check_checkpoint,
+    _check_trigger,
+    _check_query_name,
+    _check_aggregator,
+    _check_columns,
+    _check_progress,
+    page_port,
+    _check_explain,
+    metrics_options.check,
+    worker_dependencies.check,
+)
+
+
+def _check_levels(options: SparkBeamOptions) -> None:
+    for option, value in _log_levels(options):
+        if _level(value) is None:
+            raise ConfigurationError(
+                f"--{option}={arguments.shown(value)} is not a level: "
+                "use DEBUG, INFO, WARNING, ERROR or a number."
+            )
+
+
+def _check_names(options: SparkBeamOptions) -> None:
+    problem = misspelt(options)
+    if problem is not None:
+        raise ConfigurationError(problem)
+
+
+def _several(name: str, values: object) -> Sequence[str]:
+    """The values of an option that may be repeated."""
+    if values is None:
+        return ()
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigurationError(f"{name}: {type(values).__name__} is no list of texts.")
+    return values
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # Such as a name that is too long.
+        return False
+
+
+def log_levels(options: PipelineOptions) -> LogLevels:
+    """What workers log by Beam's own options, which are those of its SDK harness."""
+    worker = options.view_as(WorkerOptions)
+    default = _level(worker.default_sdk_harness_log_level)
+    given = worker.sdk_harness_log_level_overrides or {}
+    overrides = {name: _level(value) or logging.NOTSET for name, value in given.items()}
+    if default is None:
+        return LogLevels(overrides={**QUIET, **overrides})
+    return LogLevels(default, overrides)
+
+
+def environment(
+    options: PipelineOptions,
+    *,
+    shares_files: bool,
+    given: Collection[str] = (),
+    heap: Heap | None = None,
+) -> Environment:
+    """What workers take over of the driver's process.
+
+    Args:
+        options: of the pipeline.
+        shares_files: the workers see the driver's files.
+        given: the names of the environment variables that the session gives to workers.
+        heap: the memory of the JVM that takes their rows.
+    """
+    for kind in _of_programs():
+        options.view_as(kind)
+    values = {
+        name: value.get()
+        for name, value in known_values(options).items()
+        if isinstance(value, StaticValueProvider)
+    }
+    experiments = options.view_as(DebugOptions).experiments
+    if experiments:
+        values["experiments"] = experiments
+    shipped = options.view_as(SparkBeamOptions).spark_py_files or ()
+    sources = Sources(archives=tuple(map(os.path.basename, archives(shipped))))
+    folder = file = None
+    if shares_files:
+        file = environment_variables.written(given)
+        folders, libraries = entries(sys.path)
+        sources = replace(sources, folders=folders, libraries=libraries)
+        with contextlib.suppress(OSError):
+            folder = str(Path.cwd())
+    plugins = options.view_as(SetupOptions).beam_plugins or ()
+    return Environment(
+        values,
+        folder,
+        sources,
+        file,
+        classes_of_program(),
+        tuple(plugins),
+        heap or Heap(),
+    )
+
+
+def _of_programs() -> Iterator[type[PipelineOptions]]:
+    """The classes of options that are not Beam's, which declare no values for workers."""
+    # Beam takes the first of each name.
+    first = {str(kind): kind for kind in reversed(PipelineOptions.__subclasses__())}
+    return (kind for kind in first.values() if kind.__module__ != PipelineOptions.__module__)
+
+
+def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:
+    worker = options.view_as(WorkerOptions)
+    if worker.default_sdk_harness_log_level is not None:
+        yield "default_sdk_harness_log_level", worker.default_sdk_harness_log_level
+    for value in (worker.sdk_harness_log_level_overrides or {}).values():
+        yield "sdk_harness_log_level_overrides", value
+
+
+def _level(value: object) -> int | None:
+    """A level by its name or number; None if it is none."""
+    text = str(value).strip().upper() if isinstance(value, (str, int)) else ""
+    if re.fullmatch("[0-9]{1,6}", text):
+        return int(text)
+    return logging.getLevelNamesMapping().get(text)
+
+
+def checked(options: PipelineOptions) -> SparkBeamOptions:
+    """The options as :class:`SparkBeamOptions`.
+
+    Raises:
+        ConfigurationError: an option has a wrong value.
+    """
+    view: SparkBeamOptions = options.view_as(SparkBeamOptions)
+    found = problems(view)
+    if found:
+        raise ConfigurationError(" ".join(found))
+    return view
+
+
+def settings(options: SparkBeamOptions) -> dict[str, str]:
+    """The ``--spark_conf`` options as a dictionary; a later one wins."""
+    return dict(setting.split("=", 1) for setting in options.spark_conf or ())

@@ -1,0 +1,143 @@
+"""What a driver leaves beside its checkpoint, for who watches the pipeline from elsewhere.
+
+That is the graph of its stages, once, and a sign of life about every ten seconds with what the
+checkpoint does not tell: the steps, what they have logged and warned of, how the run ended. Each is
+a file of its own, replaced as a whole, without the secrets of the pipeline's options.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from sparkbeam.common.display_text import line, printable_in, shortened
+from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.errors import CheckpointTaken
+from sparkbeam.explain.sketch import Sketch, sketch
+from sparkbeam.metrics.run_summary import cells, run_summary
+from sparkbeam.page.view import LONGEST_ERROR, LONGEST_TITLE, of_steps
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.redaction import Redaction, redacted
+from sparkbeam.run.run import Run
+from sparkbeam.streaming.checkpoint_files import Files
+from sparkbeam.streaming.heartbeat import SIGN, Sign
+
+_logger = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 10.0
+_LAST_SECONDS = 1.0
+_GRAPH = "graph.json"
+
+
+class Beacon:
+    """Gives signs of life of a run, from a thread of its own.
+
+    Args:
+        plan: what runs.
+        run: the run of it.
+        redaction: takes secrets out of all that is written.
+        title: what the pipeline is called.
+        period: from one sign to the next, in seconds.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: Run,
+        redaction: Redaction,
+        title: str,
+        period: float = PERIOD_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan = plan
+        self._run = run
+        self._redaction = redaction
+        self._files: Files | None = None
+        self._title = line(shortened(title, LONGEST_TITLE, redaction))
+        self._period = period
+        self._clock = clock
+        self._end: str | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="sparkbeam-beacon", daemon=True)
+
+    def begin(self, files: Files | None, plan: Plan) -> None:
+        """The checkpoint with these files is the run's: from now on there are signs."""
+        self._plan, self._files = plan, files
+        with suppress(RuntimeError):  # A run that starts again has it already.
+            self._thread.start()
+
+    def end(self, state: str) -> None:
+        """The run ends in a state; gives a last sign, for which it waits a second at most."""
+        self._end = state
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(_LAST_SECONDS)
+
+    def _work(self) -> None:
+        told = drawn = False
+        while True:
+            over, files = self._ended.is_set(), self._files
+            try:
+                if files is not None:
+                    if not drawn:
+                        files.write(_GRAPH, _dumped(self._graph().content()))
+                        drawn = True
+                    files.write(SIGN, _dumped(self._sign(over=over).content()))
+            except CheckpointTaken:
+                pass  # The signs are those of the newer driver.
+            except Exception as error:
+                if not told:
+                    told = True
+                    _logger.warning(
+                        "What 'sparkbeam watch' shows of the pipeline cannot be written to its "
+                        "checkpoint, and is tried again; the pipeline goes on. %s: %s",
+                        type(error).__name__,
+                        shortened(" ".join(str(error).split()), 300, self._redaction),
+                    )
+            if over:
+                return
+            self._ended.wait(self._period)
+
+    def _graph(self) -> Sketch:
+        # Whoever looks knows stages by the addresses that the checkpoint has for them.
+        stages = tuple(replace(stage, id=stage.address) for stage in self._plan.stages)
+        return sketch(redacted(replace(self._plan, stages=stages), self._redaction))
+
+    def _sign(self, *, over: bool) -> Sign:
+        monitor, redaction = self._run.monitor, self._redaction
+        summary = run_summary(self._plan, monitor.metrics.committed_by_stage(), {}, 0)
+        stages = [*zip((stage.address for stage in self._plan.stages), summary.stages, strict=True)]
+        return Sign(
+            written=self._clock(),
+            period=self._period,
+            state=(self._end or "") if over else self._run.result.state,
+            over=over,
+            title=self._title,
+            steps={
+                id: tuple(tuple(map(redaction, cells(step))) for step in stage.steps)
+                for id, stage in stages
+            },
+            facts={id: tuple(of_steps(stage)) for id, stage in stages},
+            notes=tuple(
+                (redaction(note.step), redaction(note.text), note.times, note.last)
+                for note in monitor.notes.recent()
+            ),
+            error=shortened(self._run.problem, LONGEST_ERROR, redaction),
+            phases=monitor.phases(),
+        )
+
+
+def graph_of(files: Files) -> Sketch | None:
+    """The graph that a driver has left; None where there is none that can be read."""
+    with suppress(Exception):
+        return Sketch.of(loaded(files.read(_GRAPH) or b""))
+    return None
+
+
+def _dumped(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(printable_in(content)).encode()

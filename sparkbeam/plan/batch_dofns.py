@@ -1,0 +1,283 @@
+"""Batches of elements, as DoFns take and make them, out of columns and back.
+
+A batch is what Beam's ``BatchConverter`` would have made of the elements, and the elements of one
+are those that it would have taken out of it.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from apache_beam.pvalue import Row
+from apache_beam.typehints.arrow_type_compatibility import (
+    PyarrowArrayBatchConverter,
+    PyarrowBatchConverter,
+)
+from apache_beam.typehints.batch import BatchConverter, NumpyBatchConverter
+from apache_beam.typehints.pandas_type_compatibility import (
+    DataFrameBatchConverterDropIndex,
+    SeriesBatchConverter,
+)
+from apache_beam.typehints.typehints import is_nullable
+
+from sparkbeam.columns import NotExact, Record, Shape, UnknownShape
+from sparkbeam.columns.arrays import array_of
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    STR,
+    arrow_type_of,
+    is_field,
+    is_plain_namedtuple,
+    shape_in_arrow,
+)
+from sparkbeam.columns.vectors import as_counted
+from sparkbeam.columns.view_types import plain, plain_array, plain_schema
+from sparkbeam.upstream.beam_batches import (
+    Batching,
+    batching_of,
+    dtype_of_batches,
+    dtypes_of_batches,
+    schema_of_batches,
+    type_of_batches,
+)
+
+Converter: TypeAlias = BatchConverter[Any, Any]
+
+_NUMPY: dict[Shape, np.dtype[Any]] = {
+    INT: np.dtype(np.int64),
+    FLOAT: np.dtype(np.float64),
+    BOOL: np.dtype(np.bool_),
+}
+_MASKED: dict[Shape, Callable[[Any, Any], Any]] = {
+    INT: pd.arrays.IntegerArray,
+    BOOL: pd.arrays.BooleanArray,
+}
+_KINDS = {"i": INT, "u": INT, "f": FLOAT, "b": BOOL}
+_OF_OBJECTS: dict[frozenset[type], Shape] = {
+    frozenset([shape.type]): shape for shape in (INT, FLOAT, BOOL, STR, BYTES)
+}
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements of a batch as columns.
+
+    Attributes:
+        arrays: one after the other.
+        shape: what each element is.
+    """
+
+    arrays: list[pa.Array]
+    shape: Shape
+
+
+def plain_batching(fn: beam.DoFn) -> Batching | None:
+    """How a DoFn handles batches; None for one of elements alone, or that asks for more."""
+    batching = None if hasattr(fn, "_inspect_process") else batching_of(fn)
+    if batching is None:
+        return None
+    called: list[Callable[..., Any]] = [fn.process] if batching.takes_elements else []
+    called += [] if batching.taken is None else [fn.process_batch]
+    return batching if all(map(_asks_for_one, called)) else None
+
+
+def _asks_for_one(process: Callable[..., Any]) -> bool:
+    """Whether a method asks for the element or batch alone."""
+    first, *others = inspect.signature(process).parameters.values()
+    return first.kind is first.POSITIONAL_OR_KEYWORD and all(
+        other.kind in (other.VAR_POSITIONAL, other.VAR_KEYWORD) for other in others
+    )
+
+
+def batch_of(converter: Converter, array: pa.Array, shape: Shape) -> Any:
+    """The batch that a converter makes of the elements in a column.
+
+    Args:
+        converter: knows the batch.
+        array: the elements.
+        shape: what each of them is.
+
+    Raises:
+        NotExact: that cannot be promised, or the converter raises.
+    """
+    match converter:
+        case PyarrowBatchConverter():
+            return _table(schema_of_batches(converter), array, shape)
+        case PyarrowArrayBatchConverter():
+            return array_of(array, shape, type_of_batches(converter))
+        case DataFrameBatchConverterDropIndex():
+            return _frame(dtypes_of_batches(converter), array, shape)
+        case SeriesBatchConverter():
+            return pd.Series(_pandas(array, shape, dtype_of_batches(converter)))
+        case NumpyBatchConverter(element_shape=()):
+            return _numpy(array, shape)
+    raise NotExact(f"its batches are {_name(converter)}")
+
+
+def _table(schema: pa.Schema, array: pa.Array, shape: Shape) -> pa.Table:
+    parts = _fields(schema.names, array, shape)
+    arrays = [array_of(*part, field.type) for part, field in zip(parts, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _fields(names: list[str], array: pa.Array, shape: Shape) -> list[tuple[pa.Array, Shape]]:
+    """The fields that elements have under these names."""
+    if not isinstance(shape, Record) or not all(is_field(shape, name) for name in names):
+        raise NotExact(f"{shape} has not the fields of its batches")
+    if array.null_count:
+        raise NotExact("it meets None")
+    places = [shape.names.index(name) for name in names]
+    return [(array.field(at), shape.fields[at]) for at in places]
+
+
+def _frame(dtypes: dict[str, Any], array: pa.Array, shape: Shape) -> pd.DataFrame:
+    names = list(dtypes)
+    # Beam takes the fields by their places.
+    if not isinstance(shape, Record) or not issubclass(shape.type, tuple | Row):
+        raise NotExact(f"{shape} has no places")
+    if shape.names != tuple(names):
+        raise NotExact(f"{shape} has not the fields of its batches")
+    parts = zip(names, _fields(names, array, shape), strict=True)
+    return pd.DataFrame({name: _pandas(*part, dtypes[name]) for name, part in parts})
+
+
+def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
+    """The values of a Series, which nobody else has."""
+    dtype = pd.api.types.pandas_dtype(hint)
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if dtype == np.dtype(object):
+        return _in_objects(array, shape)
+    if shape == STR and isinstance(dtype, pd.StringDtype):
+        return pd.array(array.to_numpy(zero_copy_only=False), dtype=dtype)
+    is_masked = isinstance(dtype, pd.core.dtypes.dtypes.BaseMaskedDtype)
+    plain = dtype.numpy_dtype if is_masked else dtype
+    if shape not in _NUMPY or getattr(plain, "kind", None) != _NUMPY[shape].kind:
+        raise NotExact(f"{shape} is not {dtype} for certain")
+    kind = pa.from_numpy_dtype(plain)
+    if not is_masked:
+        return _in_numpy(array, shape, kind)
+    nothing = pa.scalar(0).cast(array.type)
+    values = _in_numpy(array.fill_null(nothing), shape, kind)
+    return _MASKED[shape](values, np.array(array.is_null()))
+
+
+def _in_objects(array: pa.Array, shape: Shape) -> Any:
+    """Python's own objects; of None among them pandas may make something else."""
+    if shape not in _OF_OBJECTS.values() or array.null_count:
+        raise NotExact(f"{shape} is not object for certain")
+    return array.to_numpy(zero_copy_only=False).astype(object)
+
+
+def _in_numpy(array: pa.Array, shape: Shape, kind: pa.DataType) -> Any:
+    """Numbers in an array that nobody else has; None is NaN."""
+    if array.null_count and shape != FLOAT:
+        raise NotExact("it meets None")
+    return np.array(array_of(array, shape, kind).to_numpy(zero_copy_only=False))
+
+
+def _numpy(array: pa.Array, shape: Shape) -> Any:
+    dtype = _NUMPY.get(shape)
+    if dtype is None or array.null_count:
+        raise NotExact("the type of its batches depends on all elements")
+    return _in_numpy(array, shape, pa.from_numpy_dtype(dtype))
+
+
+def elements_of(converter: Converter, batch: Any) -> Elements:
+    """The elements that a converter takes out of a batch.
+
+    Args:
+        converter: knows the batch.
+        batch: what a DoFn has made.
+
+    Raises:
+        NotExact: they make no column.
+    """
+    try:
+        return _elements_of(converter, batch)
+    except UnknownShape as unknown:
+        raise NotExact(str(unknown)) from None
+
+
+def _elements_of(converter: Converter, batch: Any) -> Elements:
+    match converter, batch:
+        case PyarrowBatchConverter(), pa.Table() | pa.RecordBatch():
+            return _rows_of_table(converter, batch)
+        case DataFrameBatchConverterDropIndex(), pd.DataFrame():
+            return _rows_of_frame(converter, batch)
+        case PyarrowArrayBatchConverter(), pa.Array():
+            array = plain_array(batch)
+            return Elements([as_counted(array)], shape_in_arrow(array.type))
+        case SeriesBatchConverter(), pd.Series():
+            array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
+            return Elements([array], shape)
+    raise NotExact(f"elements of {_name(converter)} are not Python's own")
+
+
+def elements_declared(converter: Converter) -> Shape | None:
+    """What the elements of batches are that are as they were declared; None where no column."""
+    try:
+        return elements_of(converter, converter.produce_batch([])).shape
+    except Exception:  # Of NotExact, and where a converter makes no empty batch.
+        return None
+
+
+def passes(made: Converter | None, taken: Converter | None) -> bool:
+    """Whether a DoFn gets the very batches that another makes."""
+    return made is not None and made == taken
+
+
+def _rows_of_table(converter: PyarrowBatchConverter, table: pa.Table | pa.RecordBatch) -> Elements:
+    names = schema_of_batches(converter).names
+    kind = _class_of_rows(converter, names, table.num_columns)
+    fields = tuple(shape_in_arrow(part.type) for part in plain_schema(table.schema))
+    parts = map(plain, table.to_batches() if isinstance(table, pa.Table) else [table])
+    rows = [as_counted(pa.StructArray.from_arrays(part.columns, names)) for part in parts]
+    return Elements(rows, Record(kind, tuple(names), fields))
+
+
+def _rows_of_frame(converter: DataFrameBatchConverterDropIndex, frame: pd.DataFrame) -> Elements:
+    names = list(dtypes_of_batches(converter))
+    kind = _class_of_rows(converter, names, len(frame.columns))
+    parts = [_of_series(frame.iloc[:, at], nulls=True) for at in range(len(names))]
+    rows = pa.StructArray.from_arrays([array for array, _ in parts], names)
+    return Elements([rows], Record(kind, tuple(names), tuple(shape for _, shape in parts)))
+
+
+def _class_of_rows(converter: Converter, names: list[str], count: int) -> type:
+    """The class of elements that have these fields."""
+    kind: Any = getattr(converter.element_type, "user_type", None)
+    if not is_plain_namedtuple(kind) or kind._fields != tuple(names) or len(names) != count:
+        raise NotExact("its batches have not the fields of their elements")
+    found: type = kind
+    return found
+
+
+def _of_series(series: pd.Series, *, nulls: bool) -> tuple[pa.Array, Shape]:
+    """The values of a Series, where NaN and the like are None if ``nulls``."""
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in _KINDS:
+        # A DoFn may change a batch that it has put out.
+        values = series.to_numpy(copy=True)
+        return pa.array(values, from_pandas=nulls), _KINDS[dtype.kind]
+    if dtype.kind != "O" and not isinstance(dtype, pd.StringDtype):
+        raise NotExact(f"elements of a Series of {dtype} are not Python's own")
+    objects = [None if value is pd.NA else value for value in series]
+    shape = _OF_OBJECTS.get(frozenset(map(type, objects)) - {type(None)})
+    if shape is None or (None in objects and not nulls):
+        raise NotExact("its batches hold objects of several types")
+    try:
+        return pa.array(objects, arrow_type_of(shape), from_pandas=nulls), shape
+    except (ValueError, OverflowError) as error:
+        raise NotExact(f"Arrow holds no such {shape} as its batches") from error
+
+
+def _name(converter: Converter) -> str:
+    return str(converter.batch_type)

@@ -1,0 +1,165 @@
+"""What is said of each step of a plan: whether it takes columns, and why it does not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+
+from sparkbeam.plan.column_types import EXTRACT, Begun, ColumnStep, Walk
+from sparkbeam.plan.fused_stages import FIRE
+from sparkbeam.plan.memo import memo
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.ports import WHY, name_of
+from sparkbeam.plan.source_columns import BEHIND_COMBINES, Begins, column_steps
+
+MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """What a PCollection holds where it holds no columns.
+
+    Attributes:
+        maker: what makes them, in words.
+    """
+
+    maker: str
+
+
+_COLUMNS, _MAYBE = "columns", "known when it runs"
+_Held: TypeAlias = _Elements | str
+"""What a PCollection holds: elements, columns, or what shows when it is there."""
+
+
+@memo()
+def told(plan: Plan) -> dict[str, list[ColumnStep]]:
+    """All steps of all stages by their ids, and what of their output goes to others as elements.
+
+    Nothing where there are no columns whatever happens, as with ``--columns=off``.
+    """
+    telling = _Telling(plan)
+    return {stage.id: list(telling.steps(stage)) for stage in plan.stages if stage.in_columns}
+
+
+def in_order(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+) -> Iterator[beam_runner_api_pb2.PTransform]:
+    """The user's transforms, each behind those whose outputs it reads, always in one order."""
+    waiting = dict(descriptor.transforms)
+    made: set[str] = set()
+    while waiting:
+        ready = [
+            id
+            for id, transform in waiting.items()
+            if transform.spec.urn == SOURCE_URN or made.issuperset(transform.inputs.values())
+        ]
+        # Side inputs come from elsewhere, so that nothing may seem to be ready.
+        for id in sorted(ready or waiting):
+            transform = waiting.pop(id)
+            made.update(transform.outputs.values())
+            if transform.spec.urn not in (SOURCE_URN, SINK_URN):
+                yield transform
+
+
+@dataclass
+class _Telling:
+    """Goes through the stages in an order in which they can run.
+
+    Attributes:
+        plan: what they are in.
+        begins: where columns begin.
+        written: what ports hold, by their tags.
+    """
+
+    plan: Plan
+    begins: Begins = field(default_factory=lambda: Begins(behind_combines=True))
+    written: dict[int, _Held] = field(default_factory=dict)
+
+    def steps(self, stage: Stage) -> Iterator[ColumnStep]:
+        """The steps of a stage, which comes behind those that it reads."""
+        walk, begun = self.begins.of(self.plan, stage)
+        known = {step.label: step for step in column_steps(self.plan, stage, self.begins)}
+        held: dict[str, _Held] = {walk.main_input: self._arriving(stage)}
+        held |= dict.fromkeys(walk.columns(begun), _COLUMNS)
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+        for transform in in_order(descriptor):
+            label = transform.unique_name
+            taken = next((held[name] for name in transform.inputs.values() if name in held), _MAYBE)
+            step = known.pop(label, None) or self._step(stage, walk, transform, taken, held)
+            yield step
+            maker = taken.maker if isinstance(taken, _Elements) else applied(stage, label)
+            after: _Held = _MAYBE if step.reason is None else _Elements(maker)
+            for output in transform.outputs.values():
+                held.setdefault(output, after)
+        yield from known.values()
+        for port in stage.ports:
+            yield from self._port(walk, begun, port, held.get(port.pcollection, _MAYBE))
+
+    def _step(
+        self,
+        stage: Stage,
+        walk: Walk,
+        transform: beam_runner_api_pb2.PTransform,
+        taken: _Held,
+        held: dict[str, _Held],
+    ) -> ColumnStep:
+        """What is said of a step that gets no columns for certain, or hands them on."""
+        label = transform.unique_name
+        if any(held.get(output) == _COLUMNS for output in transform.outputs.values()):
+            return ColumnStep(label, None)
+        if walk.makes_columns(transform):
+            return ColumnStep(label, None, is_certain=False)
+        if isinstance(taken, _Elements):
+            maker = "it" if taken.maker == applied(stage, label) else taken.maker
+            return ColumnStep(label, f"{maker} makes them")
+        if transform.spec.urn in (MERGE, FIRE, EXTRACT):
+            if any(held.get(output) == _COLUMNS for output, _ in walk.extracted()):
+                return ColumnStep(label, None)
+            return self._behind_combine(stage, walk, transform)
+        reason = walk.why_never(transform)
+        return ColumnStep(label, reason, is_certain=reason is not None or taken == _COLUMNS)
+
+    def _behind_combine(
+        self, stage: Stage, walk: Walk, transform: beam_runner_api_pb2.PTransform
+    ) -> ColumnStep:
+        reason = walk.why_no_form(transform)
+        how = stage.grouping
+        if reason is None and how is not None and how.evaluator not in BEHIND_COMBINES:
+            reason = WHY.get(how.layout)
+        return ColumnStep(transform.unique_name, reason, is_certain=reason is not None)
+
+    def _arriving(self, stage: Stage) -> _Held:
+        """What the main input of a stage holds, where that is not known to be columns."""
+        if stage.exchange is Exchange.IMPULSE:
+            return _Elements(stage.labels[0])
+        if stage.grouping is not None and stage.grouping.combines:
+            return _MAYBE
+        if stage.exchange is Exchange.BY_KEY and stage.layout is not Layout.PACKED_GROUPS:
+            what = "shuffle by key" if stage.grouping is None else "GroupByKey"
+            return _Elements(f"the {what} before it")
+        held = [self._of_tag(tag) for tag in stage.inputs]
+        elements = [one for one in held if isinstance(one, _Elements)]
+        return elements[0] if elements and len(elements) == len(held) else _MAYBE
+
+    def _of_tag(self, tag: int) -> _Held:
+        source = self.plan.source(tag)
+        return self.written.get(tag, _MAYBE) if source is None else _Elements(source.label)
+
+    def _port(self, walk: Walk, begun: Begun, port: Port, held: _Held) -> Iterator[ColumnStep]:
+        """Notes what a port holds; tells of one that takes columns as elements."""
+        reason = None
+        if held == _COLUMNS:
+            reason = WHY.get(port.layout) or walk.why_encoded(port, begun)
+        if reason is not None:
+            name = name_of(self.plan, port)
+            yield ColumnStep(name, reason)
+            held = _Elements(f"'{name}'")
+        self.written[port.tag] = held
+
+
+def applied(stage: Stage, label: str) -> str:
+    """The user's label of the step that a transform is a part of."""
+    outer = [name for name in stage.labels if label == name or label.startswith(f"{name}/")]
+    return max(outer, key=len, default=label)

@@ -1,0 +1,78 @@
+"""What becomes of pairs in columns on the way through a GroupByKey."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from apache_beam.coders import coders
+
+from sparkbeam.columns.python_types import Lists, Record, Scalar, Shape, Union
+from sparkbeam.columns.vectors import empty_column
+from sparkbeam.plan.join_columns import why_no_cells
+from sparkbeam.plan.round_trips import given_back
+
+_PAIR = 2
+
+
+def as_pair(coder: coders.Coder, pair: Shape) -> Record | None:
+    """What pairs are behind a GroupByKey; None where it takes them as elements.
+
+    Args:
+        coder: of the pairs.
+        pair: what each of them is, as columns.
+    """
+    if not isinstance(pair, Record) or pair.type is not tuple or len(pair.fields) != _PAIR:
+        return None
+    key, value = pair.fields
+    if not _is_plain_key(key) or why_no_cells(value) is not None:
+        return None
+    back = given_back(coder.value_coder(), empty_column(value), value)
+    return None if back is None else Record(tuple, pair.names, (key, back))
+
+
+def groups_of(pairs: Iterable[Shape]) -> Iterator[Record]:
+    """What groups are as columns.
+
+    Args:
+        pairs: what the elements are that are columns.
+    """
+    by_key: dict[Shape, dict[Shape, None]] = {}
+    for pair in pairs:
+        assert isinstance(pair, Record)
+        key, value = pair.fields
+        by_key.setdefault(key, {})[value] = None
+    for key, values in by_key.items():
+        item = joined_shape(list(values))
+        if item is not None:
+            yield Record(tuple, ("0", "1"), (key, Lists(item)))
+
+
+def by_tag(group: Shape, tags: tuple[str, ...], tagged: Mapping[str, Shape]) -> Record | None:
+    """What a group of a CoGroupByKey is with its values by tag; None where nobody can tell.
+
+    Args:
+        group: what it was before.
+        tags: those that there may be.
+        tagged: what the values with each of them are.
+    """
+    if not isinstance(group, Record) or not tagged.keys() >= set(tags):
+        return None
+    lists = tuple(Lists(tagged[tag]) for tag in tags)
+    return Record(tuple, group.names, (group.fields[0], Record(dict, tags, lists)))
+
+
+def joined_shape(shapes: list[Shape]) -> Shape | None:
+    """What values of several shapes are as one column; None where no column holds them."""
+    if len(shapes) == 1:
+        return shapes[0]
+    members = tuple(shape for shape in sorted(shapes, key=str) if isinstance(shape, Record))
+    return Union(members) if len(members) == len(shapes) <= _MOST_MEMBERS else None
+
+
+_MOST_MEMBERS = 100
+"""Of a union: its type codes are bytes."""
+
+
+def _is_plain_key(shape: Shape) -> bool:
+    """Whether keys are columns again when they are read from their encodings."""
+    if isinstance(shape, Record):
+        return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
+    return isinstance(shape, Scalar)

@@ -1,0 +1,92 @@
+"""How many bytes a pipeline reads for its PCollections, as far as that is known before it runs."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+
+from sparkbeam.plan.model import Exchange, Plan, Source, Stage
+from sparkbeam.plan.pardo_functions import dofn_of, one_to_one
+from sparkbeam.upstream.beam import function_of_filter, is_of_create
+from sparkbeam.upstream.beam_files import size_of_read
+
+
+class ReadBytes:
+    """Tells it of one plan after the other PCollection.
+
+    Args:
+        plan: in batch.
+        of_source: the bytes of a root that is not a stage; None where they are not known.
+    """
+
+    def __init__(self, plan: Plan, of_source: Callable[[Source], float | None]) -> None:
+        self._plan = plan
+        self._of_source = of_source
+
+    def of(self, tags: tuple[int, ...]) -> float | None:
+        """All that is read for some ports: files, rows of Spark's sources, values of a Create.
+
+        None where that is not known, or says nothing of how much there is at the ports: where a
+        join comes before them, or a step that may make many elements of a value of a Create.
+        """
+        stages, sources = _before(self._plan, tags)
+        if any(stage.join is not None for stage in stages):
+            return None
+        sizes = [self._of_source(source) for source in sources]
+        roots = [stage for stage in stages if stage.exchange is Exchange.IMPULSE]
+        multiplies = any(map(_multiplies, stages))
+        sizes += [_of_root(stage, multiplies=multiplies) for stage in roots]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+
+def _before(plan: Plan, tags: tuple[int, ...]) -> tuple[list[Stage], list[Source]]:
+    """The stages that ports depend on, side inputs included, and the roots that are no stages."""
+    stages: dict[str, Stage] = {}
+    sources: dict[str, Source] = {}
+    pending = [*tags]
+    while pending:
+        tag = pending.pop()
+        source = plan.source(tag)
+        if source is not None:
+            sources[source.label] = source
+            continue
+        stage = plan.producer(tag)
+        if stage.id not in stages:
+            stages[stage.id] = stage
+            pending += stage.inputs
+            pending += [tag for side_input in stage.side_inputs for tag in side_input.sources]
+    return list(stages.values()), list(sources.values())
+
+
+def _of_root(stage: Stage, *, multiplies: bool) -> float | None:
+    """The bytes that a stage reads which nothing comes into."""
+    sizes = []
+    for transform in _transforms(stage):
+        fn = dofn_of(transform)
+        if is_of_create(fn):
+            sizes.append(None if multiplies else float(len(transform.spec.payload)))
+            continue
+        size = size_of_read(fn)
+        if size is not None:
+            sizes.append(size)
+    known = [size for size in sizes if size is not None]
+    return sum(known) if sizes and len(known) == len(sizes) else None
+
+
+def _multiplies(stage: Stage) -> bool:
+    """Whether a step of a stage may make many elements of one."""
+    for transform in _transforms(stage):
+        fn = dofn_of(transform)
+        if transform.spec.urn not in translations.PAR_DO_URNS or is_of_create(fn):
+            continue
+        process: Any = getattr(fn, "process", None)
+        if one_to_one(process) is None and function_of_filter(process) is None:
+            return True
+    return False
+
+
+def _transforms(stage: Stage) -> Iterator[beam_runner_api_pb2.PTransform]:
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    yield from descriptor.transforms.values()

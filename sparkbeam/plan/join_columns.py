@@ -1,0 +1,96 @@
+"""What becomes of columns on the sides of a join by Spark, and behind it."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from apache_beam.coders import coders
+
+from sparkbeam.columns import Refused
+from sparkbeam.columns.python_types import NONE, Opaque, Record, Scalar, Shape
+from sparkbeam.columns.vectors import empty_column
+from sparkbeam.plan.join_payload import LEFT, RIGHT, JoinSpec
+from sparkbeam.plan.model import Layout, Plan
+from sparkbeam.plan.round_trips import given_back
+
+_NAMES = ("0", "1", "2")
+_PAIR = 2
+
+
+def why_no_cells(shape: Shape) -> str | None:
+    """Why values do not travel one to a row as parts of columns, in words; None if they do."""
+    match shape:
+        case Record():
+            return next(filter(None, map(why_no_cells, shape.fields)), None)
+        case Opaque():
+            kind = shape.arrow_type
+            is_fixed = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+            return None if is_fixed or pa.types.is_decimal(kind) else f"its elements hold {kind}"
+    return None if isinstance(shape, Scalar) else f"its elements are {shape}"
+
+
+def as_side(coder: coders.Coder, pair: Shape, layout: Layout) -> Record | Refused:
+    """What the pairs of a side of a join are behind it, or why it takes them as elements.
+
+    Args:
+        coder: of the pairs of a key and an element.
+        pair: what each of them is, as columns.
+        layout: of the side.
+    """
+    if not isinstance(pair, Record) or pair.type is not tuple or len(pair.fields) != _PAIR:
+        return Refused(f"its elements are {pair}")
+    key, shape = pair.fields
+    if layout is Layout.JOIN_KEYS:
+        return pair
+    reason = why_no_cells(shape)
+    if reason is not None:
+        return Refused(reason)
+    back = given_back(coder.value_coder(), empty_column(shape), shape)
+    if back is None:
+        return Refused(f"the coder {coder.value_coder()} may give back others")
+    return Record(tuple, pair.names, (key, back))
+
+
+def side_of(plan: Plan, tag: int) -> str:
+    """The side of a join that a port feeds, in words."""
+    return next(
+        f"{stage.labels[0]} ({side})"
+        for stage in plan.stages
+        if stage.join is not None
+        for side, tags in ((LEFT, stage.join.left), (RIGHT, stage.join.right))
+        if tag in tags
+    )
+
+
+def triples(spec: JoinSpec, lefts: Iterable[Shape], rights: Iterable[Shape]) -> Iterator[Record]:
+    """What comes out of a join as columns.
+
+    Args:
+        spec: how it joins.
+        lefts: the pairs of the left side that are columns.
+        rights: those of the right side.
+    """
+    of_left = [pair.fields for pair in lefts if isinstance(pair, Record)]
+    of_right = [pair.fields for pair in rights if isinstance(pair, Record)]
+    found: dict[Record, None] = {}
+    for key, left in of_left:
+        if not _is_plain_key(key):
+            continue
+        if not spec.keeps_right or spec.how in ("left", "outer"):
+            found[triple(key, left, NONE)] = None
+        for _, right in of_right if spec.keeps_right else ():
+            found[triple(key, left, right)] = None
+    if spec.how in ("right", "outer"):
+        found |= {triple(key, NONE, right): None for key, right in of_right if _is_plain_key(key)}
+    yield from found
+
+
+def triple(key: Shape, left: Shape, right: Shape) -> Record:
+    """What the results of a join are, if keys and elements of both sides are these."""
+    return Record(tuple, _NAMES, (key, left, right))
+
+
+def _is_plain_key(shape: Shape) -> bool:
+    """Whether keys are columns again, which are read from their encodings."""
+    if isinstance(shape, Record):
+        return shape.type is tuple and bool(shape.fields) and all(map(_is_plain_key, shape.fields))
+    return isinstance(shape, Scalar)

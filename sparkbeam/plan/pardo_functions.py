@@ -1,0 +1,275 @@
+"""Tells apart the functions of which ParDos consist."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import apache_beam as beam
+from apache_beam.internal import util
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms import core
+
+from sparkbeam.columns import Argument, Compiled, Form, Keyed, Refused, compile_function
+from sparkbeam.columns.python_types import Shape, tells_all
+from sparkbeam.plan.memo import memoized
+from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.upstream import pickles
+from sparkbeam.upstream.beam import (
+    KeyWithNone,
+    aggregation_of,
+    decodes_for_create,
+    fields_of_select,
+    function_of_filter,
+    function_of_map,
+    handles_batches,
+    is_filled_in,
+    is_of_create,
+    tuples_of_cogroup,
+)
+
+_Function: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]] | Keyed
+
+
+class Arguments(NamedTuple):
+    """What a function gets beside the element; placeholders stand for side inputs."""
+
+    by_position: list[Any]
+    by_name: dict[str, Any]
+
+    def filled(self, sides: list[Any]) -> "Arguments":
+        """The same with these in the place of the side inputs."""
+        return Arguments(*util.insert_values_in_args(*self, sides))
+
+    @property
+    def sides(self) -> int:
+        """How many side inputs there are."""
+        given = (*self.by_position, *self.by_name.values())
+        return sum(isinstance(one, util.ArgumentPlaceholder) for one in given)
+
+
+ALONE = Arguments([], {})
+"""Of a function of the element alone."""
+
+
+def plain_function(fn: beam.DoFn, args: Any, kwargs: Any) -> core.CallableWrapperDoFn | None:
+    """A DoFn that is a function of the element alone; None for another.
+
+    Args:
+        fn: the DoFn.
+        args: what it gets beside the element by position.
+        kwargs: likewise by name.
+    """
+    if not isinstance(fn, core.CallableWrapperDoFn) or args or kwargs:
+        return None
+    defaults = core.get_function_arguments(fn, "process")[1]
+    return None if any(map(is_filled_in, defaults)) else fn
+
+
+def function_with_arguments(fn: beam.DoFn, args: Any, kwargs: Any) -> beam.DoFn | None:
+    """Likewise, a DoFn that is a function of the element and further arguments."""
+    return plain_function(fn, (), {}) if args or kwargs else None
+
+
+def is_of_the_element_alone(fn: beam.DoFn) -> bool:
+    """Whether a DoFn consists of a ``process`` that asks for nothing but the element."""
+    if any(is_overridden(fn, name) for name in LIFE) or not asks_plainly(fn):
+        return False
+    return len(inspect.signature(fn.process).parameters) == 1
+
+
+def asks_plainly(fn: beam.DoFn) -> bool:
+    """Whether ``process`` asks for the element and what else stands in its signature."""
+    if hasattr(fn, "_inspect_process") or handles_batches(fn):
+        return False
+    try:
+        parameters = list(inspect.signature(fn.process).parameters.values())
+    except ValueError:
+        return False
+    if not parameters or any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
+        return False
+    first = parameters[0]
+    return first.default is first.empty or core.DoFn.ElementParam == first.default
+
+
+def is_overridden(fn: beam.DoFn, name: str) -> bool:
+    """Whether a DoFn has a method of its own."""
+    return getattr(type(fn), name) is not getattr(beam.DoFn, name)
+
+
+LIFE = ("setup", "start_bundle", "finish_bundle", "teardown")
+"""The methods that are called around elements and bundles."""
+
+
+def one_to_one(process: Callable[[Any], Any]) -> Callable[[Any], Any] | None:
+    """What gives the one result for an element, of a ``process`` that always has one."""
+    if isinstance(getattr(process, "__self__", None), KeyWithNone):
+        return _with_none
+    return function_of_map(process)
+
+
+def _with_none(element: Any) -> tuple[None, Any]:
+    """The one result of Beam's ``_KeyWithNone``."""
+    return None, element
+
+
+def over_columns(
+    process: Callable[..., Any],
+    shape: Shape,
+    *sides: Shape,
+    arguments: Arguments = ALONE,
+    may_stamp: bool,
+) -> Compiled | Refused:
+    """A function of the element over columns, or why it has to be called.
+
+    Args:
+        process: that of the DoFn.
+        shape: of the elements.
+        sides: of the side inputs.
+        arguments: what it gets beside the element.
+        may_stamp: its results may bring their timestamps.
+    """
+    args, kwargs = arguments.filled([Argument(1 + at) for at in range(len(sides))])
+    function, form = _as_written(process)
+    compiled = compile_function(function, shape, *sides, form=form, args=args, kwargs=kwargs)
+    if isinstance(compiled, Refused):
+        return compiled
+    if compiled.is_timestamped and not may_stamp:
+        return Refused("its results bring their timestamps into windows")
+    if not compiled.is_filter and not tells_all(compiled.result):
+        return Refused("its results hold structs in lists or maps")
+    return compiled
+
+
+def _as_written(process: Callable[..., Any]) -> tuple[_Function, Form]:
+    """The function of which Beam has made the ``process`` of a DoFn, and what its result means."""
+    of_filter = function_of_filter(process)
+    if of_filter is not None:
+        return of_filter, Form.FILTER
+    of_one = _of_tuples(process) or one_to_one(process)
+    return (process, Form.FLAT) if of_one is None else (_in_parts(of_one), Form.MAP)
+
+
+def _in_parts(function: Callable[..., Any]) -> _Function:
+    """The functions of which Beam has made one that makes Rows or keys and values; else itself."""
+    aggregation = aggregation_of(function)
+    if aggregation is not None:
+        return Keyed(*aggregation)
+    return fields_of_select(function) or function
+
+
+def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
+    """The same as what ends a ``CoGroupByKey`` of several PCollections in a tuple; else None."""
+    tags = tuples_of_cogroup(process)
+    if tags is None or len(tags) < 2:
+        return None
+    values = itemgetter(*tags)
+    return lambda pair: (pair[0], values(pair[1]))
+
+
+@memoized
+def par_do_payload(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
+    """The payload of a ParDo, which nobody may change."""
+    return beam_runner_api_pb2.ParDoPayload.FromString(encoded)
+
+
+@memoized
+def loaded(pickled: bytes) -> tuple[Any, ...]:
+    """A DoFn, what it gets beside the element by position and by name, and further parts.
+
+    Nobody may change them.
+
+    Args:
+        pickled: as in the payload of a ParDo.
+    """
+    found: tuple[Any, ...] = pickles.loads(pickled)
+    return found
+
+
+def dofn_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
+    """The DoFn of a ParDo that gives it nothing but the element; None for any other transform.
+
+    Nobody may change it. What holds the values of a Create, or the parts of files, is such a ParDo.
+    """
+    if transform.spec.urn not in (common_urns.primitives.PAR_DO.urn, CREATE_URN):
+        return None
+    return dofn_in(transform.spec.payload)
+
+
+def dofn_in(encoded: bytes) -> beam.DoFn | None:
+    """Likewise, of a ParDo by its payload."""
+    payload = par_do_payload(encoded)
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn, args, kwargs = loaded(payload.do_fn.payload)[:3]
+    return None if args or kwargs else fn
+
+
+def set_dofn(transform: beam_runner_api_pb2.PTransform, fn: beam.DoFn) -> None:
+    """Gives a ParDo, of which :func:`dofn_of` has got a DoFn, another one."""
+    payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+    _, *others = loaded(payload.do_fn.payload)
+    payload.do_fn.payload = pickles.dumps((fn, *others))
+    transform.spec.payload = payload.SerializeToString()
+
+
+def is_create(transform: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether a transform is the step of ``beam.Create`` that holds the values."""
+    return is_of_create(function_of(transform))
+
+
+def is_decoding_for_create(transform: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether a transform is the step of ``beam.Create`` that decodes the values."""
+    return decodes_for_create(getattr(dofn_of(transform), "process", None))
+
+
+def function_of(transform: beam_runner_api_pb2.PTransform) -> beam.DoFn | None:
+    """The DoFn of a ParDo that is a function of the element alone; None for any other transform."""
+    return function_in(transform.spec.payload) if _is_plain(transform) else None
+
+
+@memoized
+def function_in(encoded: bytes) -> beam.DoFn | None:
+    """Likewise, of a ParDo with one output and neither state nor restrictions, by its payload."""
+    payload = par_do_payload(encoded)
+    if payload.side_inputs:
+        return None
+    if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
+        return KeyWithNone()
+    fn = dofn_in(encoded)
+    if fn is None:
+        return None
+    plain = plain_function(fn, (), {})
+    return fn if plain is None and is_of_the_element_alone(fn) else plain
+
+
+def function_and_arguments(
+    transform: beam_runner_api_pb2.PTransform,
+) -> tuple[beam.DoFn, Arguments] | None:
+    """The DoFn of a ParDo that is a function of the element and further arguments, and these.
+
+    None for any other transform.
+    """
+    return function_and_arguments_in(transform.spec.payload) if _is_plain(transform) else None
+
+
+@memoized
+def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | None:
+    """Likewise, of a ParDo with one output and neither state nor restrictions, by its payload."""
+    payload = par_do_payload(encoded)
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn, args, kwargs = loaded(payload.do_fn.payload)[:3]
+    found = function_with_arguments(fn, args, kwargs)
+    return None if found is None else (found, Arguments(list(args), dict(kwargs)))
+
+
+def _is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether it is a ParDo with one output, which needs no more than side inputs."""
+    if transform.spec.urn != common_urns.primitives.PAR_DO.urn or len(transform.outputs) != 1:
+        return False
+    payload = par_do_payload(transform.spec.payload)
+    if payload.state_specs or payload.timer_family_specs:
+        return False
+    return not (payload.restriction_coder_id or payload.requests_finalization)

@@ -1,0 +1,133 @@
+"""Which parts of the elements of sources the steps of a plan look at."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
+from sparkbeam.plan.column_types import PRECOMBINE, rows_in_columns, schema_of, walk_of
+from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
+from sparkbeam.windows.vectorized_forms import form_of
+
+_KEYS: Paths = frozenset([(0,)])
+"""Of pairs."""
+
+
+class Needs:
+    """What the steps of a plan look at, followed through all stages that get columns.
+
+    Args:
+        plan: in streaming, all is needed of what a stage hands on to another one.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._walk = cache(walk_of)
+
+    def of_rows(self, stage: Stage) -> frozenset[int] | None:
+        """The positions of the fields that are needed of the rows that a stage reads from Spark.
+
+        It may do without those that nobody looks at, and that may be zero or None. None where it
+        gets no rows in columns, or somebody may look at all fields.
+        """
+        spec = rows_in_columns(self._plan, stage)
+        if spec is None:
+            return None
+        found = {
+            at
+            for at, part in enumerate(schema_of(spec).fields)
+            if not part.type.nullable and not part.type.atomic_type
+        }
+        for pcollection, shape in self._walk(stage).read(spec):
+            needed = self._of(stage, pcollection, shape)
+            if needed >= ALL:
+                return None
+            found |= {path[0] for path in needed}
+        return frozenset(found)
+
+    def is_compiled(self, stage: Stage) -> bool:
+        """Whether a stage does all over columns that it does with what it reads.
+
+        False where it reads no columns.
+        """
+        walk, spec = self._walk(stage), rows_in_columns(self._plan, stage)
+        begins = list(walk.read(spec))
+        if stage.in_columns:
+            begins += [(output, shape) for _, output, shape in walk.tables(self._plan)]
+        return bool(begins) and walk.is_compiled(begins)
+
+    def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
+        """The names of the columns that are needed of tables; None for all.
+
+        Returns:
+            For each transform that reads tables whose rows the stage gets. Where these are of
+            several classes the names are those of :class:`~sparkbeam.plan.table_reads.ReadBatches`.
+        """
+        found: dict[str, frozenset[str] | None] = {}
+        for reading, output, shape in self._walk(stage).tables(self._plan):
+            needed = self._of(stage, output, shape) if stage.in_columns else ALL
+            found[reading] = None if needed >= ALL else frozenset(_names(shape, needed))
+        return found
+
+    def _of(self, stage: Stage, pcollection: str, shape: Shape) -> Paths:
+        """The parts of the elements of a PCollection that somebody looks at."""
+        found: Paths = frozenset()
+        for transform in self._walk(stage).readers(pcollection):
+            found |= self._of_step(stage, transform, shape)
+            if found >= ALL:
+                return ALL
+        return found
+
+    def _of_step(
+        self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Paths:
+        """The parts of its elements that a step looks at, or somebody of what it makes of them."""
+        walk = self._walk(stage)
+        if transform.spec.urn == SINK_URN:
+            return self._of_port(stage, walk.port_of(transform), shape)
+        if walk.passes_on(transform):
+            return self._of_results(stage, transform, shape)
+        result = walk.taken(transform, shape)
+        if isinstance(result, Compiled):
+            return result.needed(self._of_results(stage, transform, result.outcome))
+        if result is None and transform.spec.urn == PRECOMBINE:
+            form = form_of(walk.combine_fn(transform))
+            return ALL if form is None or form.takes_values else _KEYS
+        return ALL
+
+    def _of_results(
+        self, stage: Stage, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Paths:
+        outputs = transform.outputs.values()
+        return frozenset().union(*(self._of(stage, output, shape) for output in outputs))
+
+    def _of_port(self, stage: Stage, port: Port, shape: Shape) -> Paths:
+        """The parts that other stages look at of what they are handed."""
+        plan, tag = self._plan, port.tag
+        sides = [side for one in plan.stages for side in one.side_inputs]
+        if (
+            plan.streaming
+            or any(tag in reader.sources for reader in sides)
+            or any(tag in sink.inputs for sink in plan.sinks)
+            or not self._walk(stage).hands_on(port, shape)
+        ):
+            return ALL
+        found: Paths = frozenset()
+        for reader in plan.stages:
+            if tag in reader.inputs:
+                main_input = self._walk(reader).main_input
+                found |= self._of(reader, main_input, shape) if reader.in_columns else ALL
+        return found
+
+
+def _names(shape: Shape, needed: Paths) -> Iterator[str]:
+    """The names of fields; of records of several classes they are behind that of the class."""
+    for first, *further in needed:
+        match shape:
+            case Record():
+                yield shape.names[first]
+            case Union():
+                member = shape.members[first]
+                names = [member.names[further[0]]] if further else member.names
+                yield from (f"{member.type.__name__}.{name}" for name in names)

@@ -1,0 +1,75 @@
+"""What becomes of the values of a column that a coder encodes and decodes.
+
+Elements leave a stage encoded. A column may leave it as it is where the coder gives back equal
+values: most do, but a ``FloatCoder`` makes floats of ints, a ``RowCoder`` instances of the class
+that its schema stands for, and a coder of the user's anything.
+"""
+
+import pyarrow as pa
+from apache_beam.coders import RowCoder, coders
+
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    STR,
+    Record,
+    Scalar,
+    Shape,
+    tells_all,
+)
+from sparkbeam.upstream.beam import part_of_nullable
+
+OF_TYPE: dict[type[coders.Coder], Scalar] = {
+    coders.VarIntCoder: INT,
+    coders.FloatCoder: FLOAT,
+    coders.BooleanCoder: BOOL,
+    coders.StrUtf8Coder: STR,
+    coders.BytesCoder: BYTES,
+}
+"""The coders of plain types."""
+
+
+def given_back(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
+    """What values are to Python when a coder has encoded and decoded those of a column.
+
+    They are equal if the shape is. None where a coder might not take them or give others back.
+    """
+    part = part_of_nullable(coder)
+    takes_none = part is not None or type(coder) is coders.FastPrimitivesCoder
+    return _but_none(part or coder, array, shape) if takes_none or not array.null_count else None
+
+
+def _but_none(coder: coders.Coder, array: pa.Array, shape: Shape) -> Shape | None:
+    """The same for all values but None."""
+    kind = type(coder)
+    if kind is coders.FastPrimitivesCoder:
+        return shape if tells_all(shape) else None
+    if kind in OF_TYPE:
+        fits = shape == OF_TYPE[kind] and array.type != pa.uint64()
+        return shape if fits else None
+    if not isinstance(shape, Record):
+        return None
+    if type(coder) is coders.TupleCoder and shape.type is tuple:
+        parts = coder.coders()
+        if len(parts) != len(shape.fields):
+            return None
+        fields = [
+            given_back(part, array.field(at), shape.fields[at]) for at, part in enumerate(parts)
+        ]
+        return _record(tuple, shape, fields)
+    if type(coder) is RowCoder and tuple(part.name for part in coder.schema.fields) == shape.names:
+        found: list[Shape | None] = []
+        for at, part in enumerate(coder.schema.fields):
+            values = array.field(at)
+            may_be = part.type.nullable or not values.null_count
+            known = _but_none(coder.components[at], values, shape.fields[at]) if may_be else None
+            found.append(known)
+        return _record(coder.to_type_hint(), shape, found)
+    return None
+
+
+def _record(kind: type, shape: Record, fields: list[Shape | None]) -> Record | None:
+    known = [part for part in fields if part is not None]
+    return Record(kind, shape.names, tuple(known)) if len(known) == len(fields) else None

@@ -1,0 +1,118 @@
+"""Which steps of a stage take the columns of a source, found out without running them."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from sparkbeam.columns import (
+    Record,
+    Refused,
+    Shape,
+)
+from sparkbeam.plan.column_types import Begun, ColumnStep, Walk, rows_in_columns, walk_of
+from sparkbeam.plan.group_columns import groups_of
+from sparkbeam.plan.join_columns import side_of, triples
+from sparkbeam.plan.model import SIDES, Evaluator, Layout, Plan, Port, Stage
+
+BEHIND_COMBINES = frozenset([Evaluator.TOTALS, Evaluator.SESSION_TOTALS])
+"""The evaluators that merge accumulators over columns in batch."""
+
+
+def column_steps(plan: Plan, stage: Stage, begun: "Begins | None" = None) -> list[ColumnStep]:
+    """The steps of a stage that get columns, up to those that make elements of them."""
+    walk, begins = (begun or Begins()).of(plan, stage)
+    found: dict[str, ColumnStep] = {}
+    for step in chain(walk.steps(begins), _sides(plan, stage, walk, begins)):
+        if step.reason is not None or step.label not in found:
+            found[step.label] = step
+    return list(found.values())
+
+
+def _sides(plan: Plan, stage: Stage, walk: "Walk", begins: "Begun") -> Iterator[ColumnStep]:
+    """The sides of joins that get columns."""
+    for port in stage.ports:
+        if port.layout in SIDES:
+            for side in walk.joined(port, begins):
+                reason = side.reason if isinstance(side, Refused) else None
+                yield ColumnStep(side_of(plan, port.tag), reason)
+
+
+class Begins:
+    """Where stages begin with columns.
+
+    Each stage is followed once, after those that it reads; how these hand on what they write may
+    change meanwhile.
+
+    Args:
+        behind_combines: what combines come to counts, too.
+    """
+
+    def __init__(self, *, behind_combines: bool = False) -> None:
+        self._behind_combines = behind_combines
+        self._known: dict[str, tuple[Walk, Begun]] = {}
+
+    def of(self, plan: Plan, stage: Stage) -> "tuple[Walk, Begun]":
+        """What follows columns through a stage, and where they begin there."""
+        if stage.id not in self._known:
+            walk = walk_of(stage, self._tagged(plan, stage))
+            self._known[stage.id] = walk, self._begun(plan, stage, walk)
+        return self._known[stage.id]
+
+    def pairs(self, plan: Plan, tag: int) -> list[Record]:
+        """What the pairs are that a port gets in columns, and that a GroupByKey takes as such."""
+        if plan.source(tag) is not None:
+            return []
+        walk, begins = self.of(plan, plan.producer(tag))
+        return walk.pairs(_port(plan, tag), begins) if begins else []
+
+    def _begun(self, plan: Plan, stage: Stage, walk: "Walk") -> Begun:
+        begins = list(walk.read(rows_in_columns(plan, stage)))
+        if stage.in_columns:
+            begins += [(output, shape) for _, output, shape in walk.tables(plan)]
+            begins += walk.batches()
+            begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
+            if self._behind_combines:
+                begins += self._combined(plan, stage, walk)
+        return begins
+
+    def _combined(self, plan: Plan, stage: Stage, walk: "Walk") -> Iterator[tuple[str, Shape]]:
+        """What a combine comes to behind the shuffle, where its accumulators are columns."""
+        if stage.grouping is None or stage.grouping.evaluator not in BEHIND_COMBINES:
+            return
+        for tag in dict.fromkeys(stage.inputs):
+            maker, begins = self.of(plan, plan.producer(tag))
+            for pair in maker.combined(_port(plan, tag), begins) if begins else ():
+                yield from walk.outcomes(pair)
+
+    def _tagged(self, plan: Plan, stage: Stage) -> tuple[tuple[str, Shape], ...]:
+        """What the values with each tag are; those that are of several types are not there."""
+        if not stage.in_columns or stage.layout is not Layout.PACKED_GROUPS:
+            return ()
+        found: dict[str, set[Shape]] = {}
+        for tag in dict.fromkeys(stage.inputs):
+            walk, begins = self.of(plan, plan.producer(tag))
+            for name, shape in walk.tags(_port(plan, tag), begins) if begins else ():
+                found.setdefault(name, set()).add(shape)
+        return tuple((name, shapes.pop()) for name, shapes in found.items() if len(shapes) == 1)
+
+    def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
+        """What the columns are to Python that other stages hand on to one."""
+        if stage.join is not None:
+            sides = (self._written(plan, tags) for tags in (stage.join.left, stage.join.right))
+            yield from triples(stage.join.spec, *sides)
+        elif stage.layout is Layout.PACKED_GROUPS:
+            yield from groups_of(self._written(plan, stage.inputs))
+        else:
+            yield from self._written(plan, stage.inputs)
+
+    def _written(self, plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
+        """What the columns are to Python that ports get and hand on."""
+        for tag in dict.fromkeys(tags):
+            if plan.source(tag) is None:
+                walk, begins = self.of(plan, plan.producer(tag))
+                if begins:
+                    yield from walk.written(_port(plan, tag), begins)
+
+
+def _port(plan: Plan, tag: int) -> Port:
+    (port,) = [port for port in plan.producer(tag).ports if port.tag == tag]
+    return port

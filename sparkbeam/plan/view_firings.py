@@ -1,0 +1,314 @@
+"""Firings of side inputs: what a view has of a window is its newest one.
+
+Where elements reach a view without a grouping after their ``WindowInto``, nobody has asked their
+trigger yet. A GroupByKey of all of them does (:func:`group_for_views`), as in Beam's other runners.
+Behind a grouping its panes are the firings. Ports from there to the view tell with each row which
+one it belongs to (:func:`telling_ports`).
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.utils import proto_utils
+
+from sparkbeam.plan.fused_stages import COMBINE_PER_KEY, FLATTEN, GROUP_BY_KEY
+from sparkbeam.plan.model import Exchange, Firings
+from sparkbeam.plan.pardo_functions import loaded, par_do_payload
+from sparkbeam.upstream import pickles
+from sparkbeam.upstream.beam import injects_default, shows_one_element
+
+BY_TIME = b"sparkbeam:by_time:v1"
+"""The payload of a GroupByKey whose trigger sees the elements of one timestamp after the other."""
+
+_ASSIGN = common_urns.primitives.ASSIGN_WINDOWS.urn
+_PAR_DO = common_urns.primitives.PAR_DO.urn
+_CODERS = common_urns.coders
+
+Makers = Mapping[str, beam_runner_api_pb2.PTransform]
+"""The transform that puts out each PCollection."""
+
+
+class WithTime(beam.DoFn):
+    """Gives all elements one key, and each its timestamp in microseconds."""
+
+    def process(
+        self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[tuple[bytes, tuple[int, Any]]]:
+        yield b"", (timestamp.micros, element)
+
+
+class Fired(beam.DoFn):
+    """The elements of a firing.
+
+    Args:
+        newest: only those with the newest timestamp.
+    """
+
+    def __init__(self, *, newest: bool) -> None:
+        self._newest = newest
+
+    def process(self, group: tuple[bytes, Iterable[tuple[int, Any]]]) -> Iterator[Any]:
+        _, found = group
+        newest = max((micros for micros, _ in found), default=0)
+        for micros, element in found:
+            if micros == newest or not self._newest:
+                yield element
+
+
+class OnlyDefault(beam.DoFn):
+    """The default value of a ``CombineGlobally`` where there is none that has been combined.
+
+    Args:
+        fn: gives what there is, and else the default value.
+    """
+
+    def __init__(self, fn: beam.DoFn) -> None:
+        self._fn = fn
+
+    def process(self, element: Any, combined: list[Any]) -> Iterator[Any]:
+        if not combined:
+            yield from self._fn.process(element, combined)
+
+
+def makers_in(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> Makers:
+    """The transform that puts out each PCollection."""
+    return {pcoll: made for made in transforms for pcoll in made.outputs.values()}
+
+
+def firings_of(
+    pcollection: str, makers: Makers, components: beam_runner_api_pb2.Components
+) -> Firings:
+    """How what a view has of a window may change."""
+    strategy = _strategy(pcollection, components)
+    if not _is_grouped(pcollection, makers):
+        return Firings.NONE
+    once = has_default_trigger(strategy) and not strategy.allowed_lateness
+    return Firings.ONE if once else Firings.MANY
+
+
+def has_default_trigger(strategy: beam_runner_api_pb2.WindowingStrategy) -> bool:
+    """Whether the windows of elements fire at their end and for late ones."""
+    return bool(strategy.trigger.WhichOneof("trigger") in (None, "default"))
+
+
+def _strategy(
+    pcollection: str, components: beam_runner_api_pb2.Components
+) -> beam_runner_api_pb2.WindowingStrategy:
+    return components.windowing_strategies[
+        components.pcollections[pcollection].windowing_strategy_id
+    ]
+
+
+def _is_grouped(pcollection: str, makers: Makers) -> bool:
+    """Whether a grouping has fired some of the elements, since their windows were assigned."""
+    seen, pending = set[str](), [pcollection]
+    while pending:
+        read = pending.pop()
+        maker = makers.get(read)
+        if read in seen or maker is None or maker.spec.urn == _ASSIGN:
+            continue
+        if maker.spec.urn in (GROUP_BY_KEY, COMBINE_PER_KEY):
+            return True
+        seen.add(read)
+        sides = translations.side_inputs(maker)
+        pending += (read for tag, read in maker.inputs.items() if tag not in sides)
+    return False
+
+
+def telling_ports(
+    views: Iterable[int], reads: Mapping[int, tuple[Exchange, bool, tuple[int, ...]]]
+) -> frozenset[int]:
+    """The ports whose rows tell which firing they belong to.
+
+    Args:
+        views: the ports that feed views with firings.
+        reads: how the stage that writes each port reads its input: the exchange, whether it is a
+            GroupByKey, and the ports.
+    """
+    found = set[int]()
+    pending = list(views)
+    while pending:
+        tag = pending.pop()
+        if tag in found or tag not in reads:
+            continue
+        found.add(tag)
+        exchange, grouped, inputs = reads[tag]
+        if not grouped and exchange in (Exchange.FORWARD, Exchange.REBALANCE):
+            pending += inputs
+    return frozenset(found)
+
+
+def group_for_views(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Adds the grouping that asks the trigger of a view's elements where there is none."""
+    return _Adding(stages, context).stages
+
+
+class _Adding:
+    """Adds groupings to the stages of single transforms."""
+
+    def __init__(
+        self, stages: list[translations.Stage], context: translations.TransformContext
+    ) -> None:
+        self.stages = stages
+        self._context = context
+        self._made: dict[tuple[str, bool], str] = {}
+        self._makers = makers_in(t for stage in stages for t in stage.transforms)
+        for stage in list(stages):
+            for transform in stage.transforms:
+                for tag in translations.side_inputs(transform):
+                    self._look(transform, tag)
+
+    def _look(self, reader: beam_runner_api_pb2.PTransform, tag: str) -> None:
+        read, components = reader.inputs[tag], self._context.components
+        if has_default_trigger(_strategy(read, components)) or _is_grouped(read, self._makers):
+            return
+        payload = proto_utils.parse_Bytes(reader.spec.payload, beam_runner_api_pb2.ParDoPayload)
+        newest = shows_one_element(payload.side_inputs[tag].view_fn.payload)
+        if (read, newest) not in self._made:
+            self._made[read, newest] = self._grouped(read, reader.environment_id, newest=newest)
+        reader.inputs[tag] = self._made[read, newest]
+
+    def _grouped(self, read: str, environment: str, *, newest: bool) -> str:
+        """Adds the transforms that group a PCollection; what they put out."""
+        maker = self._makers[read]
+        (output,) = (tag for tag, pcollection in maker.outputs.items() if pcollection == read)
+        of = f" of {output}" if len(maker.outputs) > 1 else ""
+        name = f"{maker.unique_name}/{'Newest' if newest else 'Firings'}{of}"
+        element = self._context.components.pcollections[read].coder_id
+        timed = self._coder(_CODERS.KV.urn, self._coder(_CODERS.VARINT.urn), element)
+        single = self._context.bytes_coder_id
+        pairs = self._coder(_CODERS.KV.urn, single, timed)
+        groups = self._coder(_CODERS.KV.urn, single, self._coder(_CODERS.ITERABLE.urn, timed))
+        keyed = self._output(read, f"{name}/Key", pairs)
+        if newest:
+            self._discard(keyed)
+        grouped = self._output(keyed, f"{name}/Group", groups)
+        fired = self._output(keyed, f"{name}/Fired", element)
+        grouping = beam_runner_api_pb2.FunctionSpec(urn=GROUP_BY_KEY, payload=BY_TIME)
+        added = [
+            _transform(f"{name}/Key", _par_do(WithTime()), read, keyed, environment),
+            _transform(f"{name}/Group", grouping, keyed, grouped, ""),
+            _transform(f"{name}/Fired", _par_do(Fired(newest=newest)), grouped, fired, environment),
+        ]
+        at = next(n for n, stage in enumerate(self.stages) if maker in stage.transforms) + 1
+        self.stages[at:at] = [
+            translations.Stage(made.unique_name, [made], parent=self.stages[at - 1].parent)
+            for made in added
+        ]
+        return fired
+
+    def _discard(self, pcollection: str) -> None:
+        """Lets the firings of a PCollection be without what has been in one before."""
+        components = self._context.components
+        strategies = components.windowing_strategies
+        discarding = copy.deepcopy(_strategy(pcollection, components))
+        discarding.accumulation_mode = beam_runner_api_pb2.AccumulationMode.DISCARDING
+        id = translations.unique_name(strategies, "discarding")
+        strategies[id].CopyFrom(discarding)
+        components.pcollections[pcollection].windowing_strategy_id = id
+
+    def _coder(self, urn: str, *parts: str) -> str:
+        spec = beam_runner_api_pb2.FunctionSpec(urn=urn)
+        proto = beam_runner_api_pb2.Coder(spec=spec, component_coder_ids=parts)
+        return self._context.add_or_get_coder_id(proto)
+
+    def _output(self, like: str, name: str, coder: str) -> str:
+        return _added_pcollection(self._context, like, name, coder)
+
+
+def always_combined(
+    stages: list[translations.Stage], context: translations.TransformContext
+) -> list[translations.Stage]:
+    """Lets a ``CombineGlobally`` with a default value put out each firing.
+
+    Beam's own expansion looks at what has been combined once, as the default value is needed
+    where there is nothing.
+    """
+    makers = makers_in(t for stage in stages for t in stage.transforms)
+    for at, stage in reversed(list(enumerate(stages))):
+        (transform, *_) = stage.transforms
+        combined = _combined_with_default(transform)
+        if combined is None or firings_of(combined, makers, context.components) is not Firings.MANY:
+            continue
+        (tag,) = transform.outputs
+        put_out = transform.outputs[tag]
+        name = f"{transform.unique_name}/Default"
+        coder = context.components.pcollections[put_out].coder_id
+        transform.outputs[tag] = _added_pcollection(context, put_out, name, coder)
+        context.components.pcollections[put_out].CopyFrom(
+            _like(context.components.pcollections[combined], put_out, coder)
+        )
+        _set_only_default(transform)
+        both = beam_runner_api_pb2.PTransform(
+            unique_name=f"{transform.unique_name}/Either",
+            spec=beam_runner_api_pb2.FunctionSpec(urn=FLATTEN),
+            inputs={"combined": combined, "default": transform.outputs[tag]},
+            outputs={"None": put_out},
+        )
+        flatten = translations.Stage(both.unique_name, [both], parent=stage.parent)
+        stages.insert(at + 1, flatten)
+    return stages
+
+
+def _combined_with_default(transform: beam_runner_api_pb2.PTransform) -> str | None:
+    """What a step puts out if there is any, and else the default value; None for other steps."""
+    sides = list(translations.side_inputs(transform).values())
+    if transform.spec.urn != _PAR_DO or len(sides) != 1:
+        return None
+    payload = par_do_payload(transform.spec.payload)
+    if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn = loaded(payload.do_fn.payload)[0]
+    return sides[0] if injects_default(getattr(fn, "process", None)) else None
+
+
+def _set_only_default(transform: beam_runner_api_pb2.PTransform) -> None:
+    payload = copy.deepcopy(par_do_payload(transform.spec.payload))
+    fn, *others = loaded(payload.do_fn.payload)
+    payload.do_fn.payload = pickles.dumps((OnlyDefault(fn), *others))
+    transform.spec.payload = payload.SerializeToString()
+
+
+def _added_pcollection(
+    context: translations.TransformContext, like: str, name: str, coder: str
+) -> str:
+    """Adds a PCollection that is windowed as another one."""
+    pcollections = context.components.pcollections
+    id = translations.unique_name(pcollections, name)
+    pcollections[id].CopyFrom(_like(pcollections[like], id, coder))
+    return id
+
+
+def _like(
+    pcollection: beam_runner_api_pb2.PCollection, name: str, coder: str
+) -> beam_runner_api_pb2.PCollection:
+    found = copy.deepcopy(pcollection)
+    found.unique_name, found.coder_id = name, coder
+    return found
+
+
+def _par_do(fn: beam.DoFn) -> beam_runner_api_pb2.FunctionSpec:
+    described = beam_runner_api_pb2.FunctionSpec(
+        urn=python_urns.PICKLED_DOFN_INFO, payload=pickles.dumps((fn, (), {}, [], None))
+    )
+    payload = beam_runner_api_pb2.ParDoPayload(do_fn=described)
+    return beam_runner_api_pb2.FunctionSpec(urn=_PAR_DO, payload=payload.SerializeToString())
+
+
+def _transform(
+    name: str, spec: beam_runner_api_pb2.FunctionSpec, read: str, put_out: str, environment: str
+) -> beam_runner_api_pb2.PTransform:
+    return beam_runner_api_pb2.PTransform(
+        unique_name=name,
+        spec=spec,
+        inputs={"0": read},
+        outputs={"None": put_out},
+        environment_id=environment,
+    )

@@ -1,0 +1,74 @@
+"""Progress as lines of text, for a log."""
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from sparkbeam.progress import words
+from sparkbeam.progress.snapshot import Progress, StageState, StreamingProgress
+
+_EVERY_SECONDS = 3.0
+_STREAMING_SECONDS = 10.0
+_MAX_STAGES = 3
+_MAX_NAME = 40
+
+
+class PlainScreen:
+    """Writes a line when a stage has changed its state, every three seconds at most.
+
+    In streaming it is a line after a micro-batch, every ten seconds at most.
+
+    Args:
+        stream: where to.
+        clock: gives seconds that only grow.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._shown: list[StageState] | int | None = None
+        self._next = clock()
+
+    def show(self, progress: Progress, seconds: float) -> None:
+        """Writes a line if it is time for one."""
+        found, every = _news(progress)
+        now = self._clock()
+        if found is None or found == self._shown or now < self._next:
+            return
+        self._shown = found
+        self._next = now + every
+        self._write(progress, seconds)
+
+    def finish(self, progress: Progress, seconds: float) -> None:
+        """Writes the last line."""
+        self._write(progress, seconds)
+
+    def clear(self) -> None:
+        """Does nothing: what is written stays."""
+
+    def _write(self, progress: Progress, seconds: float) -> None:
+        line = "; ".join([words.summary(progress, seconds), *_stages(progress)])
+        self._stream.write(f"sparkbeam: {line}\n")
+        self._stream.flush()
+
+
+def _news(progress: Progress) -> tuple[list[StageState] | int | None, float]:
+    """What makes a line worth writing when it changes, None before anything runs; how often."""
+    if isinstance(progress, StreamingProgress):
+        return progress.micro_batch or None, _STREAMING_SECONDS
+    states = [stage.state for stage in progress.stages]
+    return (None if set(states) <= {StageState.WAITING} else states), _EVERY_SECONDS
+
+
+def _stages(progress: Progress) -> list[str]:
+    """The first stages that run or have failed, in batch."""
+    if isinstance(progress, StreamingProgress):
+        return []
+    telling = [
+        f"{stage.state} {words.shortened(stage.name, _MAX_NAME)} "
+        f"({words.tasks(stage)} tasks, {words.elements(stage)} elements)"
+        for stage in progress.stages
+        if stage.state not in (StageState.WAITING, StageState.DONE)
+    ]
+    more = [f"{len(telling) - _MAX_STAGES} more"] if len(telling) > _MAX_STAGES else []
+    return [*telling[:_MAX_STAGES], *more]

@@ -1,0 +1,164 @@
+"""What is known of a streaming query, from the figures of its micro-batches."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkbeam.plan.model import Plan
+from sparkbeam.progress.batch_phases import Phases
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.progress.snapshot import (
+    StageState,
+    StreamingProgress,
+    StreamingStageProgress,
+    WatermarkHolder,
+)
+from sparkbeam.wire.messages import Holder
+from sparkbeam.wire.reports import TaskReport
+from sparkbeam.wire.timestamps import MIN_MICROS
+
+_RATE_MICROS = 10_000_000
+"""Rates are those of the micro-batches of about this time."""
+
+_SECOND = 1e6
+
+
+class StreamingTracker:
+    """Follows a query; may be used from any thread.
+
+    Args:
+        plan: what runs.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._names = {stage.id: stage.name for stage in plan.stages}
+        self._recent: deque[MicroBatch] = deque()
+        self._end: StageState | None = None
+
+    def note(self, batch: MicroBatch) -> None:
+        """Takes a micro-batch in, which has ended."""
+        with self._lock:
+            self._recent.append(batch)
+            while len(self._recent) > 1 and is_long_ago(self._recent[1], batch):
+                self._recent.popleft()
+
+    def end(self, reports: Iterable[TaskReport] | None) -> None:
+        """Notes that the query has ended.
+
+        Args:
+            reports: None if it failed or was cancelled.
+        """
+        with self._lock:
+            self._end = StageState.STOPPED if reports is None else StageState.DONE
+
+    def phases(self) -> tuple[int, Phases]:
+        """The number of the last micro-batch with its phases."""
+        with self._lock:
+            last = self._recent[-1] if self._recent else None
+        return (0, {}) if last is None else (last.number, last.phases)
+
+    def snapshot(self) -> StreamingProgress:
+        """The query at the end of its last micro-batch."""
+        with self._lock:
+            recent = list(self._recent)
+            end = self._end
+        if not recent:
+            stages = tuple(map(StreamingStageProgress, self._names.values()))
+            return StreamingProgress(end or StageState.WAITING, stages=stages)
+        last = recent[-1]
+        seconds = _seconds(recent)
+        return StreamingProgress(
+            state=end or StageState.RUNNING,
+            micro_batch=last.number,
+            batch_seconds=last.duration / _SECOND,
+            per_second=_rate([batch.elements for batch in recent], seconds),
+            lag_seconds=self._lag(last),
+            stages=stages_progress(recent, self._names),
+            partitions=last.partitions,
+            phases=in_seconds(last.phases),
+        )
+
+    def _lag(self, batch: MicroBatch) -> float | None:
+        if batch.source_watermark is None:
+            return None
+        return max(0.0, self._clock() - batch.source_watermark / _SECOND)
+
+
+def in_seconds(phases: Phases) -> dict[str, float]:
+    """Return phases with their times in seconds."""
+    return {name: micros / _SECOND for name, micros in phases.items()}
+
+
+def is_long_ago(earlier: MicroBatch, last: MicroBatch) -> bool:
+    """Return whether a micro-batch is too old to be the first of those that a rate is of."""
+    return last.ended - earlier.ended >= _RATE_MICROS
+
+
+def stages_progress(
+    recent: list[MicroBatch], names: Mapping[str, str]
+) -> tuple[StreamingStageProgress, ...]:
+    """The stages of a query at the end of the last of some micro-batches.
+
+    Args:
+        recent: the micro-batches in order, one at least.
+        names: the labels of each stage, by its id.
+    """
+    return tuple(
+        _stage_progress(name, [batch for batch in recent if id in batch.stages], id)
+        for id, name in names.items()
+    )
+
+
+def _stage_progress(name: str, batches: list[MicroBatch], id: str) -> StreamingStageProgress:
+    """A stage at the end of the last of some micro-batches, all of which tell of it."""
+    recent, seconds = [batch.stages[id] for batch in batches], _seconds(batches)
+    last = recent[-1]
+    return StreamingStageProgress(
+        name=name,
+        elements=last.total.elements,
+        busiest=last.total.busiest,
+        per_second=_rate([summary.new.busiest for summary in recent], seconds),
+        input_watermark=_timestamp(last.input_watermark),
+        output_watermark=_timestamp(last.output_watermark),
+        keys=last.keys,
+        state_bytes=last.state_bytes,
+        dropped_late=last.dropped_late,
+        tasks_busy=last.busy[0],
+        busiest_task=last.busy[1],
+        holder=None if last.holder is None else _holder(last.holder),
+    )
+
+
+def _holder(holder: Holder) -> WatermarkHolder:
+    until = None if holder.until is None else Timestamp(micros=holder.until)
+    return WatermarkHolder(holder.key, holder.what, until, holder.step)
+
+
+def _seconds(recent: list[MicroBatch]) -> float:
+    """Seconds since the end of the first of some micro-batches; how long it took if it is alone."""
+    first, *others = recent
+    return (others[-1].ended - first.ended if others else first.duration) / _SECOND
+
+
+def _rate(elements: list[int], seconds: float) -> float:
+    """Elements per second.
+
+    What a micro-batch takes in has come since the one before. So of several, all but the first
+    count, for the time since that one ended.
+
+    Args:
+        elements: of each micro-batch.
+        seconds: see :func:`_seconds`.
+    """
+    counted = elements[1:] or elements
+    return sum(counted) / seconds if seconds > 0 else 0.0
+
+
+def _timestamp(watermark: int) -> Timestamp | None:
+    return None if watermark <= MIN_MICROS else Timestamp(micros=watermark)

@@ -1,0 +1,1 @@
+"""A pipeline that runs, and its result."""

@@ -1,0 +1,278 @@
+"""A pipeline that runs: everything of it that lives on the driver, in a thread of its own."""
+
+import itertools
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sparkbeam.batch.execution import BatchExecution
+from sparkbeam.common.display_text import printable
+from sparkbeam.connectors import source_frames
+from sparkbeam.metrics.figures import runner_metrics
+from sparkbeam.metrics.metrics_sink import PushedMetrics
+from sparkbeam.metrics.pusher import MetricsPusher
+from sparkbeam.metrics.run_summary import RunSummary, run_summary
+from sparkbeam.metrics.sink_factory import sinks_of
+from sparkbeam.metrics.spark_stages import SparkStages
+from sparkbeam.options import spark_options
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.redaction import Redaction
+from sparkbeam.plan.spark_io import READ_URN
+from sparkbeam.progress.monitor import Monitor
+from sparkbeam.run.result import SparkPipelineResult
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.cancellation import Cancellation
+from sparkbeam.spark.failures import explained
+from sparkbeam.spark.job_names import JobNames
+from sparkbeam.spark.recovery import recovering
+from sparkbeam.spark.worker_deaths import Deaths, exit_code
+from sparkbeam.upstream.spark import PlanNode, jvm_process, keep_classes, no_foreign_types
+from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.output_lines import OutputSpec
+from sparkbeam.wire.reports import TaskReport
+
+if TYPE_CHECKING:
+    from sparkbeam.streaming.checkpoint_files import Files
+
+
+class Companion(Protocol):
+    """What goes beside a run."""
+
+    def begin(self, files: "Files | None", plan: Plan) -> None:
+        """The run begins; again where it starts again.
+
+        Args:
+            files: its own under its checkpoint; None in batch.
+            plan: with the addresses that its checkpoint has for it.
+        """
+
+    def end(self, state: str) -> None:
+        """The run ends in a state; called before anybody is told, whether it has begun or not."""
+
+
+class Run:
+    """A run of a plan.
+
+    Args:
+        plan: what to run.
+        session: the Spark session.
+        options: of the pipeline.
+        redaction: takes the secrets of the pipeline out of a text.
+        explain: gives the explanation of a run, for who asks its result.
+
+    Attributes:
+        result: what the user gets.
+        monitor: what is live about the run.
+        problem: what it has failed with; empty where it has not.
+        companions: of the run; added before it starts.
+        files: the labels of those sources of Spark's whose files the workers read themselves.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        session: Any,
+        options: spark_options.SparkBeamOptions,
+        redaction: Redaction,
+        explain: Callable[["Run"], Any],
+    ) -> None:
+        # A sink that cannot be made is an error before anything has started.
+        sinks = sinks_of(options)
+        keep_classes(session)
+        self._plan = plan
+        self._session = session
+        self._options = options
+        # The pipeline that holds them may be gone before the run looks for them.
+        self._frames = source_frames.given(
+            source.payload for source in plan.sources if source.urn == READ_URN
+        )
+        self._redaction = redaction
+        self._cancellation = Cancellation(session)
+        self._drain = threading.Event()
+        self._reports = Reports(redaction=redaction)
+        self.problem = ""
+        self.companions: list[Companion] = []
+        self.files: set[str] = set()
+        self.monitor = Monitor(plan, session, options.spark_progress, redaction)
+        self._spark = SparkStages(session)
+        self._names = JobNames(session, redaction)
+        self._pusher = MetricsPusher(
+            sinks,
+            self._pushed,
+            options.metrics_push_period,
+            redaction,
+        )
+        heap = sessions.heap(session)
+        self._deaths = Deaths(
+            self.monitor.died,
+            at=self.monitor.at,
+            jvm=partial(exit_code, jvm_process(session)),
+            heap=heap,
+        )
+        self._shared: dict[str, Any] = {
+            "output": OutputSpec(spark_options.log_levels(options), self.monitor.relay),
+            "environment": spark_options.environment(
+                options,
+                shares_files=sessions.is_local(session),
+                given=sessions.variables_of(session),
+                heap=heap,
+            ),
+            "reports": self._reports,
+            "proceed": self._cancellation.check,
+            "reporter": self.monitor.reporter,
+        }
+        self.result = SparkPipelineResult(
+            cancel_work=self._cancellation.interrupt,
+            metrics=self.monitor.metrics,
+            progress=self.monitor.snapshot,
+            summary=lambda: self.summary(self.monitor.metrics.committed_by_stage()),
+            interrupted=self.monitor.hide,
+            explain=lambda: explain(self),
+            drain_work=self._drain.set if plan.streaming else None,
+        )
+
+    def start(self) -> SparkPipelineResult:
+        """Starts the run, and gives its result at once."""
+        self._pusher.start()  # The run may end, and close it, at any moment from then on.
+        threading.Thread(target=self._work, name="sparkbeam-pipeline", daemon=True).start()
+        return self.result
+
+    def summary(self, infos: Mapping[str, Infos]) -> RunSummary:
+        """What the run has done.
+
+        Args:
+            infos: what is known of each stage, by its id.
+        """
+        places = self.monitor.places.by_stage()
+        spark = self._spark.get(id for ids in places.values() for id in ids)
+        return run_summary(
+            self._plan,
+            infos,
+            self.monitor.metrics.task_sizes(),
+            self.monitor.metrics.failures,
+            {stage: [spark[id] for id in ids if id in spark] for stage, ids in places.items()},
+        )
+
+    def executed(self) -> list[str]:
+        """Spark's plans of what has run, in streaming of the last micro-batch; none if unknown."""
+        plans = self._spark.plans(self.monitor.places.newest())
+        return [self._redaction(plan) for plan in plans]
+
+    def graphs(self) -> list[list[PlanNode]]:
+        """The operators of the same plans."""
+        return self._spark.graphs(self.monitor.places.newest())
+
+    def _work(self) -> None:
+        reports: list[TaskReport] = []
+        error: Exception | None = None
+        try:
+            try:
+                self._cancellation.cover()
+                with no_foreign_types():
+                    reports = self._streamed() if self._plan.streaming else self._in_batch()
+            except Exception as raised:
+                # The frames of this thread are nothing to the user, who gets to see the others.
+                error = explained(raised, self._reports, self._deaths).with_traceback(None)
+            self.monitor.close(reports if error is None else None)
+            if error is None:
+                self.monitor.metrics.end(reports)
+            _warn(reports)
+        except Exception as raised:
+            # A warning may be an error here; whoever waits for the run has to hear of it.
+            error = error or raised
+        finally:
+            self.problem = "" if error is None else str(error)
+            self._pusher.close()
+            for companion in self.companions:
+                companion.end(self.result._state_after(error))
+            self.result._finish(error)
+
+    def _pushed(self) -> PushedMetrics | None:
+        """The metrics of this moment, if there are any."""
+        results = self.result.metrics()
+        runner = runner_metrics(self.result.progress(), self.monitor.metrics.failures)
+        if not runner and not any(results.query().values()):
+            return None
+        return PushedMetrics(results, runner, time.time())
+
+    def _in_batch(self) -> list[TaskReport]:
+        delivered: set[str] = set()
+        starts = itertools.count()
+
+        def run() -> list[bytes]:
+            number = next(starts)
+            self.monitor.metrics.restart(number)
+            return BatchExecution(
+                self._session,
+                self._plan,
+                parallelism=self._options.spark_parallelism,
+                committed=self._took,
+                describe=self._names,
+                goes_along=self.monitor.goes_along,
+                reads_files=self.files.add,
+                number=number,
+                delivered=delivered,
+                **self._shared,
+            ).run()
+
+        self._begun(None, self._plan)
+        reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
+        self.monitor.tell(reports)
+        return reports
+
+    def _took(self, serialized: list[bytes]) -> None:
+        """Takes in the reports of a Spark job in batch."""
+        self.monitor.metrics.take(map(TaskReport.parse, serialized))
+
+    def _streamed(self) -> list[TaskReport]:
+        # Batch runs on versions of PySpark that have not what a query needs.
+        from sparkbeam.streaming.execution import StreamingExecution
+
+        execution = StreamingExecution(
+            self._session,
+            self._plan,
+            self._options.checkpoint_location,
+            shards=self._options.shards,
+            trigger=self._options.trigger,
+            max_batch_elements=self._options.max_batch_elements,
+            drain=self._drain,
+            name=spark_options.name_of(self._options),
+            committed=self._committed,
+            observed=self.monitor.observe,
+            begun=self._begun,
+            **self._shared,
+        )
+        with closing(execution):
+            return recovering(execution.run, self._reports, execution.micro_batches)
+
+    def _begun(self, files: "Files | None", plan: Plan) -> None:
+        for companion in self.companions:
+            companion.begin(files, plan)
+
+    def _committed(self, number: int, reports: list[TaskReport]) -> None:
+        """Takes in the reports of a micro-batch."""
+        self.monitor.tell(reports)
+        self.monitor.metrics.take_micro_batch(number, reports)
+
+
+def program() -> str:
+    """What a pipeline is called that has no name."""
+    return Path(sys.argv[0] if sys.argv else "").name or "Beam pipeline"
+
+
+def _warn(reports: list[TaskReport]) -> None:
+    """Gives the warnings of the workers again, here, once each."""
+    for warning in dict.fromkeys(w for report in reports for w in report.warnings):
+        module, _, name = warning.category.partition(":")
+        # A report may come out of a checkpoint, so nothing is imported because of it.
+        category = getattr(sys.modules.get(module), name, None)
+        if not (isinstance(category, type) and issubclass(category, Warning)):
+            category = UserWarning
+        warnings.warn_explicit(printable(warning.message), category, warning.filename, warning.line)

@@ -1,0 +1,192 @@
+"""A PCollection as a DataFrame of Spark: a part of a Spark program that is written with Beam."""
+
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection, PDone
+from apache_beam.typehints.row_type import RowTypeConstraint
+from pyspark.sql.types import MapType, StructField, StructType, TimestampType
+
+from sparkbeam.batch.lazy_frame import LazyExecution
+from sparkbeam.common import arguments
+from sparkbeam.common.display_text import shortened
+from sparkbeam.common.shipped_files import archives
+from sparkbeam.connectors import resolve
+from sparkbeam.connectors.schemas import spark_field, spark_schema
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.io.write import to_dataframe
+from sparkbeam.options import spark_options
+from sparkbeam.plan.pruning import pruned
+from sparkbeam.runner.spark_runner import SparkRunner
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.failures import explained
+from sparkbeam.spark.interrupts import interruptible
+from sparkbeam.upstream.beam import applied_for_now
+from sparkbeam.upstream.spark import no_foreign_types, ship
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.output_lines import OutputSpec
+
+_VALUE = "value"
+_NAME = "as_dataframe"
+
+_in_use: list[LazyExecution] = []
+"""Those whose DataFrames read what they have collected: nobody tells when they no longer do."""
+
+
+def as_dataframe(
+    pcollection: PCollection[Any],
+    schema: resolve.Schema | None = None,
+    *,
+    timestamps: str | None = None,
+) -> Any:
+    """A PCollection of a pipeline in batch as a lazy DataFrame of the session that it runs on.
+
+    The steps that lead to the PCollection become a part of Spark's query, and nothing else of the
+    pipeline does. They run whenever Spark asks for the DataFrame, as often as it does: what it
+    gives is not kept, unless by its own ``cache()``. Two things happen at once: the pipeline is
+    translated, and side inputs of these steps are collected, once. What several steps read is
+    persisted by Spark when it is first computed, so that they see the same elements, until
+    ``spark.catalog.clearCache()``. The pipeline stays as it was, and need not be run. Metrics of
+    these steps are nowhere told.
+
+    A failure in a step is an exception of Spark; its text begins with the label of the step.
+
+    Args:
+        pcollection: of rows, NamedTuples or dictionaries, whose fields are the columns; or of
+            numbers, texts, bytes or times, in a column ``value``. Windows are dropped.
+        schema: of the rows, as Spark's DDL or ``StructType``. Without one it is made from the
+            PCollection's type. A field that a dictionary does not have is null.
+        timestamps: the name of a further column, the last one, with the timestamps of the
+            elements; null where an element has none, or one outside of the years 1 to 9999. None
+            for no such column.
+
+    Raises:
+        ConfigurationError: it is no PCollection, has no schema, or is a stream, or the pipeline
+            is of another runner.
+        UnsupportedTransform: a transform cannot run.
+        PipelineFailed: a side input cannot be collected.
+    """
+    pipeline = _checked(pcollection)
+    runner: Any = pipeline.runner
+    options = spark_options.checked(pipeline.options)
+    with interruptible():
+        with applied_for_now(pcollection, _AsDataFrame(schema, timestamps)) as label:
+            plan = runner._plan(pipeline, options, partial(_only, label=label))
+        session = runner.session(pipeline.options)
+        for archive in archives(options.spark_py_files or ()):
+            ship(session, archive, module=True)
+        reports = Reports(redaction=runner._redaction(plan, options))
+        execution = LazyExecution(
+            session,
+            plan,
+            parallelism=options.spark_parallelism,
+            output=OutputSpec(spark_options.log_levels(options)),
+            environment=spark_options.environment(
+                options,
+                shares_files=sessions.is_local(session),
+                given=sessions.variables_of(session),
+            ),
+            reports=reports,
+        )
+        try:
+            with no_foreign_types():
+                frame = execution.dataframe()
+        except BaseException as error:
+            execution.close()
+            if not isinstance(error, Exception):
+                raise
+            failed = explained(error, reports)
+            raise failed from failed.__cause__
+    if any(stage.side_inputs for stage in plan.stages):
+        _in_use.append(execution)
+    return frame
+
+
+def _checked(pcollection: Any) -> beam.Pipeline:
+    """The pipeline of a PCollection.
+
+    Raises:
+        ConfigurationError: it has none that can become a DataFrame.
+    """
+    if not isinstance(pcollection, PCollection):
+        raise ConfigurationError(
+            f"pcollection={arguments.shown(pcollection)} is no PCollection: give the one that is "
+            "to be a DataFrame, such as rows = pipeline | …"
+        )
+    pipeline = pcollection.pipeline
+    resolve.require_spark(pipeline, _NAME)
+    if not isinstance(pipeline.runner, SparkRunner):
+        raise ConfigurationError(
+            f"{_NAME} takes a pipeline of sparkbeam.SparkRunner itself, not of a runner around it: "
+            "use beam.Pipeline(SparkRunner())."
+        )
+    return pipeline
+
+
+def _only(proto: Any, options: Any, *, label: str) -> Any:
+    """The part of a pipeline that leads to the DataFrame.
+
+    Raises:
+        ConfigurationError: it is a stream.
+    """
+    part = pruned(proto, label)
+    if SparkRunner._is_streaming(part, options):
+        raise ConfigurationError(
+            f"{_NAME} is for pipelines in batch, and this one is a stream: use "
+            "sparkbeam.io.ForeachBatch, which has each micro-batch as a DataFrame, or "
+            "WriteToSpark, and read with spark.readStream what it writes."
+        )
+    return part
+
+
+class _AsDataFrame(beam.PTransform[PCollection[Any], PDone]):
+    """What makes the rows of the DataFrame."""
+
+    def __init__(self, schema: resolve.Schema | None, timestamps: str | None) -> None:
+        super().__init__()
+        self._given = resolve.checked_schema(schema)
+        self._time = timestamps
+        if timestamps is not None:
+            arguments.text("timestamps", timestamps, "use the name of a column")
+
+    def default_label(self) -> str:
+        return _NAME
+
+    def expand(self, elements: PCollection[Any]) -> PDone:
+        schema, whole = self._schema(elements)
+        if self._time is not None:
+            if self._time in schema.names:
+                raise ConfigurationError(
+                    f"timestamps={arguments.shown(self._time)}: there is such a column already; "
+                    "use another name."
+                )
+            schema = StructType([*schema.fields, StructField(self._time, TimestampType())])
+        return to_dataframe(elements, schema, whole=whole, timed=self._time is not None)
+
+    def _schema(self, elements: PCollection[Any]) -> tuple[StructType, bool]:
+        """The columns, and whether an element is the value of the only one."""
+        if self._given is not None:
+            return resolve.parsed(self._given, elements.pipeline), False
+        kind = elements.element_type
+        rows = spark_schema(kind)
+        if rows is not None:
+            return rows, False
+        column = spark_field(_VALUE, kind)
+        # Of a dictionary the values are meant to be columns, and nobody has said which there are.
+        if column is not None and not isinstance(column.dataType, MapType):
+            return StructType([column]), True
+        producer = elements.producer.full_label if elements.producer else "?"
+        raise ConfigurationError(
+            f"{_NAME} cannot make columns of what '{producer}' puts out, of the type "
+            f"{shortened(str(kind), 100)}{_which(kind)}. Name its fields and their "
+            "types: with_output_types(…) of a NamedTuple, beam.Row(id=int(…)), or, for "
+            "dictionaries too, schema='id bigint, …'."
+        )
+
+
+def _which(kind: Any) -> str:
+    """Which field of a row type has no type that Spark knows, in words."""
+    fields = kind._fields if isinstance(kind, RowTypeConstraint) else ()
+    names = [name for name, part in fields if spark_field(name, part) is None]
+    return f", where {arguments.listed(names)} may be anything" if names else ""

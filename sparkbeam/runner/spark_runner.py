@@ -1,0 +1,326 @@
+"""The runner: what ``beam.Pipeline(runner="sparkbeam.SparkRunner")`` finds."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, TypeOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.pipeline import Pipeline
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import PCollection
+from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
+from apache_beam.runners.runner import PipelineRunner
+from apache_beam.transforms import environments
+
+from sparkbeam.common import arguments, stack_depth
+from sparkbeam.common.display_text import printable
+from sparkbeam.common.shipped_files import archives
+from sparkbeam.errors import ConfigurationError, PipelineFailed
+from sparkbeam.explain import describe, eventlog
+from sparkbeam.explain import report as reports
+from sparkbeam.explain.aggregations import aggregations
+from sparkbeam.explain.explanation import Explanation, is_collecting, show
+from sparkbeam.explain.join_outcomes import joins
+from sparkbeam.explain.physical_plans import Rehearsal
+from sparkbeam.explain.query_layers import layers
+from sparkbeam.explain.shuffles import shuffles
+from sparkbeam.explain.skew import hot_keys
+from sparkbeam.metrics import sink_options as metrics_options
+from sparkbeam.options import spark_options
+from sparkbeam.plan.fused_stages import TEST_STREAM
+from sparkbeam.plan.labels import rename, without_cells
+from sparkbeam.plan.memo import memo
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.pickling import unpicklable
+from sparkbeam.plan.redaction import Redaction, redacted
+from sparkbeam.plan.translate import translate
+from sparkbeam.run.result import SparkPipelineResult
+from sparkbeam.run.run import Companion, Run, program
+from sparkbeam.runner import cross_language, interactive
+from sparkbeam.spark import session as sessions
+from sparkbeam.spark.interrupts import interruptible
+from sparkbeam.upstream import pickles
+from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, ship, version
+from sparkbeam.wire.usercode import unfindable
+
+
+class SparkRunner(PipelineRunner, sessions.HasSession):
+    """Runs a Beam pipeline on Spark.
+
+    Args:
+        session: the Spark session to use, classic or Connect. It is neither
+            stopped nor reconfigured. Without one, the active session is used,
+            or a session is made as the options say; see
+            :class:`~sparkbeam.options.spark_options.SparkBeamOptions`.
+        drain: truncate unbounded restrictions, so that the pipeline ends.
+    """
+
+    def __init__(self, session: Any = None, *, drain: bool = False) -> None:
+        super().__init__()
+        self._session = sessions.checked(session)
+        self._drain = arguments.flag("drain", drain)
+        self._seen: Any = None
+        cross_language.guard(_is_ours)
+
+    def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
+        """Beam's hook for a transform that is applied.
+
+        Raises:
+            ConfigurationError: with the first transform: an option has a wrong name or value.
+            UnsupportedTransform: it is a cross-language transform.
+        """
+        cross_language.refuse(transform, input)
+        if options is not self._seen:
+            spark_options.checked(options)
+            self._seen = options
+        # Beam looks for the windowing of a PCollection in what it is made of, to any depth, and
+        # keeps what it has found.
+        for part in input if isinstance(input, tuple | list) else (input,):
+            if isinstance(part, PCollection) and part.producer is not None:
+                with contextlib.suppress(Exception):
+                    _ = part.windowing
+        return super().apply(transform, input, options)
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        """Starts the pipeline and returns at once.
+
+        Raises:
+            UnsupportedTransform: a transform cannot run.
+            ConfigurationError: an option or the environment cannot work.
+        """
+        with interruptible():
+            return self._run(pipeline, options)
+
+    def _run(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        checked = spark_options.checked(options)
+        if checked.spark_explain or is_collecting():
+            return self._explained(pipeline, options)
+        interactive.check(pipeline)
+        plan = self._plan(pipeline, checked)
+        session = self.session(options)
+        for archive in archives(checked.spark_py_files or ()):
+            ship(session, archive, module=True)
+        result = self._start(
+            plan, session, checked, lambda: describe.outline(self._proto(pipeline), plan)
+        )
+        if interactive.is_read_at_once(pipeline):
+            result.wait_until_finish()
+        return result
+
+    def _start(
+        self,
+        plan: Plan,
+        session: Any,
+        options: spark_options.SparkBeamOptions,
+        outline: Callable[[], str] = str,
+    ) -> SparkPipelineResult:
+        redaction = self._redaction(plan, options)
+        port = spark_options.page_port(options)
+        if port is not None:
+            from sparkbeam.page import opening as page
+
+            page.check()
+        run = Run(plan, session, options, redaction, partial(_explained, outline, plan, redaction))
+        if port is not None:
+            page.show(port, plan, run, redaction, spark_options.name_of(options))
+        run.companions += _companions(plan, run, redaction, session, options)
+        reports.note(partial(_report, redacted(plan, redaction), run))
+        return run.start()
+
+    def session(self, options: PipelineOptions) -> Any:
+        """The Spark session that a pipeline with these options runs on; it is made if need be.
+
+        Raises:
+            ConfigurationError: an option or the environment cannot work.
+        """
+        with interruptible():
+            return self._session or sessions.obtain(spark_options.checked(options))
+
+    @memo()
+    def explain(self, pipeline: Pipeline, options: PipelineOptions | None = None) -> Explanation:
+        """Tells how the pipeline would run; neither user code nor a Spark job is executed.
+
+        Args:
+            pipeline: what to explain.
+            options: those of the pipeline if None.
+
+        Raises:
+            UnsupportedTransform: a transform cannot run.
+            ConfigurationError: an option cannot work.
+        """
+        if not isinstance(pipeline, Pipeline):
+            raise ConfigurationError(
+                f"pipeline={arguments.shown(pipeline)} is no pipeline: give a beam.Pipeline."
+            )
+        options = pipeline.options if options is None else options
+        if not isinstance(options, PipelineOptions):
+            raise ConfigurationError(
+                f"options={arguments.shown(options)} are no options: give PipelineOptions, or None."
+            )
+        checked = spark_options.checked(options)
+        plan = self._plan(pipeline, checked)
+        files: set[str] = set()
+        spark = self._spark_plan(plan, checked, files.add)
+        hide = self._redaction(plan, checked)
+        return Explanation(
+            _plan=redacted(plan, hide),
+            pipeline=hide(describe.outline(self._proto(pipeline), plan)),
+            stages=hide(describe.stages(plan, files)),
+            spark=printable(hide(spark)),
+            aggregations=hide(aggregations(plan)),
+        )
+
+    @staticmethod
+    def _redaction(plan: Plan, options: spark_options.SparkBeamOptions) -> Redaction:
+        settings = spark_options.settings(options).items()
+        return Redaction.of(plan, settings, metrics_options.addresses(options))
+
+    def _spark_plan(
+        self,
+        plan: Plan,
+        options: spark_options.SparkBeamOptions,
+        reads_files: Callable[[str], None],
+    ) -> str:
+        if plan.streaming:
+            return layers(plan)
+        try:
+            session = self._session or sessions.obtain(options)
+            rehearsal = Rehearsal(
+                session, plan, parallelism=options.spark_parallelism, reads_files=reads_files
+            )
+            with no_foreign_types():
+                return rehearsal.explain()
+        except ConfigurationError as error:
+            # The rest can be told on a machine without Java or far from the cluster.
+            return f"There is none without a Spark session. {error}"
+
+    def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
+        explanation = self.explain(pipeline, options)
+        show(explanation)
+        result = SparkPipelineResult(cancel_work=lambda: None, explain=lambda: explanation)
+        result._finish(None)
+        return result
+
+    def _plan(
+        self,
+        pipeline: Pipeline,
+        options: spark_options.SparkBeamOptions,
+        part: Callable[[Any, PipelineOptions], Any] = lambda proto, _: proto,
+    ) -> Plan:
+        """The plan of a pipeline, or of a part of it, which a function takes of its proto."""
+        RuntimeValueProvider.set_runtime_options({})
+        pickles.by_value(unfindable())
+        pipeline.visit(
+            group_by_key_input_visitor(
+                not options.view_as(TypeOptions).allow_non_deterministic_key_coders
+            )
+        )
+        proto = part(self._proto(pipeline), options)
+        streaming = self._is_streaming(proto, options)
+        if streaming and version() < STREAMING_FROM:
+            needed, found = (".".join(map(str, number)) for number in (STREAMING_FROM, version()))
+            raise ConfigurationError(
+                f"A streaming pipeline needs pyspark {needed} or newer, and this is {found}, on "
+                "which pipelines in batch run: install a newer one."
+            )
+        with stack_depth.allowed(len(proto.components.transforms)):
+            return translate(
+                proto,
+                drain=self._drain,
+                streaming=streaming,
+                sessions=spark_options.session_aggregator(options),
+                in_columns=options.columns != "off",
+                local=not streaming and sessions.will_be_local(self._session, options),
+            )
+
+    @staticmethod
+    def _is_streaming(proto: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
+        return _asks_for_streaming(proto, options) or _is_unbounded(proto)
+
+    @staticmethod
+    def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
+        try:
+            with pickles.plain():
+                proto = pipeline.to_runner_api(
+                    default_environment=environments.EmbeddedPythonEnvironment.default()
+                )
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                "A label has a character that nothing can encode: "
+                f"{arguments.shown(error.object)}. Give the transform a label of whole characters."
+            ) from error
+        except Exception as error:
+            found = unpicklable(pipeline)
+            if found is None:
+                raise
+            label, reason = without_cells(found[0]), found[1]
+            raise PipelineFailed(
+                f"Step '{label}' cannot be pickled: {type(reason).__name__}: {reason}\n"
+                "Its function travels to the workers: create what cannot be pickled "
+                "(connections, locks, generators) in setup(), not in the constructor.",
+                label,
+            ) from error
+        rename(proto)
+        return proto
+
+
+def _is_ours(pipeline: Pipeline) -> bool:
+    return isinstance(pipeline.runner, SparkRunner)
+
+
+def _companions(
+    plan: Plan,
+    run: Run,
+    redaction: Redaction,
+    session: Any,
+    options: spark_options.SparkBeamOptions,
+) -> Iterator[Companion]:
+    """What shows a run to others: to who reads Spark's event log, and who has its checkpoint."""
+    name = spark_options.name_of(options) or program()
+    if eventlog.is_on(session):
+        yield eventlog.EventLog(session, plan, run, redaction, name)
+    if plan.streaming and options.checkpoint_location:
+        from sparkbeam.page.page_address import Beacon
+
+        yield Beacon(plan, run, redaction, name)
+
+
+@memo()
+def _explained(outline: Callable[[], str], plan: Plan, hide: Redaction, run: Run) -> Explanation:
+    """How a pipeline has run by now."""
+    plans = run.executed() or ["Spark does not tell what it has run."]
+    summary, graphs = run.result.summary(), run.graphs()
+    shuffled = {} if plan.streaming else shuffles(plan, graphs)
+    hot = hot_keys(plan, graphs, summary.stages)
+    return Explanation(
+        _plan=redacted(plan, hide),
+        pipeline=hide(outline()),
+        stages=hide(describe.stages(plan, run.files, summary.stages, shuffled, hot)),
+        spark=printable(hide("\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]))),
+        aggregations=hide(aggregations(plan, summary, shuffled)),
+        joins=hide(joins(plan, graphs)),
+    )
+
+
+def _report(plan: Plan, run: Run) -> reports.Report:
+    """What a run has done, once it has ended."""
+    with contextlib.suppress(Exception):  # The report says it.
+        run.result.wait_until_finish()
+    return reports.Report(plan, run.result.state, run.problem, run.result.summary())
+
+
+def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
+    """Whether the pipeline can only be a streaming query."""
+    return options.view_as(StandardOptions).streaming or any(
+        transform.spec.urn == TEST_STREAM for transform in pipeline.components.transforms.values()
+    )
+
+
+def _is_unbounded(pipeline: beam_runner_api_pb2.Pipeline) -> bool:
+    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+    return any(
+        pcollection.is_bounded == unbounded
+        for pcollection in pipeline.components.pcollections.values()
+    )

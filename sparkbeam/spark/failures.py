@@ -1,0 +1,167 @@
+"""From an exception out of Spark to the few lines that a user needs."""
+
+import os
+import re
+import sys
+
+import pyspark
+
+from sparkbeam.common.display_text import beginning
+from sparkbeam.errors import CheckpointFailed, PipelineFailed, SparkBeamError
+from sparkbeam.spark.checkpoint_damage import FULL, damage
+from sparkbeam.spark.worker_deaths import Deaths
+from sparkbeam.upstream.spark import (
+    NO_PROGRAM,
+    OTHER_PLAN,
+    OTHER_PYTHON,
+    OTHER_VERSION,
+    WRAPPED,
+)
+from sparkbeam.wire.failure import Reports, StepReport
+
+_CODER_FAILED = re.compile(r"the coder \S.* cannot (en|de)code ")
+_SIDE_WINDOW_FAILED = "the WindowFn of its side input gives no window"
+_PYTHON_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+_OLD_PYTHON = re.compile(r"sparkbeam needs Python [^\n]*")
+"""What the package itself says as it is imported."""
+
+_SAME_PYTHON = (
+    "Point PYSPARK_PYTHON, in the environment of the program, at the Python that runs it "
+    f"({'.'.join(map(str, sys.version_info[:2]))}), with sparkbeam installed, on every worker."
+)
+
+_FRAMES_OF_JAVA = re.compile(r"^\s+at [\w.$]+|^JVM stacktrace", re.MULTILINE)
+_MOST_LINES, _MOST_CHARACTERS = 3, 600
+
+_RUNTIME = frozenset(["apache_beam", "cloudpickle", "pandas", "pyarrow", "sparkbeam"])
+"""What every worker needs, whatever the pipeline is."""
+
+
+def explained(error: Exception, reports: Reports, deaths: Deaths | None = None) -> SparkBeamError:
+    """The error to raise to the user for what came out of Spark.
+
+    Args:
+        error: what came out.
+        reports: those of the run, which know what nobody is to see.
+        deaths: knows of workers that have died.
+    """
+    if isinstance(error, SparkBeamError):
+        return error
+    text = str(error)
+    report = reports.find(text)
+    if report is None:
+        shown = reports.redaction(text)
+        lacking = _lacking(shown)
+        if lacking is not None:
+            # All else in the text is how Spark has come to start a worker.
+            return PipelineFailed(lacking)
+        damaged = damage(shown)
+        died = (deaths or Deaths()).explained(shown) if damaged is None else None
+        if died is not None:
+            # Spark's own text knows no more, in many lines.
+            return died
+        failed = (
+            CheckpointFailed(damaged)
+            if damaged is not None
+            else PipelineFailed(f"Spark failed: {_gist(shown)} {_remedy(shown)}".rstrip())
+        )
+        if shown == text:
+            # Of a cause a traceback would show all of Java's frames; a debugger finds them.
+            if _FRAMES_OF_JAVA.search(text):
+                failed.__cause__, failed.__context__ = None, error
+            else:
+                failed.__cause__ = error
+        return failed
+    return _explained(report)
+
+
+def _explained(report: StepReport) -> PipelineFailed:
+    # Beam's runners end the message like that, and there are people and tests that look for it.
+    lines = [f"Step '{report.label}' failed: {report.error} [while running '{report.label}']"]
+    if report.trace:
+        lines.append(report.trace.rstrip())
+    remedy = _remedy(report.error)
+    if remedy:
+        lines.append(remedy)
+    failed = PipelineFailed("\n".join(lines), report.label)
+    failed.__cause__ = report.exception()
+    return failed
+
+
+def _lacking(text: str) -> str | None:
+    """What the Python of the workers lacks, with the remedy; None where that is not the cause."""
+    found = next(filter(_is_of_python, NO_PROGRAM.finditer(text)), None)
+    if found is not None:
+        return (
+            f"The Python of the workers, '{found['program']}', cannot be started: "
+            f"{found['why'].strip()}. {_SAME_PYTHON}"
+        )
+    found = OTHER_PYTHON.search(text)
+    if found is not None:
+        return (
+            f"The workers run Python {found['worker']}, and the program {found['driver']}: what "
+            f"one pickles the other cannot read. {_SAME_PYTHON}"
+        )
+    found = _OLD_PYTHON.search(text)
+    if found is not None:
+        return f"The workers run another Python than the program: {found[0].strip()} {_SAME_PYTHON}"
+    found = _PYTHON_MISSING.search(text)
+    if found is None:
+        return None
+    package = found[1].partition(".")[0]
+    if package in _RUNTIME:
+        return (
+            f"The workers' Python has no '{package}': install sparkbeam on every worker, "
+            "and point PYSPARK_PYTHON at the Python that has it."
+        )
+    return (
+        f"The workers cannot import '{found[1]}': ship it with --spark_py_files, "
+        "or install it on every worker."
+    )
+
+
+def _is_of_python(found: re.Match[str]) -> bool:
+    """Whether a program that cannot be started is the workers' Python."""
+    program = found["program"]
+    name = os.path.basename(program)
+    return "python" in name or "pypy" in name or program == os.environ.get("PYSPARK_PYTHON")
+
+
+def _remedy(text: str) -> str:
+    lacking = _lacking(text)
+    if lacking is not None:
+        return lacking
+    if OTHER_VERSION.search(text):
+        return (
+            f"A jar of the session is for another Spark than {pyspark.__version__}: look at "
+            "spark.jars and spark.jars.packages."
+        )
+    if OTHER_PLAN.search(text):
+        return (
+            "A DataFrame, view or query that the pipeline reads has other sources or other state "
+            "than when its checkpoint was begun: make it as it was, or start with another "
+            "--checkpoint_location."
+        )
+    if FULL.search(text):
+        return "Make room in the folder for temporary files, or set spark.local.dir to another one."
+    if _CODER_FAILED.search(text):
+        return (
+            "Correct the coder, or give the output of the step another type with "
+            ".with_output_types(...), for which Beam has a coder."
+        )
+    if text.startswith(_SIDE_WINDOW_FAILED):
+        return (
+            "Put the side input into windows that the timestamp alone decides, such as "
+            "beam.WindowInto(FixedWindows(60)) or beam.WindowInto(GlobalWindows())."
+        )
+    return ""
+
+
+def _gist(text: str) -> str:
+    """The lines of an error that say what happened, without what is around them."""
+    lines = [line.strip() for line in WRAPPED.sub("", text).splitlines()]
+    skipped = ("at ", "...", "JVM stacktrace", "Driver stacktrace", "Traceback (most", 'File "')
+    telling = [line for line in lines if line.strip(": ") and not line.startswith(skipped)]
+    gist = " ".join(dict.fromkeys(telling[:_MOST_LINES]) or [text.strip()])
+    return beginning(gist, _MOST_CHARACTERS)

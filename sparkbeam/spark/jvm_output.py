@@ -1,0 +1,116 @@
+"""The JVM of a session that we start: what it and its workers write, without what tells nothing.
+
+Java announces Spark's incubator module, and PySpark's helpers of a stream say each step that they
+take. Neither can be turned off where it is said, so what the JVM writes comes through a pipe.
+"""
+
+import atexit
+import inspect
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import IO
+
+from sparkbeam.common.display_text import printable
+from sparkbeam.upstream.spark import NOISE, has_jvm, start_jvm
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
+"""Log4j's settings: errors only, and not those with which the pipeline ends anyway."""
+
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_HUSHED = threading.Event()
+
+
+def launch(conf: Mapping[str, str]) -> bool:
+    """Starts the JVM for a session, unless this process has one.
+
+    Args:
+        conf: the settings of the session.
+
+    Returns:
+        Whether it was started.
+    """
+    if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return False
+    process = start_jvm({**_logging(conf), **conf}, {"stderr": subprocess.PIPE})
+    _Relay(process.stderr)
+    return True
+
+
+def _logging(conf: Mapping[str, str]) -> dict[str, str]:
+    """What makes Log4j read our settings, unless there are some of the user's."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    own = folder is not None and any(Path(folder).glob("log4j2.*"))
+    if own or _JAVA_OPTIONS in conf or not LOGGING.is_file():
+        return {}
+    return {_JAVA_OPTIONS: f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"'}
+
+
+def telling(lines: IO[bytes]) -> Iterator[bytes]:
+    """The lines worth reading of what the JVM writes."""
+    noise = False
+    for line in iter(lines.readline, b""):
+        blank_after_noise = noise and not line.strip()
+        noise = NOISE.match(line) is not None
+        if not (noise or blank_after_noise):
+            yield line
+
+
+def is_of_others(record: logging.LogRecord) -> bool:
+    """Whether a record is not py4j's of a call of ours that failed, which we tell ourselves."""
+    if record.exc_info is None or "py4j" not in PurePath(record.pathname).parts:
+        return True
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("sparkbeam."):
+            return False
+    return True
+
+
+# Some of what py4j logs it gives to the root logger.
+for _name in ("", "py4j.clientserver", "py4j.java_gateway"):
+    logging.getLogger(_name).addFilter(is_of_others)
+
+
+def hush(on: bool) -> None:
+    """Drops what the JVM writes from now on, or no longer.
+
+    What it writes while an interrupted run ends is about that alone.
+    """
+    (_HUSHED.set if on else _HUSHED.clear)()
+
+
+class _Relay:
+    """Gives what the JVM writes to standard error, in a thread of its own."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._ending = False
+        # A thread that Python's end meets within sys.stderr would take the program down.
+        atexit.register(self._end)
+        threading.Thread(target=self._run, name="sparkbeam-jvm", daemon=True).start()
+
+    def _end(self) -> None:
+        self._ending = True
+
+    def _run(self) -> None:
+        with self._source:
+            for line in telling(self._source):
+                if not _HUSHED.is_set():
+                    self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        try:
+            if self._ending or sys.stderr is None:
+                os.write(2, line)
+            else:
+                sys.stderr.write(printable(line.decode(errors="replace")))
+                sys.stderr.flush()
+        except (OSError, ValueError):
+            return  # It is closed; the JVM is not to wait because of that.

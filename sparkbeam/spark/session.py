@@ -1,0 +1,494 @@
+"""The Spark session: one that the user has, or one made for the pipeline.
+
+A session that we did not create is never stopped. It is not reconfigured either, but for what a
+streaming query needs: see :func:`set_for_streaming` and :func:`fix_partitions`.
+"""
+
+import functools
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from pyspark.sql import SparkSession
+
+from sparkbeam.common.arguments import shown
+from sparkbeam.common.display_text import shortened
+from sparkbeam.errors import ConfigurationError
+from sparkbeam.options.spark_options import SparkBeamOptions, settings
+from sparkbeam.plan.redaction import Redaction, shown_url
+from sparkbeam.spark import jvm_output
+from sparkbeam.spark.interrupts import python_handler
+from sparkbeam.upstream import spark as upstream
+from sparkbeam.wire.heap import Heap
+
+_JAVA = 17
+_JAVA_REMEDY = (
+    f"Spark needs Java {_JAVA} or newer: install a JDK (for example 'apt-get install "
+    "openjdk-17-jre-headless') or point JAVA_HOME at one."
+)
+_JAVA_SECONDS = 20.0
+_CONNECT_SECONDS = 5.0
+_GRPC_SECONDS = 10.0
+
+
+class HasSession:
+    """A runner whose pipelines run on a Spark session."""
+
+    def session(self, options: PipelineOptions) -> Any:
+        """The session that a pipeline with these options runs on."""
+        raise NotImplementedError
+
+
+def checked(session: Any) -> Any:
+    """A session that a user gives; None for none.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if session is None or (hasattr(session, "readStream") and not isinstance(session, type)):
+        return session
+    raise ConfigurationError(
+        f"session={shown(session)} is no Spark session: give a SparkSession, such as "
+        "SparkSession.builder.getOrCreate(), or leave it out and use --spark_master."
+    )
+
+
+def obtain(options: SparkBeamOptions) -> SparkSession:
+    """The session to run on: the active one, or a new one as the options say.
+
+    Raises:
+        ConfigurationError: there is no Java, or nobody answers at the URL.
+    """
+    if options.spark_connect:
+        return _connect(options)
+    active = SparkSession.getActiveSession()
+    if active is not None and not options.spark_master:
+        return active
+    return _create(options)
+
+
+def _create(options: SparkBeamOptions) -> SparkSession:
+    _require_java()
+    master = options.spark_master or "local[*]"
+    if master.startswith("spark://"):
+        _require_answer(master, "--spark_master")
+    cores = _local_cores(master)
+    if cores is not None:
+        _use_own_python()
+    builder: Any = SparkSession.builder.master(master).appName("sparkbeam")
+    defaults = _defaults(cores) | (_LISTENING if _is_on_this_machine(master) else {})
+    conf = {**defaults, **settings(options)}
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    try:
+        with python_handler(), _listening_on_loopback(master):
+            launched = jvm_output.launch({"spark.master": master, **conf})
+            session: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigurationError(
+            f"No Spark session on --spark_master={shown_url(master)}: "
+            f"{_first_line(error, options)}. "
+            "Check the URL and that the installed pyspark matches the cluster's Spark."
+        ) from None  # The JVM's frames tell nothing more.
+    if launched:
+        upstream.hush_accumulators(session)
+    else:
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _use_own_python() -> None:
+    """Or else the workers run on whichever python3 the PATH has first."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _connect(options: SparkBeamOptions) -> SparkSession:
+    url = options.spark_connect
+    is_own = not url.startswith("sc://")
+    if is_own:
+        _require_java()
+        _use_own_python()
+    else:
+        _require_answer(url, "--spark_connect")
+    builder: Any = SparkSession.builder.remote(url)
+    defaults = {**_LISTENING, _SERVER_ADDRESS: _LOOPBACK} if _is_on_this_machine(url) else {}
+    conf = {**defaults, **settings(options)}
+    try:
+        if not is_own:
+            _require_spark_connect(url)
+        with python_handler(), _listening_on_loopback(url):
+            # A server of our own starts with its settings; the session could not change most.
+            launched = is_own and _launch_server(url, conf)
+            if not launched:
+                for key, value in conf.items():
+                    builder = builder.config(key, value)
+            own_port = launched and _SERVER_PORT not in conf
+            with upstream.free_connect_port() if own_port else nullcontext():
+                session: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigurationError(
+            f"No Spark Connect session on --spark_connect={shown_url(url)}: "
+            f"{_first_line(error, options)}. "
+            "Check the URL and install sparkbeam[connect]."
+        ) from None
+    return session
+
+
+def _launch_server(master: str, conf: dict[str, str]) -> bool:
+    """Starts the JVM in which PySpark then starts a server of Spark Connect, if there is none."""
+    token = conf.get("spark.connect.authenticate.token", str(uuid.uuid4()))
+    # The JVM takes the token of its clients from there, if it is there when it starts.
+    os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", token)
+    return jvm_output.launch({"spark.master": master, **_defaults(_local_cores(master)), **conf})
+
+
+def _defaults(cores: int | None) -> dict[str, str]:
+    """Settings for a session of our own."""
+    defaults = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
+        # One task would read all sources, one after the other, that have a partition each.
+        "spark.sql.unionOutputPartitioning": "false",
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    }
+    if cores is not None:
+        defaults |= {
+            # What Spark keeps for the pages that nobody sees fills the heap of a long stream.
+            "spark.ui.retainedJobs": "50",
+            "spark.ui.retainedStages": "50",
+            "spark.ui.retainedTasks": "1000",
+            "spark.sql.ui.retainedExecutions": "50",
+            "spark.sql.shuffle.partitions": str(2 * cores),
+            # Of few partitions none is five times as large as the one in the middle. And what Spark
+            # takes for little is much for Python.
+            "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
+            "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "8m",
+            "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+            "spark.driver.memory": f"{_local_memory_mb()}m",
+            "spark.driver.maxResultSize": "0",
+            "spark.python.daemon.module": "sparkbeam.worker.daemon",
+            "spark.python.worker.faulthandler.enabled": "true",
+            # A machine with more to do than it can takes longer to answer than Spark's 15 s.
+            "spark.python.authenticate.socketTimeout": "60s",
+        }
+    return defaults
+
+
+_LOOPBACK = "127.0.0.1"
+_LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
+_SERVER_ADDRESS = "spark.connect.grpc.binding.address"
+_SERVER_PORT = "spark.connect.grpc.binding.port"
+_LISTENING = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    "spark.ui.enabled": "false",
+}
+"""Settings with which Spark can be reached from this machine alone."""
+
+
+def _is_on_this_machine(master: str) -> bool:
+    """Whether all of Spark is started here: ``local``, ``local[2]``, ``local-cluster[…]``."""
+    return re.match(r"local(\[|-cluster\[|$)", master) is not None
+
+
+@contextmanager
+def _listening_on_loopback(master: str) -> Iterator[None]:
+    """Lets what Spark starts here listen on loopback, unless the user's environment says where.
+
+    The variable is the only thing that Spark's web pages go by.
+    """
+    if not _is_on_this_machine(master) or _LOOPBACK_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[_LOOPBACK_VARIABLE] = _LOOPBACK
+    try:
+        yield
+    finally:
+        del os.environ[_LOOPBACK_VARIABLE]
+
+
+def _local_cores(master: str) -> int | None:
+    """The cores of a local master; None for a cluster."""
+    matched = re.match(r"local(?:\[([\d*]+)(?:,\s*\d+)?\])?$", master)
+    if matched is None:
+        return None
+    count = matched.group(1) or "1"
+    return os.cpu_count() or 1 if count == "*" else int(count)
+
+
+def _local_memory_mb() -> int:
+    """A third of the machine's memory for the JVM, between 1 and 8 GiB: workers need the rest."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return max(1024, min(8192, total // 3))
+
+
+def _require_java() -> None:
+    """Sees to it that a JVM can be started, as Spark's own scripts would.
+
+    Raises:
+        ConfigurationError: there is none, or one that is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    place = f" at JAVA_HOME={shown(home)}" if home else ""
+    if java is None or not Path(java).is_file():
+        raise ConfigurationError(f"No Java found{place}. {_JAVA_REMEDY}")
+    version = _java_version(java)
+    if version is not None and version < _JAVA:
+        raise ConfigurationError(
+            f"Java {version} found{place or f' at {shown(java)}'}. {_JAVA_REMEDY}"
+        )
+
+
+@functools.cache
+def _java_version(java: str) -> int | None:
+    """The major version of a Java; None if it does not tell.
+
+    Raises:
+        ConfigurationError: it cannot be started.
+    """
+    try:
+        # What it writes is in the language and the encoding of the machine.
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, timeout=_JAVA_SECONDS, check=False
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise ConfigurationError(
+            f"The Java at {shown(java)} cannot be started ({_first_line(error)}). {_JAVA_REMEDY}"
+        ) from None
+    # Java 8 calls itself 1.8.
+    found = re.search(rb'version "(?:1\.)?([0-9]{1,4})', done.stderr + done.stdout)
+    return int(found.group(1)) if found else None
+
+
+def _require_answer(url: str, option: str) -> None:
+    """Fails fast where nobody listens; Spark itself would retry for minutes."""
+    problem: Exception | None = None
+    for address in url.split("://", 1)[1].split(","):
+        try:
+            parts = urlsplit(f"//{address.split(';')[0]}")
+            port = parts.port or (15002 if option == "--spark_connect" else 7077)
+            if not parts.hostname:
+                raise ValueError("there is no name of a host")
+            with socket.create_connection((parts.hostname, port), _CONNECT_SECONDS):
+                return
+        except (OSError, ValueError) as error:
+            problem = error
+    reason = shortened(str(problem), 80, Redaction([("url", url)]))
+    raise ConfigurationError(
+        f"Nobody answers at {option}={shown_url(url)} ({reason}). "
+        "Start the server or correct the URL."
+    )
+
+
+def _require_spark_connect(url: str) -> None:
+    """Fails fast where somebody else answers, who does not speak gRPC."""
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(url).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_GRPC_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise TimeoutError("what answers there is no Spark Connect server") from None
+
+
+def _first_line(error: Exception, options: SparkBeamOptions | None = None) -> str:
+    """What an error says in short, without what nobody is to see."""
+    hide = Redaction()
+    if options is not None:
+        urls = [("master", options.spark_master or ""), ("connect", options.spark_connect or "")]
+        hide = Redaction(urls, settings(options).items())
+    lines = str(error).strip().splitlines()
+    # Where a JVM has raised it, py4j's first line says nothing.
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling "):
+        lines = [lines[1].removeprefix(": ")]
+    return shortened(lines[0] if lines else type(error).__name__, 200, hide)
+
+
+def is_local(session: Any) -> bool:
+    """Whether all workers surely share this machine's files."""
+    if upstream.is_connect(session):
+        return False
+    return session.conf.get("spark.master", "").startswith("local")
+
+
+def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
+    """Likewise, before a pipeline with these options has a session, or on the one that is given."""
+    if session is None and not options.spark_connect and not options.spark_master:
+        session = SparkSession.getActiveSession()
+    if session is not None:
+        with suppress(Exception):  # Whoever runs the pipeline says what is wrong.
+            return is_local(session)
+        return False
+    return not options.spark_connect and _is_on_this_machine(options.spark_master or "local[*]")
+
+
+_VARIABLE = "spark.executorEnv."
+
+
+def variables_of(session: Any) -> list[str]:
+    """The names of the environment variables that a session of this machine gives to workers."""
+    if not is_local(session):
+        return []
+    settings: Mapping[str, str] | None = getattr(session.conf, "getAll", None)
+    if settings is None:  # Before Spark 4.0.
+        settings = dict(session.sparkContext.getConf().getAll())
+    return [name.removeprefix(_VARIABLE) for name in settings if name.startswith(_VARIABLE)]
+
+
+def heap(session: Any) -> Heap:
+    """The memory of the JVM that takes the rows of a session's workers, as far as it is known."""
+    if not upstream.is_connect(session) and on_one_machine(session):
+        with suppress(Exception):  # It is no session of Spark's own.
+            return Heap(upstream.heap_bytes(session), "spark.driver.memory")
+    with suppress(Exception):  # A server need not tell it.
+        return Heap(_bytes(session.conf.get("spark.executor.memory", None)))
+    return Heap()
+
+
+def _bytes(text: str | None) -> int | None:
+    """A size as Spark's settings have it, without a unit in mebibytes; None where it is none."""
+    found = re.fullmatch(r"([0-9]+)([kmgt]?)b?", (text or "").strip().lower())
+    if found is None:
+        return None
+    return int(found[1]) << {"k": 10, "": 20, "m": 20, "g": 30, "t": 40}[found[2]]
+
+
+def scratch(session: Any) -> Path | None:
+    """Where Spark has room for large files on this machine; None where nobody has said it."""
+    told = os.environ.get("SPARK_LOCAL_DIRS") or session.conf.get("spark.local.dir", "")
+    folders = [Path(folder) for folder in told.split(",") if os.path.isabs(folder)]
+    return next(filter(Path.is_dir, folders), None)
+
+
+def is_remote(session: Any) -> bool:
+    """Whether the session is on a server of Spark Connect that may be another machine's."""
+    return upstream.is_connect(session) and not upstream.is_own_server()
+
+
+def on_one_machine(session: Any) -> bool:
+    """Whether driver and workers, or else the Connect server and its workers, share one machine."""
+    master: str = session.conf.get("spark.master", "") or ""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def can_lose_executors(session: Any) -> bool:
+    """Whether tasks run in other processes than the driver's, which may be lost one by one."""
+    return not on_one_machine(session)
+
+
+def check_streaming(session: Any) -> None:
+    """Sees to it that a streaming query can run in a session.
+
+    Raises:
+        ConfigurationError: Python data sources cannot stream in it.
+    """
+    if session.conf.get(_UNIX_SOCKETS, "false") == "true":
+        raise ConfigurationError(
+            f"Spark cannot stream from Python where {_UNIX_SOCKETS}=true: "
+            "start the session without this setting."
+        )
+
+
+@contextmanager
+def set_for_streaming(session: Any, partitions: int, *, outlives: bool = True) -> Iterator[None]:
+    """Gives a session the settings of a streaming query, while such a query is started in it.
+
+    Spark runs each query in a copy of its session that it makes at the start. So the query has the
+    user's views, sources and settings, but for those few, and the session has its own again.
+    What somebody else sets in the meantime stays.
+
+    Args:
+        session: the session that the query is started in.
+        partitions: into how many partitions each layer's state is divided.
+        outlives: whether anything that the query writes is read after its run.
+    """
+    wanted = {**_STREAMING, "spark.sql.shuffle.partitions": str(partitions)}
+    if not outlives:
+        wanted |= upstream.WITHOUT_CHECKSUMS
+    with _starting:
+        before = session.conf.getAll
+        wanted[_RETAINED] = before.get(_RETAINED, _MICRO_BATCHES)
+        changed = {key: value for key, value in wanted.items() if before.get(key) != value}
+        try:
+            for key, value in changed.items():
+                session.conf.set(key, value)
+            yield
+        finally:
+            now = session.conf.getAll
+            for key, value in changed.items():
+                if now.get(key) != value:
+                    continue
+                if key in before:
+                    session.conf.set(key, before[key])
+                else:
+                    session.conf.unset(key)
+
+
+_starting = threading.Lock()
+"""Two queries that start at once in one session would take each other's settings for the user's."""
+
+
+def fix_partitions(session: Any, partitions: int) -> None:
+    """Makes Spark divide files alike whenever a micro-batch runs, also after a new start.
+
+    On a cluster it divides them by the cores that it has at the moment. Spark reads files in the
+    session itself, not in the query's copy of it, so the setting stays; one of the user's, too.
+
+    Args:
+        session: the session that the query runs in.
+        partitions: into how many parts files are divided at least.
+    """
+    if can_lose_executors(session) and _LEAF_PARTITIONS not in session.conf.getAll:
+        session.conf.set(_LEAF_PARTITIONS, str(partitions))
+
+
+_LEAF_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
+
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+
+_RETAINED = "spark.sql.streaming.minBatchesToRetain"
+_MICRO_BATCHES = "20"
+"""Spark keeps the state of 100 micro-batches; one that runs again needs that of the last."""
+
+_STREAMING = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+
+
+_cores: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()
+
+
+def cores(session: Any) -> int:
+    """How many tasks the session runs at once, as Spark itself assumes for a range."""
+    if session not in _cores:
+        _cores[session] = _planned_splits(session)
+    return _cores[session]
+
+
+def _planned_splits(session: Any) -> int:
+    plan = session.sql("EXPLAIN SELECT * FROM range(1000000)").collect()[0][0]
+    splits = re.search(r"splits=(\d+|Some\((\d+)\))", plan)
+    if splits is None:
+        return os.cpu_count() or 1
+    return int(splits.group(2) or splits.group(1))

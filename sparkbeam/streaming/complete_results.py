@@ -1,0 +1,101 @@
+"""Whole results of sinks with ``output_mode="complete"``, kept under the checkpoint.
+
+That of a micro-batch is stored before it is delivered, beside the one that it was made of. So a
+micro-batch that runs again makes the same of it again, and a restart goes on with it.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from sparkbeam.common.untrusted_json import MOST_BYTES
+from sparkbeam.connectors.latest import latest
+from sparkbeam.errors import CheckpointFailed
+from sparkbeam.streaming.checkpoint_files import damaged
+from sparkbeam.streaming.generation import OwnFiles
+
+_FOLDER = "results"
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+class KeptResults:
+    """The results of the sinks of a query.
+
+    Args:
+        files: the driver's own under the query's checkpoint.
+        names: under which they are kept, by the labels of the sinks.
+    """
+
+    def __init__(self, files: OwnFiles, names: Mapping[str, str]) -> None:
+        self._files = files
+        self._folders = {
+            label: f"{_FOLDER}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+            for label, name in names.items()
+        }
+        self._last: dict[str, tuple[int, pa.Table]] = {}
+
+    def joined(
+        self, label: str, key: Sequence[str], rows: pa.Table, batch_id: int, *, begun: bool
+    ) -> pa.Table:
+        """The result of a sink after a micro-batch, which is stored.
+
+        Args:
+            label: of the sink.
+            key: the columns that identify a row.
+            rows: those of the micro-batch.
+            batch_id: its number.
+            begun: a micro-batch before has been delivered.
+
+        Raises:
+            CheckpointFailed: the result before cannot be read, or this one not written.
+        """
+        folder = self._folders[label]
+        before, result = self._before(folder, rows.schema, batch_id)
+        if begun and before < 0:
+            raise damaged(self._files.path(folder), how="missing")
+        result = latest(pa.concat_tables([result, rows]), key)
+        content = _packed(result)
+        if len(content) > MOST_BYTES:
+            raise CheckpointFailed(
+                f"The result of '{label}' has grown to {len(content) >> 20} MiB, and a checkpoint "
+                f"keeps at most {MOST_BYTES >> 20}: use output_mode='update', or a key with fewer "
+                "values."
+            )
+        self._files.write(f"{folder}/{batch_id}", content)
+        for number in self._numbers(folder):
+            if number not in (before, batch_id):
+                self._files.remove(f"{folder}/{number}")
+        self._last[folder] = batch_id, result
+        return result
+
+    def _before(self, folder: str, schema: pa.Schema, batch_id: int) -> tuple[int, pa.Table]:
+        """The number of the last micro-batch before, and its result; -1 where there is none."""
+        number, table = self._last.get(folder, (-1, None))
+        if table is not None and number < batch_id:
+            return number, table
+        number = max((n for n in self._numbers(folder) if n < batch_id), default=-1)
+        if number < 0:
+            return number, schema.empty_table()
+        return number, self._read(f"{folder}/{number}", schema)
+
+    def _read(self, path: str, schema: pa.Schema) -> pa.Table:
+        content = self._files.read(path)
+        try:
+            with pa.ipc.open_stream(content or b"") as stream:
+                table = stream.read_all()
+        except pa.ArrowException:
+            table = None
+        if table is None or not table.schema.equals(schema):
+            raise damaged(self._files.path(path))
+        return table
+
+    def _numbers(self, folder: str) -> list[int]:
+        return [int(name) for name in self._files.names(folder) if name.isdecimal()]
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

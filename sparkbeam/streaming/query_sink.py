@@ -1,0 +1,211 @@
+"""The sink of a query: it delivers to Spark's sinks, and tells the source how it went."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from sparkbeam.plan.layers import Topology
+from sparkbeam.progress.batch_phases import (
+    COLLECTING,
+    DELIVERY,
+    FEEDBACK,
+    STAGES,
+    Phases,
+    Stopwatch,
+)
+from sparkbeam.progress.micro_batch import summary
+from sparkbeam.progress.partitions import PartitionProgress
+from sparkbeam.spark.collect import collected
+from sparkbeam.streaming import hub_partitions
+from sparkbeam.streaming.batch_limits import limit_rows
+from sparkbeam.streaming.callbacks import Callbacks
+from sparkbeam.streaming.committed_reports import Committed, busiest
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.generation import OwnFiles, unless_taken
+from sparkbeam.streaming.source_watermarks import SourceClock, newest_seen, spark_sources
+from sparkbeam.streaming.spark_sinks import SparkSinks
+from sparkbeam.streaming.stored_names import StoredNames
+from sparkbeam.wire.failure import Reports
+from sparkbeam.wire.messages import (
+    FINALIZERS_TAG,
+    REPORT_TAG,
+    SEEN_TAG,
+    STATUS_TAG,
+    TICK_TAG,
+    Finalizers,
+    load,
+)
+from sparkbeam.wire.reports import TaskReport
+from sparkbeam.wire.timestamps import MAX_MICROS, now_micros
+
+WORD = "IF(tag < 0, value, NULL) AS value"
+"""What a row says itself of the micro-batch."""
+
+
+@dataclass
+class _Said:
+    """What a micro-batch says of itself beside what it puts out.
+
+    Attributes:
+        tick: the one that it took; None if there was none.
+        statuses: of the shards of the layers.
+        seen: for each Spark source the newest times of its partitions.
+        reports: of the tasks.
+        finalizers: tokens of what is to be called once the micro-batch is committed.
+    """
+
+    tick: Any = None
+    statuses: list[Any] = field(default_factory=list)
+    seen: list[tuple[int, Any]] = field(default_factory=list)
+    reports: list[bytes] = field(default_factory=list)
+    finalizers: list[Finalizers] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: Any) -> Self:
+        """What rows of ``tag`` and ``value`` say."""
+        said = cls()
+        for tag, value in zip(*table.to_pydict().values(), strict=True):
+            if tag == REPORT_TAG:
+                said.reports.append(value)
+            elif tag == TICK_TAG:
+                said.tick = load(value)
+            elif tag == STATUS_TAG:
+                said.statuses.append(load(value))
+            elif tag == SEEN_TAG:
+                part = load(value)
+                said.seen.append((part.tag, part.newest))
+            elif tag == FINALIZERS_TAG:
+                said.finalizers.append(load(value))
+        return said
+
+
+class QuerySink:
+    """The function for ``foreachBatch``.
+
+    Spark calls it on the driver. Over Spark Connect that is the server: it travels there
+    before its first call.
+
+    Args:
+        topology: what runs.
+        files: the driver's own under the checkpoint of the query, where Spark calls it.
+        reports: those of the run, of its failures.
+        in_pieces: rows between layers are small, and Spark need not measure them.
+
+    Attributes:
+        number: of the tick of the last micro-batch that it has taken; 0 before the first.
+        phases: that number with the phases of the micro-batch, once its feedback is written.
+    """
+
+    def __init__(
+        self, topology: Topology, files: OwnFiles, reports: Reports, *, in_pieces: bool = False
+    ) -> None:
+        self._topology = topology
+        self._names = StoredNames(topology.plan)
+        self._files = files
+        self._spark_sinks = SparkSinks(topology.plan.sinks, files, reports)
+        self._clocks = tuple(map(SourceClock.of, spark_sources(topology.plan)))
+        self._feedback = FeedbackFiles(files)
+        self._since = now_micros()
+        self._committed = Committed()
+        self._in_pieces = in_pieces
+        self.number = 0
+        self.phases: tuple[int, Phases] = (0, {})
+        self._watch = Stopwatch()
+        self._callbacks = Callbacks()
+
+    def __call__(self, batch: Any, batch_id: int) -> None:
+        """Takes the rows of a micro-batch.
+
+        Raises:
+            WorkerFailure: a sink failed; see :mod:`sparkbeam.wire.failure`.
+            CheckpointTaken: there is a newer driver over the checkpoint.
+        """
+        self._files.check()  # Nothing has run yet.
+        with unless_taken(self._files.check):  # It may have taken away what this one was at.
+            self._deliver(batch, batch_id)
+        self._files.check()  # Spark commits next.
+
+    def _deliver(self, batch: Any, batch_id: int) -> None:
+        self._watch = Stopwatch()
+        if self._in_pieces and not self.number:
+            # No layer has run yet: they do as rows are asked for.
+            limit_rows(batch.sparkSession)
+        if not self._spark_sinks:
+            with self._watch.within(STAGES):
+                table = collected(batch.select("tag", "value"))
+            self._take(table)
+            return
+        batch.persist()
+        try:
+            # What is for Spark's sinks does not come to the driver.
+            with self._watch.within(STAGES):
+                table = collected(batch.selectExpr("tag", WORD))
+            present = {tag for tag in table.column("tag").to_pylist() if tag >= 0}
+            with self._watch.within(DELIVERY):
+                self._spark_sinks.deliver(batch, present, batch_id)
+        finally:
+            batch.unpersist()
+        self._take(table)
+
+    def _partitions(self) -> tuple[PartitionProgress, ...]:
+        """How the partitions of event hubs are."""
+        hubs = (clock for clock in self._clocks if clock.tells_ends)
+        return tuple(
+            partition
+            for hub in hubs
+            for partition in hub_partitions.noted(self._files, hub.tag, hub.label)
+        )
+
+    def _take(self, table: Any) -> None:
+        """Takes in what a micro-batch says of itself."""
+        with self._watch.within(COLLECTING):
+            feedback = self._summed_up(_Said.of(table))
+        if feedback is None:
+            return
+        summary = {**feedback.summary, "phases": self._watch.phases}
+        with self._watch.within(FEEDBACK):
+            self._feedback.write(replace(feedback, summary=summary))
+        self.phases = feedback.number, self._watch.phases
+
+    def _summed_up(self, said: _Said) -> Feedback | None:
+        """What to tell the source; None where the micro-batch had no tick."""
+        tick = said.tick
+        if tick is None:
+            return None
+        stages = [stage for status in said.statuses for stage in status.stages.values()]
+        ended = all(mark >= MAX_MICROS for mark in tick.rounds[-1].watermarks.values())
+        finished = ended and all(
+            stage.output_watermark >= MAX_MICROS and stage.due is None for stage in stages
+        )
+        due = min((stage.due for stage in stages if stage.due is not None), default=None)
+        if tick.number != self.number + 1:
+            # The first micro-batch of this run: an earlier one may have gone before.
+            before = self._feedback.read(tick.number - 1)
+            self._committed = self._names.committed(before)
+            self._callbacks = Callbacks(before.finalizers if before else ())
+        self.number = tick.number
+        self._callbacks.after(said.finalizers)
+        reports = [self._names.stored(TaskReport.parse(report)) for report in said.reports]
+        new = Committed().plus(reports)
+        self._committed = self._committed.told().plus(new.by_stage.values())
+        figures = summary(
+            self._topology,
+            tick,
+            said.statuses,
+            new.by_stage,
+            self._committed.by_stage,
+            busy=busiest(reports),
+            partitions=self._partitions(),
+            since=self._since,
+            now=now_micros(),
+        )
+        self._since = figures.ended
+        return Feedback(
+            number=tick.number,
+            finished=finished and not self._callbacks.waiting,
+            due=due,
+            reports=self._committed.store(),
+            seen=newest_seen(self._clocks, said.seen),
+            summary=figures.content(),
+            finalizers=self._callbacks.waiting,
+            by_address=True,
+        )

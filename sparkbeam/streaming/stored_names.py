@@ -1,0 +1,151 @@
+"""The names under which a checkpoint keeps what stages report.
+
+A translation numbers stages, PCollections and ports, and all of them shift with a step more or
+less. In a checkpoint a stage has its address, a PCollection the step that puts it out, a port its
+tag, and a label no lines of code.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from apache_beam.metrics import monitoring_infos
+from apache_beam.portability.api import beam_fn_api_pb2
+
+from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.plan.object_identity import steady_names
+from sparkbeam.progress.micro_batch import MicroBatch
+from sparkbeam.streaming.committed_reports import Committed, stored_reports
+from sparkbeam.streaming.feedback import Feedback
+from sparkbeam.wire.consolidation import Infos
+from sparkbeam.wire.reports import TaskReport
+
+Name = tuple[str, str]
+Labels = Mapping[str, str]
+"""Names of transforms and PCollections by other ones."""
+
+_LABELS = (monitoring_infos.PCOLLECTION_LABEL, monitoring_infos.PTRANSFORM_LABEL)
+
+
+class StoredNames:
+    """Translates between the names of a plan and those of its checkpoint.
+
+    Args:
+        plan: with its addresses.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._stages = plan.stages
+        self._ids = {stage.address: stage.id for stage in plan.stages}
+        self._addresses = {stage.id: stage.address for stage in plan.stages}
+        transforms = {stage.id: _transforms(stage) for stage in plan.stages}
+        steps = steady_names(label for of_stage in transforms.values() for label in of_stage)
+        self._stored = {
+            stage.id: dict(_names(stage, transforms[stage.id], steps)) for stage in plan.stages
+        }
+        # A step may have moved to another stage.
+        self._steps = _inverse(steps)
+        self._own = {at: self._steps | _inverse(self._stored[id]) for at, id in self._ids.items()}
+
+    def stored(self, report: TaskReport) -> TaskReport:
+        """Rename the report of a task of the plan, which may be changed."""
+        infos = _renamed(report.infos, self._stored[report.stage])
+        return replace(report, stage=self._addresses[report.stage], infos=infos)
+
+    def committed(self, feedback: Feedback | None) -> Committed:
+        """Return what a micro-batch has stored, of whatever program and version."""
+        if feedback is None:
+            return Committed()
+        reports = stored_reports(feedback.reports)
+        if not feedback.by_address:
+            stages = self._earlier(feedback)
+            reports = [self._of_earlier(each, stages.get(each.stage)) for each in reports]
+        return Committed().plus(reports)
+
+    def own_reports(self, feedback: Feedback) -> list[TaskReport]:
+        """Return the stored reports under the names of the plan; those of no stage of it too."""
+        return [
+            replace(
+                report,
+                stage=self._ids.get(at, f"gone {at}"),
+                infos=_renamed(report.infos, self._own.get(at, self._steps)),
+            )
+            for at, report in self.committed(feedback).by_stage.items()
+        ]
+
+    def own_batch(self, feedback: Feedback) -> MicroBatch | None:
+        """Return the figures of a micro-batch by the ids of the plan; None where there are none."""
+        batch = MicroBatch.readable(feedback.summary)
+        if batch is None:
+            return None
+        ids = self._ids
+        if not feedback.by_address:
+            ids = {id: stage.id for id, stage in self._earlier(feedback).items()}
+        stages = {ids[at]: stage for at, stage in batch.stages.items() if at in ids}
+        names = {stage.id: stage.name for stage in self._stages if stage.id in stages}
+        return replace(batch, stages=stages, names=names)
+
+    def _earlier(self, feedback: Feedback) -> dict[str, Stage]:
+        """Find the stages of a version that stored their ids: those with the most steps in common.
+
+        Where it stored no names, ids have not shifted as far as anybody knows.
+        """
+        batch = MicroBatch.readable(feedback.summary)
+        names = {} if batch is None else batch.names
+        found: dict[str, Stage] = {}
+        for id in self._stored if batch is None else batch.stages:
+            steps = set(names.get(id, "").split(" + "))
+            free = [stage for stage in self._stages if stage not in found.values()]
+            if id not in names:
+                likely = [stage for stage in free if stage.id == id]
+            else:
+                likely = [stage for stage in free if not steps.isdisjoint(stage.labels)]
+            if likely:
+                found[id] = max(likely, key=lambda stage: _likeness(stage, steps))
+        return found
+
+    def _of_earlier(self, report: TaskReport, stage: Stage | None) -> TaskReport:
+        """Rename a report of such a version; of a stage that is no more its counters stay."""
+        if stage is None:
+            at, infos = f"{report.stage} of before", _without_numbers(report.infos)
+            return replace(report, stage=at, infos=infos)
+        # Numbers of PCollections shift where those of stages do.
+        infos = report.infos if report.stage == stage.id else _without_numbers(report.infos)
+        return replace(report, stage=stage.address, infos=_renamed(infos, self._stored[stage.id]))
+
+
+def _likeness(stage: Stage, steps: set[str]) -> tuple[int, int]:
+    return len(steps.intersection(stage.labels)), -len(stage.labels)
+
+
+def _without_numbers(infos: Infos) -> Infos:
+    return [info for info in infos if monitoring_infos.PCOLLECTION_LABEL not in info.labels]
+
+
+def _renamed(infos: Infos, names: Labels) -> Infos:
+    """Rename what metrics are of, in place."""
+    for info in infos:
+        for label in _LABELS:
+            name = names.get(info.labels.get(label, ""))
+            if name is not None:
+                info.labels[label] = name
+    return infos
+
+
+def _inverse(names: Labels) -> dict[str, str]:
+    return {stored: own for own, stored in names.items()}
+
+
+def _transforms(stage: Stage) -> Mapping[str, Any]:
+    return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor).transforms
+
+
+def _names(stage: Stage, transforms: Mapping[str, Any], steps: Labels) -> Iterator[Name]:
+    """The stored name of each transform and PCollection of a stage, by its own."""
+    ends = {stage.source_id: "source"}
+    ends |= {port.transform_id: f"sink {port.tag}" for port in stage.ports}
+    for id, transform in sorted(transforms.items()):
+        name = ends.get(id, steps[id])
+        yield id, name
+        for output, pcollection in transform.outputs.items():
+            yield pcollection, f"{name} {output}"

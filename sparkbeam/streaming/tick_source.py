@@ -1,0 +1,412 @@
+"""The source of ticks: what makes a micro-batch run, and all that it depends on.
+
+It is a Spark data source whose offsets hold the clock and the positions of Beam's
+sources. A micro-batch that runs again has the same offsets, so it does the same.
+"""
+
+import pickle
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from sparkbeam.common.untrusted_json import loaded
+from sparkbeam.plan import events
+from sparkbeam.plan.model import Plan
+from sparkbeam.plan.spark_io import PARTITION_SEPARATOR
+from sparkbeam.streaming.checkpoint_files import files
+from sparkbeam.streaming.clock import Clock
+from sparkbeam.streaming.exhausted_partitions import Ends
+from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
+from sparkbeam.streaming.generation import Generation
+from sparkbeam.streaming.source_watermarks import (
+    Look,
+    Marks,
+    SourceClock,
+    at_restart,
+    spark_sources,
+)
+from sparkbeam.wire.messages import DDL, TICK_TAG, Message, Round, Tick, dump, pack
+from sparkbeam.wire.rows import PLAIN_CELL
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
+
+TO_FIRST_LAYER = ((0, 0),)
+"""The way of ticks that are one row, which the first layer takes and hands on."""
+
+WATERMARK = "watermark"
+"""A column of the source: the least watermark of what Spark and a TestStream give."""
+
+_NOTHING = "-"
+"""What Spark writes as the offset of a source that has had nothing."""
+
+_MOST_ROUNDS = 200
+_IDLE_MICROS = 1_000_000
+_LOOK_SECONDS = 0.5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """What the source of ticks has to know; it travels as an option.
+
+    Attributes:
+        checkpoint: where the feedback of the micro-batches is.
+        events: of the TestStream in the pipeline, or None.
+        outputs: the tag of each output of the TestStream.
+        clocks: the watermarks of Spark's sources.
+        ways: the shard and the layer of each that gets the tick from here.
+        generation: that of the driver; None where nobody may take its place.
+    """
+
+    checkpoint: str
+    events: bytes | None = None
+    outputs: tuple[tuple[str, int], ...] = ()
+    clocks: tuple[SourceClock, ...] = ()
+    ways: tuple[tuple[int, int], ...] = TO_FIRST_LAYER
+    generation: Generation | None = None
+
+    @classmethod
+    def of(
+        cls, plan: Plan, generation: Generation, ways: tuple[tuple[int, int], ...]
+    ) -> "SourceSpec":
+        """The source of a plan."""
+        of_spark = spark_sources(plan)
+        clocks = tuple(map(SourceClock.of, of_spark))
+        others = [source for source in plan.sources if source not in of_spark]
+        spec = cls(generation.checkpoint, clocks=clocks, ways=ways, generation=generation)
+        if not others:
+            return spec
+        (source,) = others
+        return replace(spec, events=source.payload, outputs=source.outputs)
+
+    def option(self) -> str:
+        """The description as a string."""
+        return b64encode(pickle.dumps(self)).decode()
+
+    @classmethod
+    def parse(cls, option: str) -> "SourceSpec":
+        """The inverse of :meth:`option`."""
+        spec: SourceSpec = pickle.loads(b64decode(option))
+        return spec
+
+
+@dataclass(frozen=True)
+class Position:
+    """An offset of the source.
+
+    Attributes:
+        number: of the tick that ends here.
+        time: the clock, in microseconds since the epoch.
+        event: how many events of the TestStream have happened.
+        watermarks: of the outputs of the TestStream and of Spark's sources, by tag.
+        draining: the sources have ended before their time.
+        sources: how far each of Spark's sources has been read, by tag; see
+            :class:`~sparkbeam.streaming.source_watermarks.Marks`.
+    """
+
+    number: int
+    time: int
+    event: int
+    watermarks: dict[str, int]
+    draining: bool = False
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def offset(self) -> dict[str, Any]:
+        """The position as Spark's offset."""
+        return asdict(self)
+
+
+class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the micro-batches of a query and makes their ticks.
+
+    Rows are made where micro-batches are planned, and Spark's tasks get them without a Python
+    worker; only one that runs again after a restart has its rows made in a worker.
+    """
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._events = events.unpacked(spec.events) if spec.events is not None else []
+        self._tags = dict(spec.outputs)
+        self._files = FeedbackFiles(files(spec.checkpoint))
+        self._last: Feedback | None = None
+        self._clock = Clock()
+        self._available_now = False
+        self._until: int | None = None
+        self._first: int | None = None
+        self._draining = False
+        self._next_look = time.monotonic()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._available_now = True
+
+    def initialOffset(self) -> dict[str, Any]:
+        tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
+        marks = {str(tag): MIN_MICROS for tag in tags}
+        return Position(0, 0, 0, marks).offset()
+
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
+        """The rows of the next micro-batch, and where it ends; at the start where none is due."""
+        end = self._end(start)
+        if end == start:
+            return iter(()), end
+        self._check()  # Spark notes next where the micro-batch ends.
+        feedback = self._feedback(start["number"])
+        committed = tuple(feedback.finalizers) if feedback is not None else ()
+        # Spark copies the iterator, which no generator can be.
+        return iter(list(self._rows(start, end, committed))), end
+
+    def _end(self, start: dict[str, Any]) -> dict[str, Any]:
+        position = Position(**start)
+        if self._first is None:
+            self._first = position.number
+            feedback = self._feedback(position.number)
+            if feedback is not None:
+                self._files.restore(feedback)
+            self._until = self._clock.after(position.time) if self._available_now else None
+        draining = position.draining or self._is_to_drain()
+        if position.number and draining == position.draining and not self._is_due(position):
+            return position.offset()
+        if draining:
+            return self._drained(position).offset()
+        self._pace(position)
+        last = position
+        for _, after in self._steps(position):
+            last = after
+        time_now = self._time(last)
+        sources = self._sources(position, time_now)
+        marks = {tag: found.watermark for tag, found in sources.items()}
+        following = Position(
+            number=position.number + 1,
+            time=time_now,
+            event=last.event,
+            watermarks=last.watermarks | marks,
+            sources={tag: found.content() for tag, found in sources.items()},
+        )
+        return following.offset()
+
+    def _is_to_drain(self) -> bool:
+        """Whether somebody has asked for the end; looks now and then."""
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + _LOOK_SECONDS
+            self._check()
+            self._draining = self._draining or self._files.is_to_drain()
+        return self._draining
+
+    def _check(self) -> None:
+        """Raises an error if there is a newer driver over the checkpoint."""
+        if self._spec.generation is not None:
+            self._spec.generation.check()
+
+    def _drained(self, position: Position) -> Position:
+        """The position after another one where all sources are at their ends."""
+        marks = dict.fromkeys(position.watermarks, MAX_MICROS)
+        time_now = self._time(position)
+        return Position(position.number + 1, time_now, len(self._events) + 1, marks, draining=True)
+
+    def _time(self, position: Position) -> int:
+        """The time of a tick after a position; that of a TestStream is its own."""
+        if self._spec.events is not None:
+            return position.time
+        return self._clock.after(position.time)
+
+    def _feedback(self, number: int) -> Feedback | None:
+        """What the micro-batch of a tick has told, if that is known."""
+        if self._last is None or self._last.number != number:
+            self._last = self._files.readable(number)
+        return self._last
+
+    def _pace(self, position: Position) -> None:
+        """Waits a little while Spark's sources have nothing, which nobody else tells."""
+        if self._spec.clocks and position.number and not self._had_rows(position):
+            left = position.time + _IDLE_MICROS - self._clock.after(position.time)
+            time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
+
+    def _had_rows(self, position: Position) -> bool:
+        """Whether the micro-batch that ended at a position has read from Spark's sources."""
+        feedback = self._feedback(position.number)
+        if feedback is None or feedback.seen:
+            return True
+        # Files may be empty, and a DataFrame may keep its rows to itself, or filter all of them.
+        now, before = (self._files.offsets(n)[1:] for n in (position.number, position.number - 1))
+        return now != (before or [_NOTHING] * len(now))
+
+    def _sources(self, position: Position, time_now: int) -> dict[str, Marks]:
+        """How far Spark's sources have been read when the micro-batch of a position has ended."""
+        found = {}
+        # Runs that only do what is there take up from each other.
+        is_first = position.number == self._first and not self._available_now
+        feedback = self._feedback(position.number) if self._spec.clocks else None
+        for number, clock in enumerate(self._spec.clocks):
+            tag = str(clock.tag)
+            marks = Marks(**position.sources.get(tag, {}))
+            if is_first:
+                marks = at_restart(marks)
+            look = None
+            if feedback is not None:
+                offsets = self._offsets(position, number) if clock.tells else {}
+                look = Look(
+                    position.time,
+                    feedback.seen.get(tag, {}),
+                    tuple(offsets),
+                    is_first,
+                    self._ended(clock, offsets),
+                )
+            found[tag] = clock.after(marks, look, time_now)
+        return found
+
+    def _offsets(self, position: Position, number: int) -> dict[str, Any]:
+        """Where a source is in its partitions, as its offset tells: by topic and partition."""
+        ticks, *offsets = self._files.offsets(position.number) or [""]
+        try:
+            if number >= len(offsets) or loaded(ticks).get("number") != position.number:
+                return {}
+            topics = loaded(offsets[number])
+        except ValueError:
+            return {}
+        return {
+            f"{topic}{PARTITION_SEPARATOR}{partition}": at
+            for topic, partitions in topics.items()
+            if isinstance(partitions, dict)
+            for partition, at in partitions.items()
+        }
+
+    def _ended(self, clock: SourceClock, offsets: Mapping[str, Any]) -> tuple[str, ...]:
+        """The partitions that had nothing left there."""
+        if not clock.tells_ends or clock.idle is None:
+            return ()
+        ends = Ends(self._spec.checkpoint, clock.tag).read()
+        return tuple(
+            name
+            for name, at in offsets.items()
+            if ends.get(name.rpartition(PARTITION_SEPARATOR)[2]) == at
+        )
+
+    def _is_due(self, position: Position) -> bool:
+        """Whether there is a reason for another micro-batch."""
+        feedback = self._feedback(position.number)
+        if feedback is not None and feedback.finalizers:
+            return True
+        if self._spec.clocks and not position.draining:
+            # Each micro-batch with rows needs a tick, and nobody knows whether it will have any.
+            if self._until is None or position.number == self._first or self._had_rows(position):
+                return True
+            return self._has_ended_partitions(position)
+        if self._spec.events is not None and position.event <= len(self._events):
+            return True
+        if feedback is None:
+            return True
+        if feedback.finished or feedback.due is None:
+            return False
+        if self._spec.events is not None:
+            return True
+        now = self._clock.after(position.time) if self._until is None else self._until
+        return feedback.due <= now
+
+    def _has_ended_partitions(self, position: Position) -> bool:
+        """Whether a watermark goes on as it is known by now that partitions have nothing left."""
+        clocks = [clock for clock in self._spec.clocks if clock.tells_ends]
+        if not clocks:
+            return False
+        found = self._sources(position, position.time)
+        return any(
+            found[str(clock.tag)].watermark > position.watermarks[str(clock.tag)]
+            for clock in clocks
+        )
+
+    def _steps(self, position: Position) -> Iterator[tuple[list[tuple[int, bytes]], Position]]:
+        """The events from a position on, each with its rows by tag and the position after it."""
+        if self._spec.events is None:
+            return
+        for _ in range(_MOST_ROUNDS):
+            number = position.event
+            if number > len(self._events):
+                return
+            marks, rows, elapsed = dict(position.watermarks), [], 0
+            if number == len(self._events):
+                marks |= {str(tag): MAX_MICROS for tag in self._tags.values()}
+            else:
+                match self._events[number]:
+                    case events.Elements(output, encoded):
+                        if output in self._tags and encoded:
+                            cell = PLAIN_CELL + encoded
+                            rows.append((self._tags[output], pack([(b"", 0, cell)])))
+                    case events.Watermark(output, micros):
+                        if output in self._tags:
+                            marks[str(self._tags[output])] = min(micros, MAX_MICROS)
+                    case events.Elapse(micros):
+                        elapsed = micros
+            position = replace(
+                position, time=position.time + elapsed, event=number + 1, watermarks=marks
+            )
+            yield rows, position
+
+    def readBetweenOffsets(
+        self, start: dict[str, Any], end: dict[str, Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of a micro-batch of an earlier run; they confirm nothing of what was before."""
+        return self._rows(start, end, ())
+
+    def _rows(
+        self, start: dict[str, Any], end: dict[str, Any], committed: tuple[str, ...]
+    ) -> Iterator[tuple[Any, ...]]:
+        """The messages of a micro-batch, each with the watermark at the end of it."""
+        before, after = Position(**start), Position(**end)
+        watermark = _moment(min(after.watermarks.values(), default=MIN_MICROS))
+        for message in self._messages(before, after, committed):
+            yield *message, watermark
+
+    def _messages(
+        self, start: Position, end: Position, committed: tuple[str, ...]
+    ) -> Iterator[Message]:
+        rounds: list[Round] = []
+        sent = 0
+        for rows, position in () if end.draining else self._steps(start):
+            for tag, value in rows:
+                yield Message(0, 0, len(rounds), tag, 0, sent, 0, value)
+                sent += 1
+            rounds.append(_round(position))
+        tick = Tick(
+            end.number,
+            tuple(rounds or [_round(end)]),
+            start=start.number == 0,
+            draining=end.draining,
+            committed=committed,
+        )
+        value = dump(tick)
+        for shard, layer in self._spec.ways:
+            yield Message(shard, layer, 0, TICK_TAG, 0, sent, 0, value)
+            sent += 1
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept that could go."""
+
+
+def _moment(micros: int) -> datetime | None:
+    """A time for people; None where it is no watermark yet, or the end of time."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+
+
+def _round(position: Position) -> Round:
+    return Round(position.time, {int(tag): mark for tag, mark in position.watermarks.items()})
+
+
+class TickSource(DataSource):
+    """The data source; its option ``spec`` is a :class:`SourceSpec`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sparkbeam_ticks"
+
+    def schema(self) -> str:
+        return f"{DDL}, {WATERMARK} timestamp"
+
+    def simpleStreamReader(self, schema: Any) -> TickReader:
+        return TickReader(SourceSpec.parse(self.options["spec"]))

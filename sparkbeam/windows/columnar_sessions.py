@@ -1,0 +1,339 @@
+"""Sessions as columns: elements wait until there are many, and all are sorted and cut at once.
+
+The sessions of many keys may stand in the same columns, each key by a number.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+
+from sparkbeam.columns.order import arranged, firsts_of, lasts_of
+from sparkbeam.windows.aggregator import Session, Stamps, merged
+from sparkbeam.windows.vectorized_form import Form, Numbers
+from sparkbeam.windows.vectorized_forms import form_of
+
+Micros = npt.NDArray[np.int64]
+_Places = npt.NDArray[np.intp]
+
+_AT_ONCE = 10_000
+_MOST_TOGETHER = 1 << 62
+_UFUNCS: dict[Any, np.ufunc] = {min: np.minimum, max: np.maximum}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Sessions by key and start.
+
+    Attributes:
+        keys: the number of each one's key.
+        starts, ends, stamps: times in microseconds.
+        totals: numbers of the vectorised form, or accumulators in an array of objects.
+    """
+
+    keys: Micros
+    starts: Micros
+    ends: Micros
+    stamps: Micros
+    totals: Numbers
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, rows: slice | npt.NDArray[np.bool_]) -> "Columns":
+        """Some of the sessions."""
+        times = self.starts[rows], self.ends[rows], self.stamps[rows]
+        return Columns(self.keys[rows], *times, self.totals[rows])
+
+    def place_of(self, others: "Columns") -> int:
+        """How many of the sessions are before all of others, by key and time, and touch none."""
+        low, high = self._range_of(others.keys[0])
+        return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
+
+    def place_before(self, key: int, start: int) -> int:
+        """How many of the sessions begin before a time, by key."""
+        low, high = self._range_of(key)
+        return int(low + np.searchsorted(self.starts[low:high], start, "left"))
+
+    def firsts(self) -> _Places:
+        """Where those of each key begin."""
+        return firsts_of(self.keys)
+
+    def count_reached(self, before: "Columns") -> int:
+        """How many of the sessions, of which none is before all of others, these may touch."""
+        low, high = self._range_of(before.keys[-1])
+        return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
+
+    def _range_of(self, key: int) -> tuple[int, int]:
+        """Where the sessions of a key begin and end."""
+        low, high = (np.searchsorted(self.keys, key, side) for side in ("left", "right"))
+        return int(low), int(high)
+
+    def with_keys(self, keys: Micros) -> "Columns":
+        """The same with other numbers for the keys."""
+        return Columns(keys, self.starts, self.ends, self.stamps, self.totals)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Which elements make up which sessions.
+
+    Attributes:
+        order: the places of the elements by key and start.
+        firsts: the first of each session, among them.
+        keys, starts, ends: of the sessions.
+    """
+
+    order: _Places
+    firsts: _Places
+    keys: Micros
+    starts: Micros
+    ends: Micros
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many elements make up each session."""
+        return np.diff(self.firsts, append=len(self.order))
+
+    def of_value(self) -> _Places:
+        """The place of the session of each element, in the order in which these are there."""
+        session = np.zeros(len(self.order), np.int64)
+        session[self.firsts[1:]] = 1
+        found = np.empty_like(session)
+        found[self.order] = np.cumsum(session)
+        return found
+
+    def parts(self) -> tuple[list[int], list[int]]:
+        """Begin and end of each session among the elements in order."""
+        firsts = self.firsts.tolist()
+        return firsts, [*firsts[1:], len(self.order)]
+
+
+class SessionColumns:
+    """Makes columns of elements, and one of two.
+
+    Args:
+        combine_fn: of the values.
+        stamps: of the timestamps, ``min`` or ``max``.
+
+    Attributes:
+        form: the vectorised form of the CombineFn; without it, it is called for each session.
+    """
+
+    def __init__(self, combine_fn: beam.CombineFn, stamps: Stamps) -> None:
+        self._combine_fn = combine_fn
+        self._stamps = _UFUNCS[stamps]
+        self.form: Form | None = form_of(combine_fn)
+
+    def reduce(
+        self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, values: Any
+    ) -> Columns:
+        """The sessions of elements, of which there is one at least.
+
+        Args:
+            keys: the numbers of their keys.
+            starts: of their windows.
+            ends: the same.
+            stamps: their timestamps.
+            values: their values in a list, of which those of a session are added up in this order,
+                or in an array, as numbers of the vectorised form.
+        """
+        cut = self._cut(keys, starts, ends)
+        totals: Numbers | None = None
+        is_array = False
+        if self.form is not None:
+            is_array = isinstance(values, np.ndarray)
+            totals = self.form.of_counts(cut.counts())
+            if totals is None:
+                numbers = values if is_array else self.form.numbers(values)
+                if numbers is not None:
+                    totals = self._reduced(cut, numbers)
+        if totals is None:
+            if is_array:
+                assert self.form is not None
+                values = self.form.values(values)
+            totals = self._added(cut, values)
+        return self._columns(cut, starts, ends, stamps, totals)
+
+    def merge(self, *parts: Columns, in_runs: bool = True) -> Columns:
+        """The sessions that there are when those of all parts have merged.
+
+        Args:
+            parts: by key and start, or anyhow.
+            in_runs: they are by key and start.
+        """
+        every = self.joined(parts)
+        cut = self._cut(every.keys, every.starts, every.ends, in_runs=in_runs)
+        totals: Numbers | None = None
+        if every.totals.dtype != object:
+            totals = self._added_up(every.totals[cut.order], cut.firsts)
+        if totals is None:
+            totals = self._merged(cut, objects(self.accumulators(every)))
+        times = every.starts, every.ends, every.stamps
+        return self._columns(cut, *times, totals)
+
+    def joined(self, parts: Sequence[Columns]) -> Columns:
+        """The sessions of all parts one after the other, as they are."""
+        if len(parts) == 1:
+            return parts[0]
+        keys, starts, ends, stamps = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("keys", "starts", "ends", "stamps")
+        )
+        totals = [part.totals for part in parts]
+        if len({some.dtype for some in totals}) > 1:
+            totals = [objects(self.accumulators(part)) for part in parts]
+        return Columns(keys, starts, ends, stamps, np.concatenate(totals))
+
+    def accumulators(self, columns: Columns) -> list[Any]:
+        """Those of the sessions."""
+        if columns.totals.dtype == object:
+            return columns.totals.tolist()
+        assert self.form is not None
+        return self.form.accumulators(columns.totals, self._combine_fn)
+
+    def sessions(self, columns: Columns) -> Iterator[tuple[int, Session]]:
+        """The numbers of the keys, and the sessions."""
+        for begin in range(0, len(columns), _AT_ONCE):
+            part = columns.part(slice(begin, begin + _AT_ONCE))
+            times = (column.tolist() for column in (part.starts, part.ends, part.stamps))
+            found = map(Session, *times, self.accumulators(part))
+            yield from zip(part.keys.tolist(), found, strict=True)
+
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
+        """Where the sessions of each key begin, by the rule of ``in_session`` in aggregator.py.
+
+        Windows that are in runs are sorted in a few parts; elsewhere they are anywhere.
+        """
+        length = None if in_runs else _length_of_all(starts, ends)
+        rows = arranged(keys, starts, in_runs=in_runs)
+        order, keys, starts = rows.order, rows.first, rows.second
+        is_other_key = keys[1:] != keys[:-1] if keys[0] != keys[-1] else None
+        # Windows of one length end in the order in which they begin.
+        reach = starts + length if length is not None else _reach(is_other_key, ends[order])
+        is_first = np.ones(len(order), np.bool_)
+        np.greater_equal(starts[1:], reach[:-1], out=is_first[1:])
+        if not length:
+            is_first[1:] &= starts[1:] != starts[:-1]
+        if is_other_key is not None:
+            is_first[1:] |= is_other_key
+        firsts = np.flatnonzero(is_first)
+        ends = reach[lasts_of(firsts, len(order))]
+        return _Cut(order, firsts, keys[firsts], starts[firsts], ends)
+
+    def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        assert self.form is not None
+        return self.form.add_up(numbers, firsts)
+
+    def _columns(
+        self, cut: _Cut, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
+    ) -> Columns:
+        # Most often a timestamp is where its window begins, and the earliest stays there; the
+        # latest is as far before the end as all are.
+        is_latest = self._stamps is np.maximum
+        offsets = stamps - (ends if is_latest else starts)
+        if (offsets == offsets[0]).all():
+            combined = (cut.ends if is_latest else cut.starts) + offsets[0]
+        else:
+            combined = self._stamps.reduceat(stamps[cut.order], cut.firsts)
+        return Columns(cut.keys, cut.starts, cut.ends, combined, totals)
+
+    def _reduced(self, cut: _Cut, numbers: Numbers) -> Numbers | None:
+        """What numbers of values come to."""
+        assert self.form is not None
+        if self.form.is_ordered:
+            return self.form.add_apart(numbers, cut.of_value(), cut.counts())
+        return self.form.add_up(numbers[cut.order], cut.firsts)
+
+    def _added(self, cut: _Cut, values: list[Any]) -> Numbers:
+        """Accumulators of values, in the order in which they are there."""
+        order = np.argsort(cut.of_value(), kind="stable")
+        arranged = [values[place] for place in order.tolist()]
+        create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
+        return objects(
+            [
+                add_inputs(create(), arranged[begin:end])
+                for begin, end in zip(*cut.parts(), strict=True)
+            ]
+        )
+
+    def _merged(self, cut: _Cut, accumulators: Numbers) -> Numbers:
+        arranged = accumulators[cut.order]
+        firsts, ends = cut.parts()
+        result = arranged[cut.firsts]
+        for place in np.flatnonzero(np.diff(cut.firsts, append=len(arranged)) > 1).tolist():
+            some = arranged[firsts[place] : ends[place]].tolist()
+            result[place] = merged(self._combine_fn, some)
+        return result
+
+
+class WindowColumns(SessionColumns):
+    """The same of windows that do not merge: each is by itself, whatever it overlaps."""
+
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
+        if _length_of_all(starts, ends) is not None:
+            rows = arranged(keys, starts, in_runs=in_runs)
+            order, firsts = rows.order, rows.firsts()
+        else:
+            order = np.lexsort((ends, starts, keys))
+            firsts = firsts_of(*(column[order] for column in (keys, starts, ends)))
+        heads = order[firsts]
+        return _Cut(order, firsts, keys[heads], starts[heads], ends[heads])
+
+    def of_runs(self, parts: Columns, rows: _Places, firsts: _Places, windows: Columns) -> Columns:
+        """Windows that are made of parts.
+
+        Args:
+            parts: numbers of the vectorised form.
+            rows: the parts of each window, one window after the other.
+            firsts: where those of each begin.
+            windows: the keys, starts and ends.
+
+        Returns:
+            The windows; one for each of the rows where these do not add up exactly.
+        """
+        totals = self._added_up(parts.totals[rows], firsts)
+        if totals is None:
+            each = np.repeat(np.arange(len(windows)), np.diff(firsts, append=len(rows)))
+            times = windows.starts[each], windows.ends[each], parts.stamps[rows]
+            return Columns(windows.keys[each], *times, parts.totals[rows])
+        stamps = np.full(len(windows), parts.stamps[0])
+        if (parts.stamps != parts.stamps[0]).any():
+            stamps = self._stamps.reduceat(parts.stamps[rows], firsts)
+        return Columns(windows.keys, windows.starts, windows.ends, stamps, totals)
+
+    def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        assert self.form is not None
+        return self.form.add_in_order(numbers, firsts, merges=True)
+
+
+def _length_of_all(starts: Micros, ends: Micros) -> int | None:
+    """How long all windows are; None where they differ."""
+    lengths = ends - starts
+    return int(lengths[0]) if (lengths == lengths[0]).all() else None
+
+
+def _reach(is_other_key: npt.NDArray[np.bool_] | None, ends: Micros) -> Micros:
+    """The latest end so far, within a key; of one key where it is not said where others begin."""
+    if is_other_key is None:
+        return np.maximum.accumulate(ends)
+    if (is_other_key | (ends[1:] >= ends[:-1])).all():
+        return ends
+    keys = np.concatenate([[0], np.cumsum(is_other_key)])
+    least = int(ends.min())
+    span = int(ends.max()) - least + 1
+    if span * (int(keys[-1]) + 1) <= _MOST_TOGETHER:
+        base = keys * span - least
+        return np.maximum.accumulate(ends + base) - base
+    # Ends by their rank, as they are too far apart to add anything to them.
+    ranked, ranks = np.unique(ends, return_inverse=True)
+    base = keys * len(ranked)
+    latest: Micros = ranked[np.maximum.accumulate(base + ranks) - base]
+    return latest
+
+
+def objects(values: list[Any]) -> Numbers:
+    """An array of objects, also where they are sequences."""
+    return np.fromiter(values, object, len(values))

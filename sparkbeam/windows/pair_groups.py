@@ -1,0 +1,116 @@
+"""Rows that are equal in two numbers, and what those of each such group come to.
+
+Where there are hardly more pairs of numbers than rows, each row is added to the place of its group;
+that takes a fraction of the time of sorting the rows.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkbeam.columns.order import arranged, sums_of
+from sparkbeam.windows.vectorized_form import Form, Numbers, combined_apart
+
+_Numbers = npt.NDArray[np.int64]
+_Places = npt.NDArray[np.intp]
+
+
+class Groups(Protocol):
+    """Groups by their numbers.
+
+    Attributes:
+        first, second: the numbers of each group.
+    """
+
+    @property
+    def first(self) -> _Numbers: ...
+
+    @property
+    def second(self) -> _Numbers: ...
+
+    def added(self, form: Form, numbers: Numbers) -> Numbers | None:
+        """What the numbers of values come to; None if that is not exact."""
+
+    def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
+        """The sums of numbers, or the least or greatest, by ``add``, ``minimum`` or ``maximum``."""
+
+
+@dataclass(frozen=True)
+class _Scattered:
+    """Groups of which each has a place, and rows by that of their group.
+
+    Attributes:
+        places: of the rows.
+        counts: how many rows each place has.
+        present: the places that have any.
+        width: as many places have the same first number.
+        least: the second number of the first place.
+    """
+
+    places: _Places
+    counts: _Numbers
+    present: _Places
+    width: int
+    least: int
+
+    @property
+    def first(self) -> _Numbers:
+        return self.present // self.width
+
+    @property
+    def second(self) -> _Numbers:
+        return self.present % self.width + self.least
+
+    def added(self, form: Form, numbers: Numbers) -> Numbers | None:
+        found = form.add_apart(numbers, self.places, self.counts)
+        return None if found is None else found[self.present]
+
+    def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
+        return combined_apart(ufunc, numbers, self.places, len(self.counts))[self.present]
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Groups whose rows follow each other in some order.
+
+    Attributes:
+        order: the places of the rows.
+        firsts: where each group begins, in that order.
+        first, second: the numbers of each.
+    """
+
+    order: _Places
+    firsts: _Places
+    first: _Numbers
+    second: _Numbers
+
+    def added(self, form: Form, numbers: Numbers) -> Numbers | None:
+        return form.add_in_order(numbers[self.order], self.firsts, merges=False)
+
+    def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
+        ordered = numbers[self.order]
+        if ufunc is np.add:
+            return sums_of(ordered, self.firsts)
+        found: _Numbers = ufunc.reduceat(ordered, self.firsts)
+        return found
+
+
+def groups_of(first: _Numbers, count: int, second: _Numbers) -> Groups:
+    """The groups of rows, by their first number and then by the second.
+
+    Args:
+        first: of each row, of which there is one at least.
+        count: first numbers are at least 0, and less than that.
+        second: of each row.
+    """
+    least = int(second.min())
+    width = int(second.max()) - least + 1
+    if count * width > len(first):
+        rows = arranged(first, second)
+        firsts = rows.firsts()
+        return _Runs(rows.order, firsts, rows.first[firsts], rows.second[firsts])
+    places = first if width == 1 else first * width + (second - least)
+    counts = np.bincount(places, minlength=count * width)
+    return _Scattered(places, counts, np.flatnonzero(counts), width, least)

@@ -1,0 +1,106 @@
+"""Columns of sessions in runs, of which long ones are merged seldom."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from sparkbeam.windows.aggregator import Session
+from sparkbeam.windows.columnar_sessions import Columns, SessionColumns
+from sparkbeam.windows.pieces import merged_in_pieces
+
+_PIECE = 1024
+
+
+class _Run:
+    """Columns of the same keys, in pieces of which each follows the one before.
+
+    Args:
+        make: merges columns.
+        pieces: of which there is one at least.
+    """
+
+    def __init__(self, make: SessionColumns, pieces: list[Columns]) -> None:
+        self._make = make
+        self.pieces = pieces
+        self._length = sum(map(len, pieces))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, columns: Columns) -> bool:
+        """Takes in more at its end.
+
+        False where they reach back too far, and nothing has changed: of its own sessions they may
+        reach fewer than they are.
+        """
+        last = self.pieces[-1]
+        kept = last.place_of(columns)
+        if kept == 0 or len(last) - kept > len(columns):
+            return False
+        if kept < len(last):
+            reached = last.part(slice(kept, None))
+            count = columns.count_reached(reached)
+            head = self._make.merge(reached, columns.part(slice(count)))
+            columns = self._make.joined([head, columns.part(slice(count, None))])
+            self.pieces[-1] = last.part(slice(kept))
+        self._length += kept - len(last) + len(columns)
+        self.pieces.append(columns)
+        while self._has_small_pieces():
+            self.pieces[-2:] = [self._make.joined(self.pieces[-2:])]
+        return True
+
+    def _has_small_pieces(self) -> bool:
+        return len(self.pieces) > 1 and len(self.pieces[-2]) <= len(self.pieces[-1]) < _PIECE
+
+
+class Runs:
+    """Columns of the same keys, each more than twice as long as the next.
+
+    So an element is in as many merges as the number of sessions doubles, whatever comes at once;
+    and in none where elements come in their order.
+
+    Args:
+        make: merges columns.
+    """
+
+    def __init__(self, make: SessionColumns) -> None:
+        self._make = make
+        self._runs: list[_Run] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    def __iter__(self) -> Iterator[Columns]:
+        for run in self._runs:
+            yield from run.pieces
+
+    def add(self, columns: Columns) -> None:
+        """Takes in some more."""
+        runs = self._runs
+        if not runs or not runs[-1].extend(columns):
+            runs.append(_Run(self._make, [columns]))
+        while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+            self._merge(2)
+
+    def sessions(self) -> Iterator[tuple[int, Session]]:
+        """The numbers of the keys, and the sessions, by both."""
+        self._merge_all()
+        return chain.from_iterable(map(self._make.sessions, list(self)))
+
+    def columns(self) -> Columns | None:
+        """All of them, by key and start; None if there are none."""
+        self._merge_all()
+        if not self._runs:
+            return None
+        (run,) = self._runs
+        run.pieces = [self._make.joined(run.pieces)]
+        return run.pieces[0]
+
+    def _merge_all(self) -> None:
+        if len(self._runs) > 1:
+            self._merge(len(self._runs))
+
+    def _merge(self, count: int) -> None:
+        """Makes one of the last runs."""
+        some = self._runs[-count:]
+        pieces = merged_in_pieces(self._make, [run.pieces for run in some])
+        self._runs[-count:] = [_Run(self._make, pieces)]

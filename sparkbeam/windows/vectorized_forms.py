@@ -1,0 +1,529 @@
+"""The CombineFns that numpy can do: those of which there are vectorised forms."""
+
+import sys
+from collections.abc import Sequence
+from operator import add
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.transforms import cy_combiners
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+
+from sparkbeam.columns.order import sums_of
+from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, Record, Scalar, Shape
+from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
+from sparkbeam.windows.counted_accumulators import CountingCombineFn
+from sparkbeam.windows.custom_forms import Own
+from sparkbeam.windows.vectorized import VectorizedCombineFn
+from sparkbeam.windows.vectorized_form import (
+    FLOATS,
+    INTS,
+    MOST_LEAVES,
+    Form,
+    Kind,
+    Numbers,
+    combined_apart,
+    leaves_of,
+    parts_of,
+    record_of,
+)
+
+_Places = npt.NDArray[np.intp]
+_Counts = npt.NDArray[np.int64]
+
+_SUM_FOLDS = sys.version_info < (3, 12)
+"""Whether ``sum`` of floats adds one after the other. Later it makes up for what that loses."""
+
+_LARGEST = np.iinfo(np.int64).max
+_PLAIN = frozenset([bool, int, float, str, bytes, type(None)])
+
+
+class _Count(Form):
+    name = "count"
+    takes_values = tells_values = False
+
+    def numbers(self, values: list[Any]) -> Numbers:
+        return np.ones(len(values), np.int64)
+
+    def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers:
+        return np.ones(len(column), np.int64)
+
+    def of_counts(self, counts: npt.NDArray[np.int64]) -> Numbers:
+        return counts
+
+    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers:
+        return sums_of(numbers, firsts)
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers:
+        return combined_apart(np.add, numbers, places, len(counts))
+
+    def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
+        return numbers.tolist()
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        return pa.array(numbers), INT
+
+
+class _Sum(Form):
+    """Of whole numbers, or of floats one after the other: their places make a difference."""
+
+    name = "sum"
+
+    def numbers(self, values: list[Any]) -> Numbers | None:
+        return _whole(values) if set(map(type, values)) == {int} else None
+
+    def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
+        are_floats = _SUM_FOLDS and pa.types.is_floating(column.type)
+        return _real_of(column) if are_floats else _whole_of(column)
+
+    def needs_order(self, kind: Kind) -> bool:
+        return kind == FLOATS
+
+    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        return None if numbers.dtype == FLOATS else _sums(numbers, firsts)
+
+    def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
+        if numbers.dtype != FLOATS:
+            return self.add_up(numbers, firsts)
+        return _folded(numbers, firsts)
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        return _sums_apart(numbers, places, counts)
+
+    def added(
+        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
+    ) -> list[Any] | None:
+        # A float would have to take in one number after the other.
+        return super().added(known, numbers, firsts, combine_fn) if _are_whole(known) else None
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        return pa.array(numbers), _number(numbers.dtype)
+
+
+class _Extreme(Form):
+    """Of whole numbers, or of floats without NaN, of which not both zeros are there.
+
+    Args:
+        name: for people.
+        ufunc: gives one of two.
+        kinds: of the numbers that the CombineFn takes for what they are.
+    """
+
+    def __init__(self, name: str, ufunc: np.ufunc, kinds: Sequence[type] = (int, float)) -> None:
+        self.name = name
+        self._ufunc = ufunc
+        self._kinds = frozenset(kinds)
+
+    def numbers(self, values: list[Any]) -> Numbers | None:
+        kinds = set(map(type, values))
+        if not kinds <= self._kinds:
+            return None
+        if kinds == {int}:
+            return _whole(values)
+        return _in_order(np.array(values, np.float64)) if kinds == {float} else None
+
+    def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
+        if pa.types.is_floating(column.type):
+            numbers = _real_of(column) if float in self._kinds else None
+            return None if numbers is None else _in_order(numbers)
+        return _whole_of(column) if int in self._kinds else None
+
+    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        if _has_both_zeros(numbers):
+            return None
+        found: Numbers = self._ufunc.reduceat(numbers, firsts)
+        return found
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        if _has_both_zeros(numbers):
+            return None
+        return combined_apart(self._ufunc, numbers, places, len(counts))
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        return pa.array(numbers), _number(numbers.dtype)
+
+
+class _Top(_Extreme):
+    """The list of the one number that is greatest, or least."""
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        offsets = np.arange(len(numbers) + 1, dtype=np.int32)
+        column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers))
+        return column, Opaque(column.type)
+
+
+class _Truth(Form):
+    """Whether all values are true, or any: 1 for what is true."""
+
+    tells_values = False
+
+    def __init__(self, name: str, ufunc: np.ufunc) -> None:
+        self.name = name
+        self._ufunc = ufunc
+
+    def numbers(self, values: list[Any]) -> Numbers | None:
+        if not _PLAIN.issuperset(map(type, values)):
+            return None
+        return np.fromiter(map(bool, values), np.int64, len(values))
+
+    def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
+        kind = column.type
+        if pa.types.is_null(kind):
+            return np.zeros(len(column), np.int64)
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            column = pc.binary_length(column)
+        elif not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or _is_real(kind)):
+            return None
+        # NaN is true.
+        truths = column if pa.types.is_boolean(kind) else pc.not_equal(column, 0)
+        found: Numbers = pc.fill_null(truths, fill_value=False).to_numpy(zero_copy_only=False)
+        return found.astype(np.int64)
+
+    def values(self, numbers: Numbers) -> list[Any]:
+        return numbers.astype(np.bool_).tolist()
+
+    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers:
+        found: Numbers = self._ufunc.reduceat(numbers, firsts)
+        return found
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers:
+        return combined_apart(self._ufunc, numbers, places, len(counts))
+
+    def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
+        return super().accumulators(numbers.astype(np.bool_), combine_fn)
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        return pa.array(numbers.astype(np.bool_)), BOOL
+
+
+class _Mean(Form):
+    """Sums and counts. Sums of floats go on from what is known, one value after the other."""
+
+    name = "mean"
+    kind = np.dtype([("0", INTS), ("1", INTS)])
+
+    def numbers(self, values: list[Any]) -> Numbers | None:
+        kinds = set(map(type, values))
+        numbers = None
+        if kinds == {int}:
+            numbers = _whole(values)
+        elif kinds == {float}:
+            numbers = np.array(values, np.float64)
+        return None if numbers is None else _counted(numbers)
+
+    def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
+        numbers = _real_of(column) if pa.types.is_floating(column.type) else _whole_of(column)
+        return None if numbers is None else _counted(numbers)
+
+    def needs_order(self, kind: Kind) -> bool:
+        return kind["0"] == FLOATS
+
+    def values(self, numbers: Numbers) -> list[Any]:
+        return numbers["0"].tolist()
+
+    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        values, counts = parts_of(numbers)
+        sums = None if values.dtype == FLOATS else _sums(values, firsts)
+        return None if sums is None else record_of(sums, sums_of(counts, firsts))
+
+    def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
+        values, counts = parts_of(numbers)
+        if values.dtype != FLOATS or (merges and not _SUM_FOLDS):
+            return self.add_up(numbers, firsts)
+        return record_of(_folded(values, firsts), sums_of(counts, firsts))
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        values, elements = parts_of(numbers)
+        sums = _sums_apart(values, places, counts)
+        if sums is None:
+            return None
+        return record_of(sums, combined_apart(np.add, elements, places, len(counts)))
+
+    def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
+        return numbers.tolist()
+
+    def added(
+        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
+    ) -> list[Any] | None:
+        values, counts = parts_of(numbers)
+        before = [accumulator or (0, 0) for accumulator in known]
+        sums = self._sums_onto([total for total, _ in before], values, firsts)
+        if sums is None:
+            return None
+        more = sums_of(counts, firsts).tolist()
+        return [
+            (total, count + new) for total, (_, count), new in zip(sums, before, more, strict=True)
+        ]
+
+    def _sums_onto(self, before: list[Any], values: Numbers, firsts: _Places) -> list[Any] | None:
+        kinds = set(map(type, before))
+        if values.dtype == FLOATS:
+            return _in_turn(before, values, firsts) if kinds <= {int, float} else None
+        # A float would have to take in one int after the other.
+        sums = _sums(values, firsts) if kinds == {int} else None
+        return None if sums is None else list(map(add, before, sums.tolist()))
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        sums, counts = parts_of(numbers)
+        return pa.array(sums.astype(np.float64) / counts.astype(np.float64)), FLOAT
+
+
+class _Tuple(Form):
+    """Several CombineFns at once, over the parts of a value or each over the same value.
+
+    Args:
+        forms: of the CombineFns.
+        combine_fns: these.
+        is_of_one: each gets the value itself.
+    """
+
+    def __init__(
+        self, forms: list[Form], combine_fns: list[beam.CombineFn], *, is_of_one: bool
+    ) -> None:
+        self.name = f"({', '.join(form.name for form in forms)})"
+        self.kind = np.dtype([(str(at), form.kind) for at, form in enumerate(forms)])
+        self.takes_values = not is_of_one or any(form.takes_values for form in forms)
+        self.tells_values = (any if is_of_one else all)(form.tells_values for form in forms)
+        self._parts = list(zip(forms, combine_fns, strict=True))
+        self._is_of_one = is_of_one
+
+    def numbers(self, values: list[Any]) -> Numbers | None:
+        columns: list[Any] = [values] * len(self._parts)
+        if not self._is_of_one:
+            if set(map(type, values)) not in ({tuple}, {list}):
+                return None
+            if set(map(len, values)) != {len(self._parts)}:
+                return None
+            columns = [list(column) for column in zip(*values, strict=True)]
+        pairs = zip(self._parts, columns, strict=True)
+        return _all_of([form.numbers(column) for (form, _), column in pairs])
+
+    def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
+        each = self._columns(column, shape)
+        return None if each is None else _all_of([form.numbers_of(*some) for form, some in each])
+
+    def needs_order(self, kind: Kind) -> bool:
+        kinds = (kind[name] for name in kind.names or ())
+        pairs = zip(self._parts, kinds, strict=True)
+        return any(form.needs_order(part) for (form, _), part in pairs)
+
+    def _columns(
+        self, column: pa.Array, shape: Shape
+    ) -> list[tuple[Form, tuple[pa.Array, Shape]]] | None:
+        """What each CombineFn gets of a column; None where it is not of so many parts."""
+        forms = [form for form, _ in self._parts]
+        if self._is_of_one:
+            return [(form, (column, shape)) for form in forms]
+        if not isinstance(shape, Record) or shape.type not in (tuple, list):
+            return None
+        if column.null_count or len(shape.fields) != len(forms):
+            return None
+        parts = [(column.field(at), part) for at, part in enumerate(shape.fields)]
+        return list(zip(forms, parts, strict=True))
+
+    def values(self, numbers: Numbers) -> list[Any]:
+        if self._is_of_one:
+            form, part = max(self._each(numbers), key=lambda pair: pair[0].tells_values)
+            return form.values(part)
+        return list(zip(*(form.values(part) for form, part in self._each(numbers)), strict=True))
+
+    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
+        return _all_of([form.add_up(part, firsts) for form, part in self._each(numbers)])
+
+    def add_in_order(self, numbers: Numbers, firsts: _Places, *, merges: bool) -> Numbers | None:
+        each = self._each(numbers)
+        return _all_of([form.add_in_order(part, firsts, merges=merges) for form, part in each])
+
+    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+        return _all_of([form.add_apart(part, places, counts) for form, part in self._each(numbers)])
+
+    def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
+        each = zip(self._parts, parts_of(numbers), strict=True)
+        found = [form.accumulators(part, one) for (form, one), part in each]
+        return list(map(list, zip(*found, strict=True)))
+
+    def added(
+        self, known: list[Any], numbers: Numbers, firsts: _Places, combine_fn: beam.CombineFn
+    ) -> list[Any] | None:
+        found = []
+        for at, (form, one) in enumerate(self._parts):
+            before = [None if accumulator is None else accumulator[at] for accumulator in known]
+            some = form.added(before, numbers[str(at)], firsts, one)
+            if some is None:
+                return None
+            found.append(some)
+        return list(map(list, zip(*found, strict=True)))
+
+    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
+        found = [form.outputs(part) for form, part in self._each(numbers)]
+        names = tuple(str(at) for at in range(len(found)))
+        array = pa.StructArray.from_arrays([column for column, _ in found], list(names))
+        return array, Record(tuple, names, tuple(shape for _, shape in found))
+
+    def _each(self, numbers: Numbers) -> list[tuple[Form, Numbers]]:
+        return [
+            (form, part) for (form, _), part in zip(self._parts, parts_of(numbers), strict=True)
+        ]
+
+
+def _all_of(parts: list[Numbers | None]) -> Numbers | None:
+    found = [part for part in parts if part is not None]
+    return record_of(*found) if len(found) == len(parts) else None
+
+
+def _counted(numbers: Numbers) -> Numbers:
+    return record_of(numbers, np.ones(len(numbers), np.int64))
+
+
+def _sums(numbers: Numbers, firsts: _Places) -> Numbers | None:
+    if _may_be_too_large(numbers, int(np.diff(firsts, append=len(numbers)).max())):
+        return None
+    return sums_of(numbers, firsts)
+
+
+def _sums_apart(numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
+    if numbers.dtype == FLOATS:
+        # It adds one number after the other, from 0 on.
+        return np.bincount(places, numbers, len(counts))
+    if _may_be_too_large(numbers, int(counts.max())):
+        return None
+    return combined_apart(np.add, numbers, places, len(counts))
+
+
+def _may_be_too_large(numbers: Numbers, longest: int) -> bool:
+    """Whether the sum of so many whole numbers may not be one of 64 bits."""
+    return max(int(numbers.max()), -int(numbers.min())) * longest > _LARGEST
+
+
+def _has_both_zeros(numbers: Numbers) -> bool:
+    """Whether there are both of floats: they are equal, so that the first of them is the result."""
+    if numbers.dtype != FLOATS:
+        return False
+    signs = np.signbit(numbers[numbers == 0])
+    return bool(signs.any() and not signs.all())
+
+
+def _are_whole(accumulators: list[Any]) -> bool:
+    """Whether sums are whole numbers; Beam's own functions keep them as such or in a list."""
+    return all(
+        type(accumulator) is not list or {int}.issuperset(map(type, accumulator))
+        for accumulator in accumulators
+    )
+
+
+def _in_turn(before: list[Any], numbers: Numbers, firsts: _Places) -> list[Any] | None:
+    """Sums of runs, each added to what is before it, in the order in which Python adds."""
+    try:
+        starts = np.array(list(map(float, before)))
+    except OverflowError:
+        return None
+    places = np.concatenate([np.arange(len(before)), _runs(numbers, firsts)])
+    return np.bincount(places, np.concatenate([starts, numbers])).tolist()
+
+
+def _folded(numbers: Numbers, firsts: _Places) -> Numbers:
+    """Sums of runs, from 0 on, one number after the other."""
+    return np.bincount(_runs(numbers, firsts), numbers)
+
+
+def _runs(numbers: Numbers, firsts: _Places) -> _Places:
+    """Of each number the run that it is in."""
+    return np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(numbers)))
+
+
+def _in_order(numbers: Numbers) -> Numbers | None:
+    # Nothing is in order with NaN.
+    return None if np.isnan(numbers).any() else numbers
+
+
+def _is_real(kind: pa.DataType) -> bool:
+    return pa.types.is_float32(kind) or pa.types.is_float64(kind)
+
+
+def _real_of(column: pa.Array) -> Numbers | None:
+    if not _is_real(column.type) or column.null_count:
+        return None
+    return column.to_numpy().astype(np.float64)
+
+
+def _whole_of(column: pa.Array) -> Numbers | None:
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type) or column.null_count:
+        return None
+    return column.to_numpy().astype(np.int64)
+
+
+def _whole(values: list[int]) -> Numbers | None:
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return None
+
+
+def _number(kind: Kind) -> Scalar:
+    return INT if kind == INTS else FLOAT
+
+
+_COUNT, _SUM, _MEAN = _Count(), _Sum(), _Mean()
+_ALL, _ANY = _Truth("all", np.minimum), _Truth("any", np.maximum)
+_TOP = {"largest": _Top("the largest", np.maximum), "smallest": _Top("the smallest", np.minimum)}
+_OF_FUNCTIONS: tuple[tuple[Any, Form], ...] = (
+    (sum, _SUM),
+    (min, _Extreme("min", np.minimum)),
+    (max, _Extreme("max", np.maximum)),
+    (all, _ALL),
+    (any, _ANY),
+)
+_OF_CLASSES: dict[type, Form] = {
+    CountCombineFn: _COUNT,
+    MeanCombineFn: _MEAN,
+    cy_combiners.SumInt64Fn: _SUM,
+    cy_combiners.MinInt64Fn: _Extreme("min", np.minimum, [int]),
+    cy_combiners.MaxInt64Fn: _Extreme("max", np.maximum, [int]),
+    cy_combiners.MinFloatFn: _Extreme("min", np.minimum, [float]),
+    cy_combiners.MaxFloatFn: _Extreme("max", np.maximum, [float]),
+    cy_combiners.AllCombineFn: _ALL,
+    cy_combiners.AnyCombineFn: _ANY,
+}
+
+
+def form_of(combine_fn: beam.CombineFn) -> Form | None:
+    """The vectorised form of a CombineFn; None if it has none.
+
+    Raises:
+        TypeError: it brings its own, with accumulators of a type that there may not be.
+    """
+    if isinstance(combine_fn, VectorizedCombineFn):
+        return Own(combine_fn)
+    function = function_of_combine(combine_fn)
+    if function is not None:
+        # Not every function can be looked up.
+        return next((form for known, form in _OF_FUNCTIONS if function is known), None)
+    top = top_of_one(combine_fn)
+    if top is not None:
+        return _TOP[top]
+    if isinstance(combine_fn, CountingCombineFn):
+        return _with_count(combine_fn.combine_fn)
+    parts = parts_of_tuple(combine_fn)
+    if parts is not None:
+        return _of_tuple(parts.combine_fns, is_of_one=parts.is_of_one)
+    return _OF_CLASSES.get(type(combine_fn))
+
+
+def _with_count(combine_fn: beam.CombineFn) -> Form | None:
+    """The form of accumulators with their counts; it is called as that without."""
+    form, alone = _of_tuple([CountCombineFn(), combine_fn], is_of_one=True), form_of(combine_fn)
+    if form is not None and alone is not None:
+        form.name = alone.name
+    return form
+
+
+def _of_tuple(combine_fns: list[beam.CombineFn], *, is_of_one: bool) -> Form | None:
+    forms = [form for form in map(form_of, combine_fns) if form is not None]
+    if not forms or len(forms) < len(combine_fns):
+        return None
+    made = _Tuple(forms, combine_fns, is_of_one=is_of_one)
+    return made if len(list(leaves_of(made.kind))) <= MOST_LEAVES else None

@@ -1,0 +1,302 @@
+"""Keys with cells, many in one row of a shuffle.
+
+As in :mod:`sparkbeam.wire.row_packs` a row has a *bucket* of keys, by which Spark partitions and
+sorts; here cells are of any length, and a key may have any number of them. Each key has an
+*order*, which follows from it alone:
+
+===========  =============================================================================
+``key``      the bucket, two bytes
+``ord``      the least order of the keys in it
+``value``    what kind of cells it has, in a byte; how many; the lengths of each key and its cell;
+             the keys, one behind the other; the cells. Or, where a cell is large, one key with it
+===========  =============================================================================
+
+So a large key streams: all its rows follow one another, and before them only rows with little
+of it. Packs are smaller than buckets where a writer has much: all of them begin at the same orders
+then, so that who reads a bucket with much in it need not have all of it at once.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkbeam.wire.binary import binary, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.keywords import KeyWords, mixed
+from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
+
+_BUCKETS = 4096
+_PARTS_BITS = 4
+"""Of a bucket that is divided there are so many parts, as a power of 2."""
+_ORDER_BITS = 63
+_MUCH = 16 << 20
+"""Who writes so many bytes at once divides buckets."""
+_WHOLE_BYTES = 4 << 20
+"""As many bytes of whole buckets are read at once."""
+_MOST_BYTES = 16 << 20
+"""A bucket of more is read in parts."""
+
+_COUNT = np.dtype("<u4")
+_HEAD = np.dtype([("kind", "u1"), ("count", _COUNT)])
+_LENGTHS = np.dtype([("key", _COUNT), ("cell", _COUNT)])
+_ONE = struct.Struct("<BI")
+
+_Numbers = npt.NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """What the cells of a row are."""
+
+    VALUES = 1
+    """One value in each."""
+
+    RUNS = 2
+    """A run of values in each."""
+
+    LARGE_RUN = 3
+    """A run of values of one key, which is large."""
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """Keys, each with a cell; a key may be there several times.
+
+    Attributes:
+        keys, cells: binary.
+    """
+
+    keys: pa.Array
+    cells: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def taken(self, rows: npt.NDArray[np.int64]) -> "Keyed":
+        """Those at some positions."""
+        places = pa.array(rows)
+        return Keyed(self.keys.take(places), self.cells.take(places))
+
+    @staticmethod
+    def joined(parts: "list[Keyed]") -> "Keyed":
+        """All of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        nothing = [pa.array([], pa.binary())]
+        return Keyed(
+            pa.concat_arrays([one.keys for one in parts] or nothing),
+            pa.concat_arrays([one.cells for one in parts] or nothing),
+        )
+
+
+@dataclass(frozen=True)
+class Read:
+    """What has been read at once.
+
+    Attributes:
+        some: keys with cells, by what these are.
+        large: keys with large runs, in their order.
+        until: bucket and order of the next row, where more may follow of keys in that bucket with
+            this order or later ones; None where nothing more follows of any key.
+    """
+
+    some: dict[Kind, Keyed]
+    large: list[tuple[bytes, bytes]] = field(default_factory=list)
+    until: tuple[int, int] | None = None
+
+
+def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
+    """In which bucket keys are, and their orders.
+
+    Args:
+        keys: binary.
+    """
+    hashes = KeyWords(keys).hashes(np.arange(len(keys)))
+    order = (mixed(hashes) >> np.uint64(64 - _ORDER_BITS)).astype(np.int64)
+    return (hashes % np.uint64(_BUCKETS)).astype(np.int64), order
+
+
+def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -> None:
+    """Writes a key with large runs.
+
+    Args:
+        rows: takes them.
+        tag: of the port.
+        key: of all.
+        cells: the runs.
+    """
+    bucket, order = bucket_and_order(pa.array([key], pa.binary()))
+    for cell in cells:
+        value = _ONE.pack(Kind.LARGE_RUN, len(key)) + key + cell
+        rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
+
+
+def write(rows: RowWriter, tag: int, kind: Kind, some: Keyed) -> None:
+    """Writes keys and their cells.
+
+    Those of a key stay in their order.
+
+    Args:
+        rows: takes them.
+        tag: of the port.
+        kind: what the cells are.
+        some: there is one at least.
+    """
+    found = some.keys.dictionary_encode()
+    of_keys, orders_of_keys = bucket_and_order(found.dictionary)
+    places = found.indices.to_numpy().astype(np.int64)
+    # By bucket and order; of equal keys the first one stays first.
+    ranks = np.empty(len(of_keys), np.int64)
+    ranks[np.lexsort((orders_of_keys, of_keys))] = np.arange(len(of_keys))
+    arranged = np.argsort(ranks[places], kind="stable")
+    buckets, orders = of_keys[places][arranged], orders_of_keys[places][arranged]
+    sorted_ = some.taken(arranged)
+    lengths = np.empty(len(some), _LENGTHS)
+    lengths["key"] = np.diff(offsets_of(sorted_.keys))
+    lengths["cell"] = np.diff(offsets_of(sorted_.cells))
+    ends = np.cumsum(lengths["key"].astype(np.int64) + lengths["cell"])
+    parts = buckets
+    if ends[-1] >= _MUCH:
+        parts = buckets << _PARTS_BITS | orders >> (_ORDER_BITS - _PARTS_BITS)
+    begins = _begins(parts, ends)
+    counts = np.diff(begins, append=len(some))
+    heads = np.empty(len(begins), _HEAD)
+    heads["kind"], heads["count"] = kind, counts
+    packs = pc.binary_join_element_wise(
+        fixed_cells(heads),
+        _cut(lengths.view(np.uint8), begins * _LENGTHS.itemsize),
+        _cut(bytes_of(sorted_.keys), _offsets(lengths["key"])[begins]),
+        _cut(bytes_of(sorted_.cells), _offsets(lengths["cell"])[begins]),
+        pa.scalar(b"", pa.binary()),
+    )
+    rows.extend_columns(tag, _written(buckets[begins]), orders[begins], packs)
+
+
+def _begins(parts: _Numbers, ends: _Numbers) -> _Numbers:
+    """Where packs begin: at each part, and where one would be long.
+
+    Args:
+        parts: sorted numbers.
+        ends: how many bytes there are up to each.
+    """
+    is_first = np.concatenate([[True], parts[1:] != parts[:-1]])
+    firsts = np.flatnonzero(is_first)
+    before = np.concatenate([[0], ends[:-1]])
+    within = before - np.repeat(before[firsts], np.diff(firsts, append=len(parts)))
+    number = within // CELL_BYTES
+    return np.flatnonzero(is_first | np.concatenate([[False], number[1:] != number[:-1]]))
+
+
+def _written(buckets: _Numbers) -> pa.Array:
+    return fixed_cells(buckets.astype(">u2"))
+
+
+def _offsets(lengths: npt.NDArray[np.uint32]) -> _Numbers:
+    """Where each of some parts that follow each other begins."""
+    return np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])
+
+
+def _cut(data: npt.NDArray[np.uint8], begins: _Numbers) -> pa.Array:
+    """Bytes cut where parts begin."""
+    return binary(np.append(begins, len(data)).astype(np.int32), data)
+
+
+def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
+    """What is in batches of rows that are sorted by bucket and order."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        for part in _parts(batch):
+            bucket, order = _first(part)
+            if waiting and size >= _WHOLE_BYTES:
+                if _last_bucket(waiting[-1]) != bucket:
+                    yield _read(waiting, None)
+                    waiting, size = [], 0
+                elif size >= _MOST_BYTES:
+                    yield _read(waiting, (bucket, order))
+                    waiting, size = [], 0
+            waiting.append(part)
+            size += part.nbytes
+    if waiting:
+        yield _read(waiting, None)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts of a batch: as many whole buckets as are few bytes, or a part of one bucket."""
+    count = batch.num_rows
+    if not count:
+        return
+    buckets = bytes_of(batch.column(1)).view(">u2")
+    bounds = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1], [True]]))
+    ends = np.cumsum(np.diff(offsets_of(batch.column(3))), dtype=np.int64)
+    start = 0
+    while start < count:
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
+        last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
+        stop = last_bound if last_bound > start else max(stop, start + 1)
+        yield batch.slice(start, stop - start)
+        start = stop
+
+
+def _first(part: pa.RecordBatch) -> tuple[int, int]:
+    return int.from_bytes(part.column(1)[0].as_py(), "big"), part.column(2)[0].as_py()
+
+
+def _last_bucket(part: pa.RecordBatch) -> int:
+    return int.from_bytes(part.column(1)[-1].as_py(), "big")
+
+
+def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> Read:
+    rows = pa.concat_arrays([part.column(3).cast(pa.binary()) for part in parts])
+    offsets = offsets_of(rows).astype(np.int64)
+    data = bytes_of(rows)
+    starts = offsets[:-1] - offsets[0]
+    kinds = data[starts]
+    some = {
+        kind: _unpacked(rows.take(pa.array(np.flatnonzero(kinds == kind))))
+        for kind in (Kind.VALUES, Kind.RUNS)
+        if np.any(kinds == kind)
+    }
+    large = [
+        _one(rows[place].as_py()) for place in np.flatnonzero(kinds == Kind.LARGE_RUN).tolist()
+    ]
+    return Read(some, large, until)
+
+
+def _one(row: bytes) -> tuple[bytes, bytes]:
+    _, length = _ONE.unpack_from(row)
+    end = _ONE.size + length
+    return row[_ONE.size : end], row[end:]
+
+
+def _unpacked(packs: pa.Array) -> Keyed:
+    """The keys and cells in packs of one kind."""
+    data = bytes_of(packs)
+    offsets = offsets_of(packs).astype(np.int64)
+    starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
+    heads = data[starts[:, np.newaxis] + np.arange(_HEAD.itemsize)].view(_HEAD)["count"]
+    counts = heads.reshape(len(packs)).astype(np.int64)
+    of_lengths = starts + _HEAD.itemsize
+    of_keys = of_lengths + counts * _LENGTHS.itemsize
+    lengths = _between(data, of_lengths, of_keys).view(_LENGTHS)
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    of_each = _offsets(lengths["key"])
+    of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
+    return Keyed(
+        _cut(_between(data, of_keys, of_cells), of_each[:-1]),
+        _cut(_between(data, of_cells, ends), _offsets(lengths["cell"])[:-1]),
+    )
+
+
+def _between(
+    data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers
+) -> npt.NDArray[np.uint8]:
+    """Parts of bytes that do not overlap, one behind the other."""
+    bounds = np.stack([starts, ends], axis=1).astype(np.int32).ravel()
+    pieces = binary(np.append(bounds, bounds[-1]), data)
+    return bytes_of(pieces.take(pa.array(np.arange(0, len(bounds), 2))))

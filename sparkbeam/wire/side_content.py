@@ -1,0 +1,23 @@
+"""The content of side inputs, as the driver hands it to the workers."""
+
+from dataclasses import dataclass, field
+
+# A large side input is an SQLite file with the runs of each window and key.
+CREATE_TABLE = "CREATE TABLE runs (key BLOB, ord INTEGER, run BLOB)"
+CREATE_INDEX = "CREATE INDEX by_key ON runs (key, ord)"
+INSERT = "INSERT INTO runs VALUES (?, ?, ?)"
+SELECT = "SELECT run FROM runs WHERE key = ? ORDER BY ord"
+
+
+@dataclass(frozen=True)
+class SideInputData:
+    """The content of one side input, as the driver hands it to the workers.
+
+    Attributes:
+        runs: by :func:`~sparkbeam.worker.layouts.side_rows.window_key`, for a small one.
+        path: of the SQLite file, for a large one; a bare file name is looked
+            up among the files that Spark shipped.
+    """
+
+    runs: dict[bytes, list[bytes]] = field(default_factory=dict)
+    path: str | None = None

@@ -1,0 +1,45 @@
+"""The side inputs that the driver has collected: small ones in memory, large ones in a file.
+
+A worker reads what a DoFn asks for and keeps no more than a page cache.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+
+from sparkbeam.wire.side_content import SELECT, SideInputData
+from sparkbeam.worker.side_inputs import SideInputs
+
+
+class CollectedSideInputs(SideInputs):
+    """The side inputs of a stage whose content the driver has collected."""
+
+    def __init__(self, data: dict[tuple[str, str], SideInputData]) -> None:
+        self._data = data
+
+    def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
+        data = self._data[transform_id, name]
+        return data.runs.get(key, ()) if data.path is None else _runs_of_file(data.path, key)
+
+
+_connections = threading.local()
+
+
+def _runs_of_file(path: str, key: bytes) -> Iterator[bytes]:
+    for (run,) in _connect(path).execute(SELECT, (key,)):
+        yield run
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    opened: dict[str, sqlite3.Connection] = _connections.__dict__.setdefault("opened", {})
+    if path not in opened:
+        found = path if os.path.isabs(path) else _shipped(path)
+        opened[path] = sqlite3.connect(f"file:{found}?mode=ro&immutable=1", uri=True)
+    return opened[path]
+
+
+def _shipped(name: str) -> str:
+    from pyspark import SparkFiles
+
+    return SparkFiles.get(name)

@@ -1,0 +1,76 @@
+"""Rows that a task keeps in files for another one; see :mod:`sparkbeam.plan.spilled`."""
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from sparkbeam.wire.rows import SCHEMA, RowBuffer, RowWriter
+
+
+class KeptRows:
+    """The files of an attempt at a task: one for each port that it writes rows of.
+
+    A file has its name when all of the task is in it, so none is seen of an attempt that fails.
+
+    Args:
+        partition: of the task.
+        repeatable: two attempts put out the same, and their files have the same names.
+    """
+
+    def __init__(self, partition: int, *, repeatable: bool) -> None:
+        self._attempt = uuid.uuid4().hex
+        self._name = f"{partition:06}" if repeatable else f"{partition:06}-{self._attempt}"
+        self._folders: dict[int, Path] = {}
+        self._buffers: dict[int, RowBuffer] = {}
+        self._files: dict[int, pa.RecordBatchStreamWriter] = {}
+        self._open = contextlib.ExitStack()
+
+    def rows(self, tag: int, folder: str) -> RowWriter:
+        """Takes the rows of a port, for a file in a folder."""
+        self._folders[tag] = Path(folder)
+        return self._buffers.setdefault(tag, RowBuffer(partial(self._write, tag)))
+
+    def _write(self, tag: int, batch: pa.RecordBatch) -> None:
+        if tag not in self._files:
+            file = self._open.enter_context(pa.OSFile(str(self._unfinished(tag)), "wb"))
+            self._files[tag] = self._open.enter_context(pa.ipc.new_stream(file, SCHEMA))
+        self._files[tag].write_batch(batch)
+
+    def _unfinished(self, tag: int) -> Path:
+        return self._folders[tag] / f"{self._attempt}-{tag}"
+
+    def written(self) -> tuple[tuple[int, str], ...]:
+        """Ends the files; gives the tag and the name of each."""
+        for buffer in self._buffers.values():
+            buffer.flush()
+        self._open.close()
+        found = tuple((tag, f"{tag}-{self._name}") for tag in sorted(self._files))
+        for tag, name in found:
+            self._unfinished(tag).replace(self._folders[tag] / name)
+        return found
+
+    def close(self) -> None:
+        """Lets go of the files of a task that has failed, or ended."""
+        with contextlib.suppress(Exception):  # The disk may be full; the task has said so.
+            self._open.close()
+
+
+def kept_batches(
+    paths: tuple[str, ...], given: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task.
+
+    Args:
+        paths: those of all files of the port.
+        given: what Spark hands over: numbers of files.
+    """
+    # Spark reuses a worker only if it has read its input to the end.
+    numbers = [number for batch in given for number in batch.column(0).to_pylist()]
+    for number in numbers:
+        if number < len(paths):
+            with pa.memory_map(paths[number]) as file, pa.ipc.open_stream(file) as stream:
+                yield from stream

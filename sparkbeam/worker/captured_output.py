@@ -1,0 +1,107 @@
+"""What the user's code writes in a worker of Spark, line by line, with the label of its step."""
+
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, TextIO
+
+from pyspark import TaskContext
+
+from sparkbeam.common.display_text import printable
+from sparkbeam.wire.output_lines import STDERR, STDOUT, Line, OutputSpec, Written
+from sparkbeam.worker import logs
+from sparkbeam.worker.output_socket import OUTLET
+
+
+class StepStream(io.TextIOBase):
+    """Stands for a standard stream of the worker while tasks run.
+
+    Args:
+        name: of the stream.
+        stream: the one that it stands for.
+    """
+
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self.caught = False
+        self._name = name
+        self._stream = stream
+        self._unfinished: dict[int, str] = {}
+
+    def write(self, text: str) -> int:
+        if not self.caught:
+            return self._stream.write(text)
+        thread = threading.get_ident()
+        *lines, rest = (self._unfinished.pop(thread, "") + text).split("\n")
+        if rest:
+            self._unfinished[thread] = rest
+        for line in lines:
+            self._emit(line)
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def complete(self) -> None:
+        """Takes lines that have no end yet as they are."""
+        while self._unfinished:
+            self._emit(self._unfinished.popitem()[1])
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the stream that it stands for."""
+        return self._stream.encoding
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """The bytes below the stream that it stands for, which nobody catches."""
+        return self._stream.buffer
+
+    def _emit(self, text: str) -> None:
+        text = printable(text)
+        if not OUTLET.write(Line(self._name, logs.step(), text)):
+            self._stream.write(f"{text}\n")
+
+
+@contextmanager
+def caught(spec: OutputSpec, hide: Callable[[str], str] = str) -> Iterator[None]:
+    """Catches what is written while a task runs; does nothing outside of Spark's workers."""
+    logs.install(spec.levels, hide)
+    if TaskContext.get() is None:
+        yield
+        return
+    OUTLET.open(spec.relay, hide)
+    for name in (STDOUT, STDERR):
+        # Spark may have put a stream of its own in the place of ours.
+        if not isinstance(getattr(sys, name), StepStream):
+            setattr(sys, name, StepStream(name, getattr(sys, name)))
+    for stream in _streams():
+        stream.caught = True
+    try:
+        yield
+    finally:
+        for stream in _streams():
+            stream.complete()
+            stream.caught = False
+        OUTLET.close()
+
+
+def taken() -> Written:
+    """What is to travel with the report of the task."""
+    for stream in _streams():
+        stream.complete()
+    return OUTLET.taken()
+
+
+def _streams() -> list[StepStream]:
+    return [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, StepStream)]

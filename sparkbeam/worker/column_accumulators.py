@@ -1,0 +1,103 @@
+"""Accumulators in columns: numbers of the vectorised form stand for each."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from sparkbeam.columns.python_types import Opaque, Record
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.windows.vectorized_form import Form, Numbers, as_column, from_column, parts_of
+from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
+
+_NAMES = ("0", "1")
+
+
+@dataclass(frozen=True)
+class Totals(Column):
+    """Pairs of a key and the numbers that its accumulators have come to.
+
+    To who asks for the values they are pairs of the key and what ``make`` takes the numbers for.
+
+    Attributes:
+        form: whose numbers they are.
+    """
+
+    form: Form
+
+    def __getitem__(self, part: slice) -> "Totals":
+        return replace(self, array=self.array[part])
+
+    def taken(self, rows: Positions) -> "Totals":
+        return replace(self, array=self.array.take(pa.array(rows)))
+
+    def outputs(self) -> Column:
+        """Keys with what a combine gives."""
+        assert isinstance(self.shape, Record)
+        outputs, shape = self.form.outputs(from_column(self.array.field(1)))
+        array = pa.StructArray.from_arrays([self.array.field(0), outputs], _NAMES)
+        return column_of(array, Record(tuple, _NAMES, (self.shape.fields[0], shape)))
+
+
+@dataclass(frozen=True)
+class Combine:
+    """How accumulators are merged, and what they come to.
+
+    Attributes:
+        combine_fn: merges them.
+        form: its vectorised form; None if it has none.
+        label: of the step.
+    """
+
+    combine_fn: beam.CombineFn
+    form: Form | None
+    label: str
+
+    def grouped(self, keys: list[Any], places: Numbers, numbers: Numbers) -> Totals | None:
+        """Keys, each with a list of one accumulator; None where keys make no column.
+
+        Args:
+            keys: what there are.
+            places: of each number's key among them.
+            numbers: of the vectorised form.
+        """
+        column = column_of_keys(keys)
+        if column is None:
+            return None
+        array = pa.StructArray.from_arrays(
+            [column.array.take(pa.array(places)), as_column(numbers)], _NAMES
+        )
+        shape = Record(tuple, _NAMES, (column.shape, Opaque(array.type.field(1).type)))
+        assert self.form is not None
+        return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True), self.form)
+
+    def merged(self, totals: Totals) -> Totals:
+        """The same, each with an accumulator."""
+        assert isinstance(totals.shape, Record)
+        make = partial(self._pairs, shape=totals.shape, in_list=False)
+        return replace(totals, make=make)
+
+    def uncounted(self, totals: Totals) -> tuple[Numbers, Totals]:
+        """Return of how many elements each of the accumulators is, and these alone.
+
+        Args:
+            totals: as of this combine, and of a count before it.
+        """
+        assert isinstance(totals.shape, Record)
+        assert self.form is not None
+        counts, numbers = parts_of(from_column(totals.array.field(1)))
+        array = pa.StructArray.from_arrays([totals.array.field(0), as_column(numbers)], _NAMES)
+        shape = Record(tuple, _NAMES, (totals.shape.fields[0], Opaque(array.type.field(1).type)))
+        make = partial(self._pairs, shape=shape, in_list=False)
+        return counts, Totals(array, shape, make, self.form)
+
+    def _pairs(self, array: pa.Array, *, shape: Record, in_list: bool) -> list[tuple[Any, Any]]:
+        assert self.form is not None
+        keys = column_of(array.field(0), shape.fields[0]).values()
+        numbers = from_column(array.field(1))
+        found: list[Any] = self.form.accumulators(numbers, self.combine_fn)
+        if in_list:
+            found = [[accumulator] for accumulator in found]
+        return list(zip(keys, found, strict=True))

@@ -1,0 +1,48 @@
+"""From columns of elements to the columns of a sink's rows, without an object for each element."""
+
+import pyarrow as pa
+
+from sparkbeam.columns import NotExact
+from sparkbeam.columns.arrays import array_of
+from sparkbeam.columns.python_types import Opaque, Record, Shape
+from sparkbeam.worker.value_columns import Column
+
+
+def columns_of(column: Column, schema: pa.Schema) -> list[pa.Array] | None:
+    """The columns of a schema, as they would be made of the elements one by one.
+
+    None where that cannot be promised: elements without named fields or that are None, a field
+    that is missing or of another type than its column, an integer that this has no room for.
+    """
+    shape, array = column.shape, column.array
+    if not isinstance(shape, Record) or shape.type in (tuple, list) or array.null_count:
+        return None
+    found = []
+    for field in schema:
+        if field.name not in shape.names:
+            if shape.type is not dict:
+                return None
+            found.append(pa.nulls(len(array), field.type))
+            continue
+        at = shape.names.index(field.name)
+        part = _as_type(array.field(at), shape.fields[at], field.type)
+        if part is None:
+            return None
+        found.append(part)
+    return found
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return any(_has_maps(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _as_type(array: pa.Array, shape: Shape, kind: pa.DataType) -> pa.Array | None:
+    if isinstance(shape, Opaque):
+        # A dict has each key of a map once.
+        return array if array.type == kind and not _has_maps(kind) else None
+    try:
+        return array_of(array, shape, kind)
+    except NotExact:
+        return None

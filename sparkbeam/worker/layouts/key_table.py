@@ -1,0 +1,235 @@
+"""Elements gathered by key in a worker's memory, before they leave it.
+
+The hot path of every grouping: it runs once for each element. Keys are told
+apart by their encoded form, as Beam demands; for types whose equality is the
+same as that of their encoding, the key itself stands for it. Values of
+immutable types stay objects, and a run of them is encoded in one call; other
+values are encoded at once, as the user's code may change them later.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from apache_beam.coders import coder_impl
+
+from sparkbeam.wire.rows import CELL_BYTES
+from sparkbeam.worker.layouts.group_values import RunCoder
+
+TABLE_BYTES = 96 << 20
+"""A table is written when its elements take about this many bytes of memory."""
+
+OBJECT_BYTES = 40
+"""What a small object and its place in a list take."""
+
+_KEYS_PER_PART = 1000
+_ENTRY_BYTES = 5 * OBJECT_BYTES
+_WINDOW_BYTES = 1500
+
+IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
+"""Types of values that may be kept as they are."""
+
+HASHED_AS_ENCODED = (int, str, bytes)
+"""Types of keys that are equal when, and only when, their encodings are."""
+
+_SIZED = frozenset([str, bytes])
+_FIXED = IMMUTABLE - _SIZED
+_NO_WINDOW = object()
+_ENCODED = type(None)
+"""In place of the type of keys that are encoded already; a key that is None is one of them."""
+
+
+_Runs = dict[type, defaultdict[Any, list[Any]]]
+
+
+def immutable_size(value: Any) -> int:
+    """About how many bytes a value takes that nobody can change, nor a part of it; 0 for others."""
+    kind = type(value)
+    if kind in _FIXED:
+        return OBJECT_BYTES
+    if kind in _SIZED:
+        return OBJECT_BYTES + len(value)
+    if not issubclass(kind, tuple) or kind.__dictoffset__:
+        return 0
+    total = OBJECT_BYTES
+    for part in value:
+        size = OBJECT_BYTES if type(part) in _FIXED else immutable_size(part)
+        if not size:
+            return 0
+        total += size
+    return total
+
+
+def all_immutable(values: Sequence[Any]) -> bool:
+    """Whether nobody can change the values, nor a part of one."""
+    kinds = set(map(type, values))
+    are_tuples = all(issubclass(kind, tuple) and not kind.__dictoffset__ for kind in kinds)
+    if are_tuples and IMMUTABLE.issuperset(map(type, itertools.chain.from_iterable(values))):
+        return True
+    return kinds <= IMMUTABLE or all(map(immutable_size, values))
+
+
+class _WindowTable:
+    """The runs of one window: of objects, and of encodings, by the type of the key and the key."""
+
+    def __init__(self) -> None:
+        self.objects: _Runs = {kind: defaultdict(list) for kind in HASHED_AS_ENCODED}
+        self.encodings: _Runs = {kind: defaultdict(list) for kind in (*HASHED_AS_ENCODED, _ENCODED)}
+        self.stamps: dict[bytes, int] = {}
+
+    def count(self) -> int:
+        """The number of values."""
+        tables = (*self.objects.values(), *self.encodings.values())
+        return sum(sum(map(len, by_key.values())) for by_key in tables)
+
+
+class RunTable:
+    """Runs of values by window and key.
+
+    Args:
+        key: encodes keys.
+        value: encodes runs of values.
+        combine_stamps: merges the timestamps of a key, or None where nobody asks.
+    """
+
+    def __init__(
+        self,
+        key: coder_impl.CoderImpl,
+        value: RunCoder,
+        combine_stamps: Callable[[int, int], int] | None = None,
+    ) -> None:
+        self._encode_key = key.encode_nested
+        self._runs = value
+        self._encode_value = value.element.encode_nested
+        self._combine = combine_stamps
+        self._clear()
+
+    def _clear(self) -> None:
+        self._windows: dict[Any, _WindowTable] = {}
+        self._last_window: Any = _NO_WINDOW
+        self._last: Any = None
+        self._bytes = 0
+
+    def add_all(self, window: Any, pairs: list[tuple[Any, Any]], stamp: int = 0) -> bool:
+        """Adds many elements of a window; True when the table is full."""
+        keys, values = zip(*pairs, strict=True)
+        key_kinds, value_kinds = set(map(type, keys)), set(map(type, values))
+        kind = key_kinds.pop()
+        if self._combine is not None or key_kinds or kind not in HASHED_AS_ENCODED:
+            for key, value in pairs:
+                self.add(window, key, value, stamp)
+            return self._bytes > TABLE_BYTES
+        self._select(window)
+        if value_kinds <= IMMUTABLE:
+            by_key = self._last.objects[kind]
+            sized = not value_kinds.isdisjoint(_SIZED)
+        else:
+            by_key = self._last.encodings[kind]
+            sized = True
+            pairs = list(zip(keys, map(self._encode_value, values), strict=True))
+        before = len(by_key)
+        for key, value in pairs:
+            by_key[key].append(value)
+        new = len(by_key) - before
+        self._bytes += OBJECT_BYTES * len(pairs) + _ENTRY_BYTES * new
+        if new and kind in _SIZED:
+            self._bytes += new * sum(map(len, keys)) // len(keys)
+        if sized:
+            self._bytes += sum(len(value) for _, value in pairs if type(value) in _SIZED)
+        return self._bytes > TABLE_BYTES
+
+    def _select(self, window: Any) -> None:
+        if window is not self._last_window:
+            table = self._windows.get(window)
+            if table is None:
+                table = self._windows[window] = _WindowTable()
+                self._bytes += _WINDOW_BYTES
+            self._last_window, self._last = window, table
+
+    def add(self, window: Any, key: Any, value: Any, stamp: int = 0) -> bool:
+        """Adds an element; True when the table is full."""
+        self._select(window)
+        if self._combine is not None:
+            self._stamp(key, stamp)
+        kind = type(value)
+        if kind in IMMUTABLE and type(key) in self._last.objects:
+            return self._append(self._last.objects[type(key)], key, value, sized=kind in _SIZED)
+        encoded = self._encode_value(value)
+        by_key = self._last.encodings.get(type(key))
+        if by_key is None or key is None:
+            by_key, key = self._last.encodings[_ENCODED], self._encode_key(key)
+        return self._append(by_key, key, encoded, sized=True)
+
+    def _append(
+        self, by_key: defaultdict[Any, list[Any]], key: Any, value: Any, *, sized: bool
+    ) -> bool:
+        run = by_key[key]
+        if not run:
+            self._bytes += _ENTRY_BYTES + len(key) if type(key) in _SIZED else _ENTRY_BYTES
+        run.append(value)
+        self._bytes += OBJECT_BYTES + len(value) if sized else OBJECT_BYTES
+        return self._bytes > TABLE_BYTES
+
+    def _stamp(self, key: Any, stamp: int) -> None:
+        assert self._combine is not None
+        encoded = self._encode_key(key)
+        stamps = self._last.stamps
+        stamps[encoded] = self._combine(stamps.get(encoded, stamp), stamp)
+
+    def take(self) -> Iterator[tuple[Any, list[bytes], list[bytes], list[int]]]:
+        """All runs, as columns: window, encoded keys, encoded runs, timestamps.
+
+        They come in parts of a few megabytes. A key with many values comes in
+        several parts, in order. The table is empty afterwards.
+        """
+        windows = self._windows
+        average = max(1, self._bytes) / max(1, sum(table.count() for table in windows.values()))
+        self._clear()
+        for window, table in windows.items():
+            for tables, encode in (
+                (table.objects, self._runs.encode),
+                (table.encodings, self._runs.join),
+            ):
+                for kind, by_key in tables.items():
+                    for keys, runs in _parts(by_key, encode, average):
+                        if kind is not _ENCODED:
+                            keys = list(map(self._encode_key, keys))
+                        yield window, keys, runs, self._stamps(table, keys)
+
+    def _stamps(self, table: _WindowTable, keys: list[bytes]) -> list[int]:
+        if self._combine is None:
+            return [0] * len(keys)
+        return [table.stamps[key] for key in keys]
+
+
+def _parts(
+    by_key: dict[Any, list[Any]], encode: Callable[[list[Any]], bytes], average: float
+) -> Iterator[tuple[list[Any], list[bytes]]]:
+    """Takes the runs out of a table, encoded, some keys at a time.
+
+    Args:
+        by_key: the values by key; it is empty in the end.
+        encode: makes a run of values.
+        average: the bytes that a value takes.
+    """
+    values_per_cell = max(1, int(CELL_BYTES / average))
+    while by_key:
+        keys: list[Any] = []
+        runs: list[list[Any]] = []
+        room = 4 * values_per_cell
+        for key, run in itertools.islice(by_key.items(), _KEYS_PER_PART):
+            room -= len(run)
+            if room < 0:
+                break
+            keys.append(key)
+            runs.append(run)
+        for key in keys:
+            del by_key[key]
+        if keys:
+            yield keys, list(map(encode, runs))
+        else:
+            key = next(iter(by_key))
+            run = by_key.pop(key)
+            for start in range(0, len(run), values_per_cell):
+                yield [key], [encode(run[start : start + values_per_cell])]

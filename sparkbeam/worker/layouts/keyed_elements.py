@@ -1,0 +1,227 @@
+"""``Layout.KEYED`` and those like it: windowed elements by key, in order."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.wire.rounding import coded_micros
+from sparkbeam.wire.rows import (
+    BLOCK_CELL,
+    PLAIN_CELL,
+    STAMPED_CELL,
+    TOTALS_CELL,
+    KeyedWriter,
+    Row,
+    RowWriter,
+)
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_coder
+from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
+from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.layouts.key_spans import KeySpans
+from sparkbeam.worker.layouts.key_table import IMMUTABLE, RunTable
+from sparkbeam.worker.layouts.key_totals import KeyTotals
+from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.slices import moments_of
+
+_SMALLEST_RUN = 16
+
+_MOST_WINDOWS = 100
+
+_KEY = itemgetter(0)
+
+
+class KeyedSink(Sink):
+    """Windowed elements by key, in order, without the key; those of a block as a run of values.
+
+    Args:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+        written: of the elements as they are written, without their keys.
+    """
+
+    def __init__(
+        self,
+        tag: int,
+        rows: RowWriter,
+        coder: coders.WindowedValueCoder,
+        written: coders.WindowedValueCoder,
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._cells = KeyCells(written)
+        key = coder.wrapped_value_coder.key_coder().get_impl()
+        self._tables = {
+            PLAIN_CELL: RunTable(key, self._cells.elements),
+            BLOCK_CELL: RunTable(key, self._cells.values),
+            STAMPED_CELL: RunTable(key, self._cells.stamped),
+        }
+        self._kind = PLAIN_CELL
+        self._windowing: Any = None
+        self._heads: dict[Any, bytes] = {None: PLAIN_CELL}
+        self._parts = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        pair = windowed_value.value
+        if self._kind == BLOCK_CELL and self._windowing == _windowing(windowed_value, [pair]):
+            self._add_all(BLOCK_CELL, self._windowing, windowed_value, [pair])
+        elif self._table(PLAIN_CELL, None).add(None, pair[0], windowed_value.with_value(pair[1])):
+            self.flush()
+
+    def write_block(self, block: Block) -> None:
+        template, pairs = block.windowing, block.values
+        windowing: Any
+        if block.stamps is None:
+            windowing = _windowing(template, pairs)
+        else:
+            windowing = (tuple(template.windows), template.pane_info)
+        is_short = len(pairs) < _SMALLEST_RUN and windowing != self._windowing
+        if is_short or windowing is None or len(template.windows) > _MOST_WINDOWS:
+            super().write_block(block)
+        elif block.stamps is None:
+            self._add_all(BLOCK_CELL, windowing, template, pairs)
+        else:
+            times = map(coded_micros, block.stamps)
+            stamped = [(key, (at, value)) for at, (key, value) in zip(times, pairs, strict=True)]
+            self._add_all(STAMPED_CELL, windowing, template, stamped)
+
+    def _add_all(
+        self, kind: bytes, windowing: Any, template: WindowedValue, pairs: list[tuple[Any, Any]]
+    ) -> None:
+        table = self._table(kind, windowing)
+        if windowing not in self._heads:
+            self._heads[windowing] = self._cells.head(kind, template)
+        if table.add_all(windowing, pairs):
+            self.flush()
+
+    def _table(self, kind: bytes, windowing: Any) -> RunTable:
+        """Where what comes next goes; the elements of a key keep their order."""
+        if kind != self._kind or windowing != self._windowing:
+            if kind != self._kind or windowing in self._heads:
+                self.flush()
+            self._kind, self._windowing = kind, windowing
+        return self._tables[kind]
+
+    def flush(self) -> None:
+        for windowing, keys, runs, _ in self._tables[self._kind].take():
+            head = self._heads[windowing]
+            cells = [head + run for run in runs]
+            self._rows.extend(self._tag, keys, [self._parts] * len(keys), cells)
+            self._parts += 1
+        self._heads = {None: PLAIN_CELL}
+
+
+def _windowing(template: WindowedValue, pairs: list[tuple[Any, Any]]) -> Any:
+    """What runs of a block have in common; None where its elements are written one by one.
+
+    The types are a part of it, as a table keeps encoded values apart from others, and in order
+    only among themselves.
+    """
+    kinds = frozenset(type(key) for key, _ in pairs)
+    if len(kinds) > 1:
+        return None
+    is_plain = IMMUTABLE.issuperset(type(value) for _, value in pairs)
+    windows = tuple(template.windows)
+    return template.timestamp_micros, windows, template.pane_info, kinds, is_plain
+
+
+class StoredSink(KeyedSink):
+    """``Layout.STORED``: in streaming, on the way to a GroupByKey.
+
+    Args:
+        tag: of the port.
+        rows: takes the rows.
+        coder: of the elements.
+        windowing: theirs.
+    """
+
+    def __init__(
+        self,
+        tag: int,
+        rows: KeyedWriter,
+        coder: coders.WindowedValueCoder,
+        windowing: Windowing,
+    ) -> None:
+        super().__init__(tag, rows, coder, stored_coder(coder))
+        self._moments = moments_of(windowing.windowfn)
+        self._writer = rows
+        self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
+
+    def write_window(self, template: WindowedValue, found: Partials) -> None:
+        self.flush()
+        encoded = self._keys.of(found.keys.array, found.keys.shape)
+        keys = encoded.take(pa.array(found.places))
+        totals = KeyTotals(self._cells.head(TOTALS_CELL, template), keys, found.numbers)
+        self._writer.extend_keys(self._tag, keys, lambda places: totals.taken(places).cell())
+
+    def write_partials(self, found: Partials) -> None:
+        # Of sessions, before they merge.
+        assert self._moments is not None
+        self.flush()
+        encoded = self._keys.of(found.keys.array, found.keys.shape)
+        keys = encoded.take(pa.array(found.places))
+        starts = self._moments.starts(found.slices)
+        spans = KeySpans.of(keys, found.numbers, starts, found.counts, self._moments.size)
+        self._writer.extend_keys(self._tag, keys, lambda places: spans.taken(places).cell())
+
+    def write_count(self, template: WindowedValue, number: int) -> None:
+        # It goes to any one shard: all of them have the same watermark.
+        self._rows.append(self._tag, b"", 0, self._cells.count(template, number))
+
+
+class TimeSortedSink(Sink):
+    """``Layout.TIME_SORTED``: as of :class:`KeyedSink`, but a row for each, by its timestamp."""
+
+    def __init__(self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder) -> None:
+        self._tag = tag
+        self._rows = rows
+        self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
+        self._encode = stripped_coder(coder).get_impl().encode_nested
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        self._rows.append(
+            self._tag,
+            self._encode_key(key),
+            windowed_value.timestamp_micros,
+            PLAIN_CELL + RunCoder.join([self._encode(windowed_value.with_value(value))]),
+        )
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class KeyedSource:
+    """``Layout.KEYED`` and ``Layout.TIME_SORTED``: the elements of one key after the other.
+
+    Args:
+        coder: of the elements.
+    """
+
+    def __init__(self, coder: coders.WindowedValueCoder) -> None:
+        self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
+        self._cells = KeyCells(stripped_coder(coder))
+
+    def blocks(self, rows: Iterable[Row]) -> Iterator[Block]:
+        """The elements of all keys."""
+        blocks = self._cells.blocks
+        last: bytes | None = None
+        key: Any = None
+        for encoded, _, cell in rows:
+            if encoded != last:
+                last, key = encoded, self._decode_key(encoded)
+            for block in blocks(cell):
+                yield block.with_values([(key, value) for value in block.values])
+
+    def keys(self, rows: Iterable[Row]) -> Iterator[tuple[bytes, Iterator[Block]]]:
+        """The elements of each key, which have to be read before the next key."""
+        for key, group in groupby(rows, _KEY):
+            yield key, self.blocks(group)

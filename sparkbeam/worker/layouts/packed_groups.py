@@ -1,0 +1,216 @@
+"""``Layout.PACKED_GROUPS``: values by key and window, many keys in a row.
+
+For windows that do not merge and groups at the end of them. Of pairs in columns a value is a
+cell (:mod:`sparkbeam.worker.layouts.row_cells`); all others are runs, as in ``Layout.GROUPS``.
+Behind its encoding each key has start and end of the window.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.coders import coders
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.wire.binary import fixed_cells, offsets_of
+from sparkbeam.wire.key_packs import Keyed, Kind, write, write_large
+from sparkbeam.wire.rounding import coded_span, floored_column
+from sparkbeam.wire.rows import CELL_BYTES, RowWriter
+from sparkbeam.worker.blocks import Block, column_rows
+from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
+from sparkbeam.worker.layouts.group_values import RunCoder
+from sparkbeam.worker.layouts.key_table import RunTable
+from sparkbeam.worker.layouts.pairs import halves_of
+from sparkbeam.worker.layouts.row_cells import RowCells
+from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.slices import Slices, slices_of
+from sparkbeam.worker.slots import are_scattered, in_slots
+
+_MOST_WAITING = 32 << 20
+_LARGE = 32 << 10
+"""A key with so many bytes of values travels in rows of its own."""
+
+SPAN = struct.Struct(">qq")
+"""The window behind a key: start and end in microseconds, which no coder keeps finer."""
+_SPAN = np.dtype([("start", ">i8"), ("end", ">i8")])
+
+
+class PackedGroupSink(Sink):
+    """``Layout.PACKED_GROUPS``: of columns, and of other elements."""
+
+    def __init__(
+        self, tag: int, rows: RowWriter, coder: coders.WindowedValueCoder, windowing: Windowing
+    ) -> None:
+        self._tag = tag
+        self._rows = rows
+        pair = coder.wrapped_value_coder
+        self._runs = RunCoder(pair.value_coder().get_impl())
+        self._table = RunTable(pair.key_coder().get_impl(), self._runs)
+        self._keys = EncodedKeys(pair.key_coder())
+        self._cells = RowCells(pair.value_coder())
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        self._slices = slices_of(windowing.windowfn)
+        self._waiting: list[Keyed] = []
+        self._bytes = 0
+
+    def write(self, windowed_value: WindowedValue) -> None:
+        key, value = windowed_value.value
+        for window in windowed_value.windows:
+            if self._table.add(window, key, value):
+                self._flush_table()
+
+    def write_block(self, block: Block) -> None:
+        refusal = self._gathered(block)
+        if refusal is None:
+            return
+        is_apart = block.assigned is None or are_scattered(block)
+        if is_apart and block.column is not None:
+            self.refused(refusal)
+        if block.assigned is None:
+            for window in block.windowing.windows:
+                if self._table.add_all(window, block.values):
+                    self._flush_table()
+        elif is_apart:
+            super().write_block(block)
+        else:
+            for part in in_slots(block):
+                self.write_block(part)
+
+    def _gathered(self, block: Block) -> str | None:
+        """Takes in pairs in columns; gives why they have to be taken one by one."""
+        halves = None if block.column is None else halves_of(block.column)
+        if halves is None:
+            return "its elements are no columns of pairs"
+        cells = self._cells.encode(*halves[1])
+        if cells is None:
+            return f"values are not for cells: {halves[1][1]}"
+        some = Keyed(self._keys.of(*halves[0]), cells)
+        if self._is_global:
+            self._wait(some)
+            return None
+        size = some.keys.nbytes + some.cells.nbytes
+        most = column_rows(len(some), size) // max(1, len(some))
+        windows = self._windows(block, max(1, most))
+        if windows is None:
+            return "its windows are in no slices of time"
+        for spans in windows:
+            self._wait(_with_spans(some, spans))
+        return None
+
+    def _wait(self, some: Keyed) -> None:
+        self._waiting.append(some)
+        self._bytes += some.keys.nbytes + some.cells.nbytes
+        if self._bytes >= _MOST_WAITING:
+            self._flush_waiting()
+
+    def _windows(self, block: Block, most: int) -> Iterator[pa.Array] | None:
+        """The windows of elements, as they are behind their keys; None where they are not known.
+
+        Each time they are those of all elements, up to ``most`` of each: first one of each, then
+        another one of each.
+        """
+        match block.assigned:
+            case None:
+                spans = [SPAN.pack(*coded_span(window)) for window in block.windowing.windows]
+                return _repeated_spans(spans, len(block), most)
+            case Intervals() as given:
+                return iter((_spans(given.starts, given.ends),))
+        slices = self._slices
+        numbers = None if slices is None else slices.numbers(block.time_column())
+        return None if slices is None or numbers is None else _spans_in(slices, numbers, most)
+
+    def flush(self) -> None:
+        self._flush_waiting()
+        self._flush_table()
+
+    def _flush_waiting(self) -> None:
+        """Turns the pairs into rows that wait."""
+        if not self._waiting:
+            return
+        some = Keyed.joined(self._waiting)
+        self._waiting, self._bytes = [], 0
+        found = some.keys.dictionary_encode()
+        places = found.indices.to_numpy()
+        sizes = np.bincount(places, np.diff(offsets_of(some.cells)))
+        are_large = sizes > _LARGE
+        if are_large.any():
+            rows = np.flatnonzero(are_large[places])
+            rows = rows[np.argsort(places[rows], kind="stable")]
+            for part in np.split(rows, np.flatnonzero(np.diff(places[rows])) + 1):
+                runs = self._large_runs(some.cells.take(pa.array(part)))
+                key = some.keys[int(part[0])].as_py()
+                write_large(self._rows, self._tag, key, runs)
+            some = some.taken(np.flatnonzero(~are_large[places]))
+        if len(some):
+            write(self._rows, self._tag, Kind.VALUES, some)
+
+    def _large_runs(self, cells: pa.Array) -> Iterator[bytes]:
+        """The values in cells of a key, in runs as the coder writes them."""
+        values = self._cells.values(cells)
+        step = max(1, CELL_BYTES * len(cells) // max(1, cells.nbytes))
+        starts = range(0, len(values), step)
+        return (self._runs.encode(values[start : start + step]) for start in starts)
+
+    def _flush_table(self) -> None:
+        """Turns the runs of the table into rows."""
+        keys: list[bytes] = []
+        cells: list[bytes] = []
+        for window, encoded, runs, _ in self._table.take():
+            suffix = self._suffix(window)
+            for key, run in zip(encoded, runs, strict=True):
+                if len(run) > _LARGE:
+                    write_large(self._rows, self._tag, key + suffix, iter((run,)))
+                else:
+                    keys.append(key + suffix)
+                    cells.append(run)
+        if keys:
+            some = Keyed(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
+            write(self._rows, self._tag, Kind.RUNS, some)
+
+    def _suffix(self, window: BoundedWindow) -> bytes:
+        return b"" if self._is_global else SPAN.pack(*coded_span(window))
+
+
+def _with_spans(some: Keyed, spans: pa.Array) -> Keyed:
+    """Keys with windows behind them, of which there may be several of each."""
+    if len(spans) != len(some):
+        some = some.taken(np.tile(np.arange(len(some)), len(spans) // len(some)))
+    keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
+    return Keyed(keys, some.cells)
+
+
+def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
+    """Windows that so many elements share; see :meth:`PackedGroupSink._windows`."""
+    for start in range(0, len(spans), most):
+        part = pa.array(spans[start : start + most], pa.binary())
+        yield part.take(pa.array(np.repeat(np.arange(len(part)), count)))
+
+
+def _spans_in(slices: Slices, numbers: Micros, most: int) -> Iterator[pa.Array]:
+    """The windows of slices; see :meth:`PackedGroupSink._windows`."""
+    for first in range(0, slices.count, most):
+        back = np.arange(first, min(first + most, slices.count))
+        starts = slices.starts((numbers - back[:, np.newaxis]).ravel())
+        yield _spans(starts, starts + slices.size)
+
+
+def _spans(starts: Micros, ends: Micros) -> pa.Array:
+    spans = np.empty(len(starts), _SPAN)
+    spans["start"], spans["end"] = floored_column(starts), floored_column(ends)
+    return fixed_cells(spans)
+
+
+def spans_of(keys: pa.Array) -> tuple[Micros, Micros]:
+    """Starts and ends of the windows behind keys, in microseconds."""
+    ends = offsets_of(keys).astype(np.int64)[1:]
+    data: npt.NDArray[np.uint8] = np.frombuffer(keys.buffers()[2], np.uint8)
+    found = data[ends[:, np.newaxis] + np.arange(-SPAN.size, 0)].view(_SPAN)
+    spans = found.reshape(len(keys))
+    return spans["start"].astype(np.int64), spans["end"].astype(np.int64)

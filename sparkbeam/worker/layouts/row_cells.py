@@ -1,0 +1,287 @@
+"""Cells that hold one value of a column each, written and read many at a time.
+
+A cell is a head, which tells what the value is, records of a fixed length, and the texts of the
+value one behind the other. All cells of a column have the same head, which is short: names of
+fields that a coder knows are not in it. The record has a bit for each part that is None, then each
+number, and the length of each text.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.coders import coders
+
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Opaque,
+    Record,
+    Shape,
+    arrow_type_of,
+)
+from sparkbeam.columns.vectors import Bools
+from sparkbeam.plan.join_columns import why_no_cells
+from sparkbeam.plan.round_trips import given_back
+from sparkbeam.wire.binary import bytes_of, fixed_cells, offsets_of
+from sparkbeam.worker.layouts.type_heads import HeadCoder
+from sparkbeam.worker.value_columns import Column, column_of
+
+_TEXTS = frozenset([STR, BYTES])
+_LENGTH = np.dtype("<i4")
+
+
+class RowCells:
+    """Encodes the values of columns, where it is known what a coder of theirs would give back.
+
+    That is what they are when they come back.
+
+    Args:
+        coder: of the values.
+    """
+
+    def __init__(self, coder: coders.Coder) -> None:
+        self._coder = coder
+        self._heads = HeadCoder(coder)
+        self._forms: dict[Shape, _Form | None] = {}
+        self._read: dict[bytes, _Form] = {}
+
+    def encode(self, values: pa.Array, shape: Shape) -> pa.Array | None:
+        """A cell for each value; None where they have to be encoded as elements.
+
+        Args:
+            values: the column.
+            shape: what each of them is.
+        """
+        back = given_back(self._coder, values, shape)
+        form = None if back is None else self._form(back)
+        if form is None:
+            return None
+        try:
+            return form.encode(values)
+        except pa.ArrowInvalid:
+            # An int beyond 64 bits.
+            return None
+
+    def decode(self, cells: pa.Array) -> Iterator[tuple[Column, npt.NDArray[np.int64] | None]]:
+        """The values of cells, in a column for each head.
+
+        Args:
+            cells: binary, without nulls, and one at least.
+
+        Yields:
+            Values, and at which positions they are; None where they are all.
+        """
+        rest = np.arange(len(cells))
+        some = cells
+        while len(rest):
+            head = _head_of(some)
+            of_form = pc.starts_with(some, head)
+            form = self._read.get(head)
+            if form is None:
+                form = self._read[head] = _Form(self._heads.decode(head), head)
+            if pc.all(of_form).as_py():
+                yield form.decode(some), None if len(rest) == len(cells) else rest
+                return
+            is_here = of_form.to_numpy(zero_copy_only=False)
+            yield form.decode(some.filter(of_form)), rest[is_here]
+            rest = rest[~is_here]
+            some = cells.take(pa.array(rest))
+
+    def values(self, cells: pa.Array) -> list[Any]:
+        """The same as objects, in the order of the cells."""
+        values: list[Any] = [None] * len(cells)
+        for column, rows in self.decode(cells):
+            if rows is None:
+                return column.values()
+            for row, value in zip(rows.tolist(), column.values(), strict=True):
+                values[row] = value
+        return values
+
+    def _form(self, shape: Shape) -> "_Form | None":
+        if shape not in self._forms:
+            head = None if why_no_cells(shape) else self._heads.encode(shape)
+            self._forms[shape] = None if head is None else _Form(shape, head)
+        return self._forms[shape]
+
+
+def _head_of(cells: pa.Array) -> bytes:
+    first: bytes = cells[0].as_py()
+    return first[: 1 + first[0]]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The cells of a shape.
+
+    Attributes:
+        shape: of the values.
+        head: of the cells.
+        parts: what values consist of: records, before their fields, and all else.
+        record: what a cell begins with.
+    """
+
+    shape: Shape
+    head: bytes
+    parts: tuple[Shape, ...] = field(init=False)
+    record: np.dtype[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = tuple(_parts(self.shape))
+        kinds: list[Any] = [("head", f"V{len(self.head)}"), ("nulls", "u1", (-(-len(parts) // 8),))]
+        kinds += [(str(at), kind) for at, part in enumerate(parts) if (kind := _kind(part))]
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "record", np.dtype(kinds))
+
+    def encode(self, values: pa.Array) -> pa.Array:
+        """A cell for each value."""
+        records = np.zeros(len(values), self.record)
+        records["head"] = np.frombuffer(self.head, self.record["head"])[0]
+        nulls = np.zeros((len(values), 8 * records["nulls"].shape[1]), np.bool_)
+        texts = []
+        for at, (part, shape) in enumerate(_arrays(values, self.shape)):
+            if part.null_count:
+                nulls[:, at] = part.is_null().to_numpy(zero_copy_only=False)
+            if shape in _TEXTS:
+                text = part.fill_null(b"") if part.null_count else part
+                records[str(at)] = np.diff(offsets_of(text))
+                texts.append(text)
+            elif not isinstance(shape, Record) and shape != NONE:
+                written = records[str(at)]
+                written[:] = _fixed_values(part, written.dtype)
+                if part.null_count:
+                    written[nulls[:, at]] = np.zeros(1, written.dtype)[0]
+        records["nulls"] = np.packbits(nulls, axis=1)
+        cells = fixed_cells(records)
+        if not texts:
+            return cells
+        return pc.binary_join_element_wise(cells, *texts, pa.scalar(b"", pa.binary()))
+
+    def decode(self, cells: pa.Array) -> Column:
+        """The values of cells."""
+        records, texts = self._taken_apart(cells)
+        nulls = np.unpackbits(records["nulls"], axis=1)[:, : len(self.parts)].astype(np.bool_)
+        return column_of(
+            self._array(iter(range(len(self.parts))), records, nulls, texts), self.shape
+        )
+
+    def _taken_apart(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
+        """The records of cells, and their texts, one after the other."""
+        size, count = self.record.itemsize, len(cells)
+        of_texts = [at for at, part in enumerate(self.parts) if part in _TEXTS]
+        if not of_texts:
+            return bytes_of(cells).view(self.record), iter(())
+        starts = offsets_of(cells).astype(np.int64)
+        bounds = np.empty((count, 2), np.int32)
+        bounds[:, 0] = starts[:-1]
+        bounds[:, 1] = starts[:-1] + size
+        ends = np.append(bounds.ravel(), np.int32(starts[-1]))
+        pieces = pa.Array.from_buffers(
+            pa.binary(), 2 * count, [None, pa.py_buffer(ends), cells.buffers()[2]]
+        )
+        heads = pieces.take(pa.array(np.arange(0, 2 * count, 2)))
+        records = bytes_of(heads).view(self.record)
+        lengths = [records[str(at)].astype(np.int64) for at in of_texts]
+        return records, _texts(cells, starts[:-1] + size, lengths)
+
+    def _array(
+        self,
+        places: Iterator[int],
+        records: npt.NDArray[Any],
+        nulls: Bools,
+        texts: Iterator[pa.Array],
+    ) -> pa.Array:
+        """The array of the next part, and of those that are in it."""
+        at = next(places)
+        shape, count = self.parts[at], len(records)
+        is_null = nulls[:, at]
+        validity = None
+        if is_null.any():
+            validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+        kind = arrow_type_of(shape)
+        if isinstance(shape, Record):
+            fields = [self._array(places, records, nulls, texts) for _ in shape.fields]
+            kind = pa.struct(
+                [pa.field(name, one.type) for name, one in zip(shape.names, fields, strict=True)]
+            )
+            return pa.Array.from_buffers(kind, count, [validity], children=fields)
+        if shape == NONE:
+            return pa.nulls(count)
+        if shape in _TEXTS:
+            _, offsets, data = next(texts).buffers()
+            return pa.Array.from_buffers(kind, count, [validity, offsets, data])
+        values = records[str(at)]
+        bits = np.packbits(values, bitorder="little") if shape == BOOL else values
+        data = pa.py_buffer(np.ascontiguousarray(bits))
+        return pa.Array.from_buffers(kind, count, [validity, data])
+
+
+def _texts(
+    cells: pa.Array, starts: npt.NDArray[np.int64], lengths: list[npt.NDArray[np.int64]]
+) -> Iterator[pa.Array]:
+    """The texts of cells one after the other, each as binary without anything around it."""
+    count = len(starts)
+    chosen = pa.array(np.arange(0, 2 * count, 2))
+    for length in lengths:
+        bounds = np.stack([starts, starts + length], axis=1).astype(np.int32).ravel()
+        ends = np.append(bounds, bounds[-1])
+        pieces = pa.Array.from_buffers(
+            pa.binary(), 2 * count, [None, pa.py_buffer(ends), cells.buffers()[2]]
+        )
+        yield pieces.take(chosen)
+        starts = starts + length
+
+
+def _parts(shape: Shape) -> Iterator[Shape]:
+    yield shape
+    if isinstance(shape, Record):
+        for part in shape.fields:
+            yield from _parts(part)
+
+
+def _kind(part: Shape) -> Any:
+    """How a part is written in a record; None where it is not."""
+    if part in _TEXTS:
+        return _LENGTH
+    if part == BOOL:
+        return np.dtype("u1")
+    if part in (INT, FLOAT):
+        return np.dtype("<i8" if part == INT else "<f8")
+    if isinstance(part, Opaque):
+        return np.dtype(f"V{part.arrow_type.bit_width // 8}")
+    return None
+
+
+def _arrays(array: pa.Array, shape: Shape) -> Iterator[tuple[pa.Array, Shape]]:
+    """The columns of all parts, of types that follow from what these are."""
+    if not isinstance(shape, Record):
+        yield _plain(array, shape), shape
+        return
+    yield array, shape
+    # Where a record is None its fields are, too.
+    for part, of_part in zip(array.flatten(), shape.fields, strict=True):
+        yield from _arrays(part, of_part)
+
+
+def _plain(array: pa.Array, shape: Shape) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = pa.binary() if shape in _TEXTS else arrow_type_of(shape)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _fixed_values(array: pa.Array, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The numbers of an array, whatever they are where it has nulls."""
+    if pa.types.is_boolean(array.type):
+        found: npt.NDArray[Any] = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return found
+    data = np.frombuffer(array.buffers()[1], kind, array.offset + len(array))
+    return data[array.offset :]

@@ -1,0 +1,67 @@
+"""Side inputs that are dicts, lists or sets, as tables in which functions over columns look up."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from sparkbeam.columns.lookups import table_array
+from sparkbeam.columns.python_types import BYTES, INT, NONE, STR, Shape, Table
+from sparkbeam.worker.value_columns import Column, column_of, column_of_values
+
+_KINDS = (dict, list, set, frozenset)
+_KEYS = frozenset([INT, STR, BYTES])
+_MOST = 4
+"""A table has no more keys than so many for each element, as they are hashed for each block."""
+
+
+class _Known(NamedTuple):
+    """What a table has been made of, and how long each part was."""
+
+    values: tuple[Any, ...]
+    lengths: list[int]
+    column: Column | None
+
+
+class Tables:
+    """Makes tables, and keeps the last one of each argument, for which the next block may ask."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+
+    def of(self, argument: int, values: tuple[Any, ...], count: int) -> Column | None:
+        """A column of tables; None where these are none, or too large.
+
+        Args:
+            argument: the number of the argument.
+            values: what it is in each window, of which there is one at least.
+            count: how many elements may look something up.
+        """
+        kind = type(values[0])
+        if kind not in _KINDS or any(type(one) is not kind for one in values):
+            return None
+        lengths = list(map(len, values))
+        if sum(lengths) > _MOST * count:
+            return None
+        known = self._known.get(argument)
+        if known is None or known.lengths != lengths or not _are_same(known.values, values):
+            known = self._known[argument] = _Known(values, lengths, _made(kind, values, lengths))
+        return known.column
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    return all(one is other for one, other in zip(some, others, strict=True))
+
+
+def _made(kind: type, values: tuple[Any, ...], lengths: list[int]) -> Column | None:
+    keys = column_of_values(list(chain.from_iterable(values)))
+    if keys is None or keys.shape not in _KEYS:
+        return None
+    items: Any = None
+    shape: Shape = NONE
+    if kind is dict:
+        found = column_of_values(list(chain.from_iterable(one.values() for one in values)))
+        if found is None:
+            return None
+        items, shape = found.array, found.shape
+    array = table_array(keys.array, items, lengths)
+    return column_of(array, Table(kind, keys.shape, shape))

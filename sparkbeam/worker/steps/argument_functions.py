@@ -1,0 +1,153 @@
+"""Operations on blocks: plain functions with further arguments, constant or from side inputs.
+
+Beam's own operation looks the side inputs up for each element. Here that is done once for the
+elements of a block that share their window; over columns each side input is a column, too, of
+what is for each element.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.portability import python_urns
+from apache_beam.runners.worker import operations
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.plan.pardo_functions import Arguments, function_with_arguments
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.lookup_tables import Tables
+from sparkbeam.worker.refusals import SCATTERED, count_refused
+from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
+from sparkbeam.worker.steps.dofns import window_by_window
+from sparkbeam.worker.steps.functions import FunctionOperation, output_of
+from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.value_columns import Column, column_of_values
+
+
+class ArgumentOperation(FunctionOperation):
+    """A plain function of the element and further arguments."""
+
+    one_to_one = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        *_, self._sides, _ = args
+        self._tables = Tables()
+
+    def ask(self, arguments: Arguments, process: Callable[..., Iterable[Any] | None]) -> None:
+        """Tells what to call, and with what."""
+        self.arguments = arguments
+        self._process = process
+        self.function = self._call
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._by_window = not all(side.is_globally_windowed() for side in self._sides)
+
+    def process(self, o: WindowedValue) -> None:
+        """Processes an element."""
+        self.process_block(Block(o, [o.value]))
+
+    def process_block(self, block: Block) -> None:
+        """Processes elements, in each of their windows if these have side inputs of their own."""
+        with self.scoped_process_state:
+            if not self._by_window or block.assigned is None:
+                self._process_alike(block)
+                return
+            results = self._over_windows(block)
+            if results is not None:
+                self._emitter.block(results)
+            elif are_scattered(block):
+                if block.column is not None:
+                    count_refused(SCATTERED)
+                for element in block.elements():
+                    self._process_alike(Block(element, [element.value]))
+            else:
+                for part in in_slots(block):
+                    self._process_alike(part)
+
+    def _process_alike(self, block: Block) -> None:
+        """Processes elements that have the same side inputs."""
+        whole = block.windowing
+        for single in window_by_window(whole) if self._by_window else (whole,):
+            part = block if single is whole else block.with_windowing(single)
+            sides = self._look_up(single)
+            results = self._over_columns(part, sides)
+            if results is not None:
+                self._emitter.block(results)
+            else:
+                self._given = self.arguments.filled(sides)
+                output = output_of(self, single, part.stamps, part.assigned)
+                self._flat_map(part.values, output)
+
+    def _look_up(self, template: WindowedValue) -> list[Any]:
+        """The side inputs of elements."""
+        window: BoundedWindow = GlobalWindow()
+        if self._by_window:
+            (window,) = template.windows
+        try:
+            return [side[window] for side in self._sides]
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+
+    def _over_columns(self, block: Block, sides: list[Any]) -> Block | None:
+        if block.column is None:
+            return None
+        columns = self._columns_of([sides], len(block))
+        if columns is None:
+            count_refused("a side input is no column")
+            return None
+        return self._columns.over(block, *columns)
+
+    def _over_windows(self, block: Block) -> Block | None:
+        """The results for elements of several windows; None where they have to go one by one."""
+        if block.column is None:
+            return None
+        found = single_windows(block)
+        if found is None:
+            return None
+        templates, places = found
+        columns = self._columns_of(list(map(self._look_up, templates)), len(block))
+        return None if columns is None else self._columns.over(block, *columns, places=places)
+
+    def _columns_of(self, found: list[list[Any]], count: int) -> list[Column] | None:
+        """A column for each side input, of what is found each time; None if there is none.
+
+        Args:
+            found: the side inputs, one time after the other.
+            count: for how many elements.
+        """
+        columns = [
+            column_of_values(list(values)) or self._tables.of(number, values, count)
+            for number, values in enumerate(zip(*found, strict=True))
+        ]
+        known = [column for column in columns if column is not None]
+        return known if len(known) == len(columns) else None
+
+    def _call(self, value: Any) -> Any:
+        return self._process(value, *self._given.by_position, **self._given.by_name)
+
+
+def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:
+    if not step.has_one_output or step.is_stateful:
+        return None
+    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+        return None
+    fn, args, kwargs, *_ = step.dofn
+    found = function_with_arguments(fn, args, kwargs)
+    return None if found is None else (found, Arguments(list(args), dict(kwargs)))
+
+
+def _make(step: Step, found: tuple[beam.DoFn, Arguments]) -> operations.DoOperation:
+    fn, arguments = found
+    window_fn = step.windowing(step.input).windowfn
+    operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
+    operation.over_columns = fn.process
+    operation.ask(arguments, fn.process)
+    made: operations.DoOperation = operation
+    return made
+
+
+ARGUMENTS = Way("a function of the element and arguments over blocks", _asked, _make)

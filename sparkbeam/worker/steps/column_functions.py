@@ -1,0 +1,104 @@
+"""Plain functions over blocks that are columns, where they can be compiled."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns import Compiled, NotExact, Refused, member_of
+from sparkbeam.columns.python_types import Shape
+from sparkbeam.columns.vectors import Positions
+from sparkbeam.plan.pardo_functions import ALONE, Arguments, over_columns
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.value_columns import Column, column_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class ColumnFunction:
+    """A function that is evaluated over columns instead of being called.
+
+    Args:
+        process: of a DoFn that is a function of the element and further arguments; None where it
+            has to be called.
+        why: gives the reason for that.
+        may_stamp: results may bring a timestamp of their own.
+        arguments: what it gets beside the element.
+    """
+
+    def __init__(
+        self,
+        process: Callable[..., Any] | None,
+        why: Callable[[], str],
+        *,
+        may_stamp: bool,
+        arguments: Arguments = ALONE,
+    ) -> None:
+        self._process = process
+        self._why = why
+        self._arguments = arguments
+        self._may_stamp = may_stamp
+        self._compiled: dict[tuple[Shape, ...], Compiled | Refused] = {}
+
+    def over(self, block: Block, *sides: Column, places: Positions | None = None) -> Block | None:
+        """The results for a block; None if it has to go element by element.
+
+        Args:
+            block: the elements.
+            sides: the values of each side input.
+            places: which of them is for each element; None if the first is for all.
+        """
+        column = block.column
+        if column is None:
+            return None
+        try:
+            return self._over(column, sides, places, block)
+        except NotExact as refusal:
+            reason = str(refusal)
+        except Exception:
+            # Its elements tell whether that is an error of the user's code.
+            _LOG.warning("A function cannot be evaluated over columns.", exc_info=True)
+            reason = "an error of the runner"
+        count_refused(reason)
+        return None
+
+    def _over(
+        self, column: Column, sides: tuple[Column, ...], places: Positions | None, block: Block
+    ) -> Block:
+        shapes = column.shape, *(side.shape for side in sides)
+        compiled = self._compiled.get(shapes)
+        if compiled is None:
+            compiled = self._compiled[shapes] = self._made(*shapes)
+        if isinstance(compiled, Refused):
+            raise NotExact(compiled.reason)
+        if compiled.is_timestamped and len(block.windowing.windows) != 1:
+            raise NotExact("its results bring their timestamps into windows")
+        if places is None:
+            places = np.zeros(len(block) if sides else 0, np.int64)
+        further = [side.array.take(pa.array(places)) for side in sides]
+        return _applied(compiled, column, further, block)
+
+    def _made(self, *shapes: Shape) -> Compiled | Refused:
+        if self._process is None:
+            return Refused(self._why())
+        return over_columns(
+            self._process, *shapes, arguments=self._arguments, may_stamp=self._may_stamp
+        )
+
+
+def _applied(compiled: Compiled, column: Column, further: list[pa.Array], block: Block) -> Block:
+    if compiled.is_filter:
+        rows = compiled.kept(column.array, *further)
+        if compiled.outcome != column.shape:
+            (code,) = compiled.members
+            member = column_of(member_of(column.array, code, rows), compiled.outcome)
+            return block.with_column(member, rows)
+        return block if len(rows) == len(block) else block.taken(rows)
+    output = compiled.evaluate(column.array, *further)
+    values = column_of(output.values, compiled.result)
+    if output.times is not None:
+        return Block(GLOBAL, values, np.asarray(output.times, np.int64))
+    return block.with_column(values, output.rows)

@@ -1,0 +1,158 @@
+"""What a combine has gathered before the shuffle, of pairs in columns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.python_types import Shape
+from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.windows.pair_groups import groups_of
+from sparkbeam.windows.vectorized_form import Form, Numbers
+from sparkbeam.worker.layouts.pairs import distinct
+from sparkbeam.worker.partials import Partials
+
+_MOST_WAITING = 500_000
+_MOST_WAITING_BYTES = 32 << 20
+_MOST_BYTES = 64 << 20
+_FEW = 0.2
+"""Where a smaller part of new pairs may belong to what there is, that is put out before."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Pairs, or what several pairs have come to.
+
+    Attributes:
+        keys: of each.
+        slices: of each, the number of its slice of time, or of that with which its window begins.
+        stamps: of each, in microseconds.
+        numbers: of each, of the vectorised form.
+        counts: how many elements each is of.
+    """
+
+    keys: pa.Array
+    slices: Micros
+    stamps: Micros
+    numbers: Numbers
+    counts: Micros
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        return int(self.keys.nbytes) + sum(column.nbytes for column in self._columns())
+
+    def _columns(self) -> tuple[Any, ...]:
+        return self.slices, self.stamps, self.numbers, self.counts
+
+    @staticmethod
+    def joined(parts: "list[Gathered]") -> "Gathered":
+        """All of several, one after the other."""
+        keys = pa.concat_arrays([part.keys for part in parts])
+        return Gathered(
+            keys, *map(np.concatenate, zip(*(p._columns() for p in parts), strict=True))
+        )
+
+
+class ColumnTotals:
+    """What there is by key and slice of time, of pairs of one kind.
+
+    Pairs wait until there are many; then those of a key and slice are added up all at once.
+
+    Args:
+        form: of the combine.
+        stamps: combines their timestamps.
+        shape: of the keys.
+        is_by_window: pairs are there once for each of their windows.
+    """
+
+    def __init__(
+        self, form: Form, stamps: np.ufunc, shape: Shape, *, is_by_window: bool = False
+    ) -> None:
+        self._form = form
+        self._stamps = stamps
+        self._shape = shape
+        self._is_by_window = is_by_window
+        self._past: list[Partials] = []
+        self._settled: Partials | None = None
+        self._gathered: Gathered | None = None
+        self._waiting: list[Gathered] = []
+        self._rows = self._bytes = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether what waits is to be added up."""
+        settled = 0 if self._settled is None else len(self._settled)
+        return self._rows >= max(_MOST_WAITING, settled) or self._bytes >= _MOST_WAITING_BYTES
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what has been added up takes much memory, or hardly anything is added to it."""
+        is_large = self._gathered is not None and self._gathered.nbytes >= _MOST_BYTES
+        return is_large or bool(self._past)
+
+    def add(self, some: Gathered) -> None:
+        """Takes in pairs."""
+        self._waiting.append(some)
+        self._rows += len(some.slices)
+        self._bytes += some.nbytes
+
+    def settle(self) -> bool:
+        """Adds up what waits; False where that is not exact, and all is as it was."""
+        if not self._waiting:
+            return True
+        together = Gathered.joined([*self._before(), *self._waiting])
+        found = distinct(together.keys, self._shape)
+        if found is None:
+            return False
+        keys, of_rows = found
+        groups = groups_of(of_rows, len(keys), together.slices)
+        totals = groups.added(self._form, together.numbers)
+        if totals is None:
+            return False
+        places, slices = groups.first, groups.second
+        stamps = groups.combined(self._stamps, together.stamps)
+        counts = groups.combined(np.add, together.counts)
+        self._settled = Partials(
+            keys, places, slices, stamps, totals, counts, is_by_window=self._is_by_window
+        )
+        of_each = keys.array.take(pa.array(places))
+        self._gathered = Gathered(of_each, slices, stamps, totals, counts)
+        self.waiting()
+        return True
+
+    def _before(self) -> list[Gathered]:
+        """What has been added up so far, unless new pairs are of other slices."""
+        before = self._gathered
+        if before is None:
+            return []
+        if _part_in([some.slices for some in self._waiting], before.slices) >= _FEW:
+            return [before]
+        self._past += self.take()
+        return []
+
+    def take(self) -> list[Partials]:
+        """What has been added up; it is gone afterwards."""
+        found = self._past if self._settled is None else [*self._past, self._settled]
+        self._past, self._settled, self._gathered = [], None, None
+        return found
+
+    def waiting(self) -> list[Gathered]:
+        """What waits, in the order in which it has come; nothing does afterwards."""
+        waiting, self._waiting = self._waiting, []
+        self._rows = self._bytes = 0
+        return waiting
+
+
+def _part_in(parts: list[Micros], known: Micros) -> float:
+    """Which part of numbers are known; all, where that takes long to tell."""
+    first = int(known.min())
+    span = int(known.max()) - first + 1
+    if span > _MOST_WAITING:
+        return 1.0
+    is_known = np.zeros(span, np.bool_)
+    is_known[known - first] = True
+    places = np.concatenate(parts) - first
+    inside = places[(places >= 0) & (places < span)]
+    return np.count_nonzero(is_known[inside]) / len(places)

@@ -1,0 +1,223 @@
+"""The map side of a combine over columns: pairs are added up by key and slice of time.
+
+Where the order of values makes a difference, as it does to a sum of floats, and windows share their
+slices, pairs are added up by key and window instead.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.columns.order import arranged, sums_of
+from sparkbeam.columns.python_types import Shape
+from sparkbeam.plan.combine_columns import OTHER_SLICES
+from sparkbeam.plan.session_reasons import in_another_order
+from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.windows.vectorized_form import Form, Numbers
+from sparkbeam.wire.rounding import coded_column, coded_end
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.group_timestamps import combine_stamps
+from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.pairs import plain_pairs
+from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.slices import Moments, Slices, moments_of, slices_of
+from sparkbeam.worker.slots import runs_of
+from sparkbeam.worker.steps.column_totals import ColumnTotals, Gathered
+from sparkbeam.worker.value_columns import column_of
+
+_Kind = tuple[Shape, pa.DataType, Any]
+
+
+class _Part(NamedTuple):
+    """Of which pairs a table is: of what kind they are, and whether it has them by window."""
+
+    kind: _Kind
+    is_by_window: bool
+
+
+class ColumnCombine:
+    """Gathers pairs in columns.
+
+    Args:
+        combine_fn: merges accumulators.
+        form: its vectorised form.
+        windowing: of the pairs.
+
+    Attributes:
+        are_sessions: the windows are those of sessions before they merge.
+        is_stamped: somebody asks for the timestamps of what has been added up.
+    """
+
+    def __init__(self, combine_fn: beam.CombineFn, form: Form, windowing: Windowing) -> None:
+        self._combine_fn = combine_fn
+        self._form = form
+        self._is_default = windowing.is_default()
+        self._is_global = isinstance(windowing.windowfn, GlobalWindows)
+        self._window_fn = windowing.windowfn
+        self._slices = slices_of(windowing.windowfn) or moments_of(windowing.windowfn)
+        self.are_sessions = isinstance(self._slices, Moments)
+        self._is_shared = self._slices is not None and self._slices.count > 1
+        self.is_stamped = combine_stamps(windowing) is not None
+        self._stamps = np.minimum if combine_stamps(windowing) is min else np.maximum
+        self._tables: dict[_Part, ColumnTotals] = {}
+
+    @property
+    def are_many(self) -> bool:
+        """Whether what waits is to be added up."""
+        return any(table.are_many for table in self._tables.values())
+
+    @property
+    def are_large(self) -> bool:
+        """Whether what has been added up takes much memory."""
+        return any(table.is_large for table in self._tables.values())
+
+    def take(self, block: Block) -> str | None:
+        """Takes in pairs; where they are not for this, says why instead."""
+        slices = self._slices_of(block)
+        if slices is None:
+            return OTHER_SLICES
+        pairs = plain_pairs(block.column, self._form)
+        if pairs is None or not self._is_exact(pairs.numbers[:1]):
+            return f"values are not for {self._form.name} over columns"
+        if self.are_sessions:
+            reason = in_another_order(self._form, pairs.numbers.dtype)
+            if reason is not None:
+                return reason
+        times = coded_column(block.time_column()) if self.is_stamped else np.zeros_like(slices)
+        ones = np.ones(len(slices), np.int64)
+        some = Gathered(pairs.copied_keys(), slices, times, pairs.numbers, ones)
+        is_by_window = self._is_shared and self._form.needs_order(pairs.numbers.dtype)
+        part = _Part(pairs.kind, is_by_window)
+        table = self._tables.get(part)
+        if table is None:
+            table = ColumnTotals(self._form, self._stamps, pairs.shape, is_by_window=is_by_window)
+            self._tables[part] = table
+        table.add(self._by_window(some) if is_by_window else some)
+        return None
+
+    def _is_exact(self, numbers: Numbers) -> bool:
+        """Whether numbers of such a type may be added up exactly."""
+        return self._form.add_in_order(numbers, np.zeros(1, np.intp), merges=False) is not None
+
+    def _by_window(self, some: Gathered) -> Gathered:
+        """The pairs once for each of their windows, in their order."""
+        assert self._slices is not None
+        places, windows = self._slices.in_windows(some.slices)
+        return Gathered(
+            some.keys.take(pa.array(places)),
+            windows,
+            some.stamps[places],
+            some.numbers[places],
+            some.counts[places],
+        )
+
+    def _slices_of(self, block: Block) -> Micros | None:
+        """The number of each element's slice; None where they are in others than whole slices."""
+        if self._is_global:
+            return np.zeros(len(block), np.int64)
+        slices = self._slices
+        if slices is None:
+            return None
+        match block.assigned:
+            case None:
+                return slices.shared(block.windowing.windows, len(block))
+            case Intervals() as given:
+                return slices.of_intervals(given)
+            case window_fn if window_fn != self._window_fn:
+                return None
+        return slices.numbers(block.time_column())
+
+    def settle(self) -> bool:
+        """Adds up what waits; False where some of it cannot be added up exactly, and waits."""
+        settled = [table.settle() for table in self._tables.values()]
+        return all(settled)
+
+    def settled(self) -> list[Partials]:
+        """What has been added up; it is gone afterwards, and what waits still does."""
+        return [some for table in self._tables.values() for some in table.take()]
+
+    def waiting(self) -> Iterator[tuple[Sequence[BoundedWindow], list[Any], list[int] | None]]:
+        """What waits, by the windows: pairs, and their timestamps in microseconds."""
+        for ((shape, _, _), is_by_window), table in self._tables.items():
+            for some in table.waiting():
+                values = self._form.values(some.numbers)
+                pairs = list(zip(column_of(some.keys, shape).values(), values, strict=True))
+                for first, rows in runs_of(some.slices):
+                    chosen = range(len(pairs)) if rows is None else rows.tolist()
+                    stamps = some.stamps.tolist() if self.is_stamped else None
+                    yield (
+                        self._windows(int(some.slices[first]), is_one=is_by_window),
+                        [pairs[at] for at in chosen],
+                        None if stamps is None else [stamps[at] for at in chosen],
+                    )
+
+    def example(self, found: Partials) -> WindowedValue:
+        """The first of what has been added up, as an element."""
+        key = found.keys[int(found.places[0]) : int(found.places[0]) + 1].first()
+        (accumulator,) = self._form.accumulators(found.numbers[:1], self._combine_fn)
+        windows = self._windows(int(found.slices[0]), is_one=found.is_by_window)
+        return WindowedValue((key, accumulator), windows[0].max_timestamp(), windows)
+
+    def by_window(self, found: Partials) -> Iterator[tuple[WindowedValue, Partials]]:
+        """The parts of what has been added up that are of one window, each with a template."""
+        some = found
+        if self._slices is not None and not found.is_by_window:
+            some = self._in_windows(found, self._slices)
+        for first, rows in runs_of(some.slices):
+            template = self._template(int(some.slices[first]))
+            yield template, some if rows is None else some.taken(rows)
+
+    def groups(self, found: Partials) -> Iterator[tuple[Block, int]]:
+        """Blocks of accumulators by window, and how many elements each is of."""
+        keys = found.keys.values()
+        for template, some in self.by_window(found):
+            accumulators = self._form.accumulators(some.numbers, self._combine_fn)
+            names = map(keys.__getitem__, some.places.tolist())
+            pairs = list(zip(names, accumulators, strict=True))
+            stamps = some.stamps if self.is_stamped else None
+            yield Block(template, pairs, stamps), int(some.counts.sum())
+
+    def _in_windows(self, found: Partials, slices: Slices) -> Partials:
+        """The same by window, whose number is that of the slice with which it begins."""
+        if slices.count == 1:
+            return found
+        places, first = slices.in_windows(found.slices)
+        rows = arranged(found.places[places], first)
+        order, firsts = rows.order, rows.firsts()
+        each = Partials(
+            found.keys,
+            rows.first,
+            rows.second,
+            found.stamps[places][order],
+            found.numbers[places][order],
+            found.counts[places][order],
+        )
+        totals = self._form.add_in_order(each.numbers, firsts, merges=True)
+        if totals is None:
+            return each
+        stamps = self._stamps.reduceat(each.stamps, firsts)
+        counts = sums_of(each.counts, firsts)
+        return Partials(
+            found.keys, each.places[firsts], each.slices[firsts], stamps, totals, counts
+        )
+
+    def _windows(self, number: int, *, is_one: bool) -> tuple[BoundedWindow, ...]:
+        """The windows of a slice, or the one that begins with it."""
+        if self._slices is None:
+            return GLOBAL.windows
+        return (self._slices.window(number),) if is_one else self._slices.windows(number)
+
+    def _template(self, number: int) -> WindowedValue:
+        """A windowed value with the window that begins with a slice, at its end."""
+        if self._is_default:
+            return GLOBAL
+        window: BoundedWindow = GlobalWindow()
+        if self._slices is not None:
+            window = self._slices.window(number)
+        return WindowedValue(None, coded_end(window), (window,))

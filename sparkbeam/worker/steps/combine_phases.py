@@ -1,0 +1,181 @@
+"""Operations on blocks: accumulators are merged behind a shuffle, and outputs made of them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import apache_beam as beam
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners import common
+from apache_beam.runners.worker import operation_specs, operations
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.upstream.dofn_handover import Handed
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.worker.blocks import Block, BlockLimit
+from sparkbeam.worker.column_accumulators import Combine, Totals
+from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.steps.one_to_one import OneToOne
+from sparkbeam.worker.steps.step import Step, Way
+
+_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
+_EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
+
+
+class CombineOperation(operations.Operation):
+    """A part of a combine behind its grouping.
+
+    Attributes:
+        phase: Beam's name for it.
+        combine: how.
+        readers: the operations that take the results.
+    """
+
+    takes_assigned = True
+    """It hands blocks on with the windows that they are assigned."""
+
+    takes_totals = True
+    """It takes accumulators as columns."""
+
+    phase: str
+    combine: Combine
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        with self.scoped_start_state:
+            super().setup(data_sampler)
+            self.combine.combine_fn.setup()
+        self._emitter = Emitter(self.readers, self.receivers[0])
+
+    def teardown(self) -> None:
+        with self.scoped_finish_state:
+            super().teardown()
+            self.combine.combine_fn.teardown()
+
+
+class _PhaseOperation(CombineOperation):
+    """Replaces the second part of each pair."""
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._limit = BlockLimit()
+        apply = self.applied()
+
+        def of_pair(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+            key, value = pair
+            return key, apply(value)
+
+        self._of_pair = of_pair
+        self._each = OneToOne(of_pair, self.combine.label, self._limit).over
+
+    def start(self) -> None:
+        self._limit.forget()
+        super().start()
+
+    def process(self, o: WindowedValue) -> None:
+        """Replaces the second part of a pair."""
+        with self.scoped_process_state:
+            try:
+                pair = self._of_pair(o.value)
+            except Exception as error:
+                raise UserCodeFailed(self.combine.label) from error
+            self._emitter.single(o.with_value(pair))
+
+    def process_block(self, block: Block) -> None:
+        """Replaces the second part of pairs."""
+        with self.scoped_process_state:
+            column = block.column
+            if isinstance(column, Totals):
+                self._emitter.block(self.of_totals(block, column))
+                return
+            for part in self._each(block):
+                self._limit.learn(part.values)
+                self._emitter.block(part)
+
+    def applied(self) -> Callable[[Any], Any]:
+        """What gives the second part."""
+        raise NotImplementedError
+
+    def of_totals(self, block: Block, totals: Totals) -> Block:
+        """The same for accumulators in columns."""
+        raise NotImplementedError
+
+
+class MergeOperation(_PhaseOperation):
+    """Merges the accumulators of a group."""
+
+    phase = "merge"
+
+    def applied(self) -> Callable[[Any], Any]:
+        merge = self.combine.combine_fn.merge_accumulators
+        create = self.combine.combine_fn.create_accumulator
+
+        def merged(accumulators: Any) -> Any:
+            # A pane may be empty, and not every CombineFn can merge nothing.
+            return merge(accumulators) if len(accumulators) else create()
+
+        return merged
+
+    def of_totals(self, block: Block, totals: Totals) -> Block:
+        merged = self.combine.merged(totals)
+        if all(getattr(reader, "takes_totals", False) for reader in self.readers):
+            return block.with_column(merged, None)
+        return block.with_values(merged.values())
+
+
+class ExtractOperation(_PhaseOperation):
+    """Makes an output of an accumulator."""
+
+    phase = "extract"
+
+    def applied(self) -> Callable[[Any], Any]:
+        extract: Callable[[Any], Any] = self.combine.combine_fn.extract_output
+        return extract
+
+    def of_totals(self, block: Block, totals: Totals) -> Block:
+        try:
+            outputs = totals.outputs()
+        except Exception as error:
+            raise UserCodeFailed(self.combine.label) from error
+        return block.with_column(outputs, None)
+
+
+def combine_fn_of(urn: str, step: Step) -> beam.CombineFn | None:
+    """The CombineFn of a step that is this phase of a combine; None for any other step."""
+    if step.urn != urn:
+        return None
+    payload = step.payload(beam_runner_api_pb2.CombinePayload)
+    return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
+
+
+_Kind = TypeVar("_Kind", bound=CombineOperation)
+
+
+def make(kind: type[_Kind], step: Step, combine_fn: beam.CombineFn) -> _Kind:
+    """Makes the operation of a part of a combine."""
+    # In streaming the grouping before it merges with a CombineFn of its own, out of this.
+    handed = Handed((combine_fn, [], {}), lambda: (combine_fn_of(step.urn, step), [], {}))
+    spec = operation_specs.WorkerCombineFn(
+        handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
+    )
+    made: _Kind = step.factory.augment_oldstyle_op(
+        kind(
+            common.NameContext(step.label, step.id),
+            spec,
+            step.factory.counter_factory,
+            step.factory.state_sampler,
+        ),
+        step.label,
+        step.consumers,
+    )
+    (made.readers,) = step.consumers.values()
+    made.combine = Combine(combine_fn, form_of(combine_fn), step.label)
+    return made
+
+
+MERGE = Way("a merge of blocks", partial(combine_fn_of, _MERGE), partial(make, MergeOperation))
+EXTRACT = Way(
+    "outputs of blocks", partial(combine_fn_of, _EXTRACT), partial(make, ExtractOperation)
+)

@@ -1,0 +1,76 @@
+"""One result for each value of a block."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.worker.blocks import LOOK, Block, BlockLimit, is_heavy
+from sparkbeam.worker.layouts.key_table import IMMUTABLE
+from sparkbeam.worker.steps.ownership import OF_A_RESULT, may_wait
+
+
+class OneToOne:
+    """Calls a function of the user for one value after the other.
+
+    Args:
+        function: from a value to its result.
+        label: of the step.
+        limit: how many results wait for each other.
+        makes_new: each result is made of the element and objects that are nobody else's.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        label: str,
+        limit: BlockLimit | None = None,
+        *,
+        makes_new: bool = False,
+    ) -> None:
+        self._function = function
+        self._label = label
+        self._makes_new = makes_new
+        self._limit = BlockLimit() if limit is None else limit
+
+    def over(self, block: Block) -> Iterator[Block]:
+        """The results for one part of a block after the other.
+
+        A part ends with a result that the next call may change.
+        """
+        values = block.values
+        start = 0
+        while start < len(values):
+            results: list[Any] = []
+            end = min(start + self._limit.values, len(values))
+            while (at := start + len(results)) < end:
+                may_go_on = self._apply(values[at : min(at + LOOK, end)], results)
+                if not may_go_on or is_heavy(results):
+                    break
+            part = slice(start, start + len(results))
+            yield block.with_part(part, results)
+            start = part.stop
+
+    def _apply(self, values: list[Any], block: list[Any]) -> bool:
+        """Puts results into a block, up to one that may not wait there; False if there is one."""
+        function, append = self._function, block.append
+        try:
+            if self._makes_new:
+                block.extend(map(function, values))
+                return True
+            for value in values:
+                result = function(value)
+                append(result)
+                if type(result) in IMMUTABLE:
+                    continue
+                if type(result) is tuple:
+                    for item in result:
+                        if type(item) not in IMMUTABLE:
+                            break
+                    else:
+                        continue
+                    item = None  # Or else there is one reference more.
+                if not may_wait(result, value, OF_A_RESULT):
+                    return False
+        except Exception as error:
+            raise UserCodeFailed(self._label) from error
+        return True

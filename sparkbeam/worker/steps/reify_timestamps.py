@@ -1,0 +1,74 @@
+"""Operations on blocks: elements with their timestamps, as ``Latest`` asks for them."""
+
+from typing import Any
+
+from apache_beam.runners.worker import operations
+
+from sparkbeam.columns import NotExact
+from sparkbeam.plan.timestamping import with_times
+from sparkbeam.upstream.beam import StampedPart, part_stamped_by
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.slots import parts_of
+from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.value_columns import column_of
+
+
+class StampingOperation(operations.DoOperation):
+    """Joins the timestamps to blocks that are columns; to other elements the DoFn does.
+
+    Attributes:
+        part: to what of each element.
+        readers: the operations that take the results.
+    """
+
+    takes_assigned = True
+    """It hands blocks on with the windows that they are assigned."""
+
+    part: StampedPart
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._emitter = Emitter(self.readers, self.receivers[0])
+
+    def process_block(self, block: Block) -> None:
+        """Processes many elements."""
+        with self.scoped_process_state:
+            stamped = self._stamped(block)
+            if stamped is not None:
+                self._emitter.block(stamped)
+                return
+        for some in parts_of(block):
+            for element in some.elements():
+                self.process(element)
+
+    def _stamped(self, block: Block) -> Block | None:
+        column = block.column
+        if column is None:
+            return None
+        try:
+            made = with_times(column.array, column.shape, self.part, block.time_column())
+        except NotExact as refusal:
+            count_refused(str(refusal))
+            return None
+        return block.with_column(column_of(*made), None)
+
+
+def _part(step: Step) -> StampedPart | None:
+    """To what a step joins timestamps, if it is that of ``Latest``."""
+    if not step.may_make_columns or not step.is_simple:
+        return None
+    fn, args, kwargs, *_ = step.dofn
+    return None if args or kwargs else part_stamped_by(fn)
+
+
+def _make(step: Step, part: StampedPart) -> operations.DoOperation:
+    window_fn = step.windowing(step.input).windowfn
+    made: StampingOperation = step.block_operation(StampingOperation, step.dofn, window_fn)
+    made.part = part
+    return made
+
+
+STAMPING: Way[StampedPart] = Way("elements with their times, as columns", _part, _make)

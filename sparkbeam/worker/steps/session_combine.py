@@ -1,0 +1,276 @@
+"""The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from itertools import islice
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkbeam.columns import NotExact
+from sparkbeam.columns.python_types import INT, Shape
+from sparkbeam.plan.model import SessionAggregator
+from sparkbeam.plan.session_reasons import by_elements, in_another_order
+from sparkbeam.windows.aggregator import Session, Stamps
+from sparkbeam.windows.canonical_sessions import CanonicalSessions
+from sparkbeam.windows.columnar_sessions import Columns, Micros
+from sparkbeam.windows.ordered_sessions import OrderedSessions
+from sparkbeam.windows.vectorized_form import Kind, Numbers
+from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.wire.rounding import coded_span
+from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.layouts.key_table import all_immutable
+from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
+from sparkbeam.worker.layouts.row_writer import KeySessions
+from sparkbeam.worker.refusals import count_refused
+from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine, precombine_fn_of
+from sparkbeam.worker.steps.edges import SinkOperation
+from sparkbeam.worker.steps.session_tables import (
+    ColumnarTable,
+    ReducedTable,
+    SessionTable,
+    Spans,
+    joined_parts,
+)
+from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.value_columns import Column, column_of
+
+_BYTES_IN_COLUMNS = 40
+"""What a pair in columns takes while it waits: five numbers."""
+
+_END_OF_TIME = MAX_TIMESTAMP.micros
+_HANDED_ON = 1000
+"""So many keys with their sessions leave at once."""
+
+_Gathered = defaultdict[tuple[Shape, pa.DataType, Kind], list[tuple[Any, ...]]]
+"""Keys, starts, ends, stamps and numbers of pairs, by what keys and numbers are."""
+
+_Named = Iterator[tuple[Hashable, list[Session]]]
+
+
+def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) -> SessionTable:
+    match kind:
+        case SessionAggregator.CANONICAL:
+            return ReducedTable(CanonicalSessions(combine_fn, stamps))
+        case SessionAggregator.ORDERED:
+            return ReducedTable(OrderedSessions(combine_fn, stamps))
+        case SessionAggregator.COLUMNAR:
+            return ColumnarTable(combine_fn, stamps)
+
+
+class SessionCombineOperation(PrecombineOperation):
+    """Combines the values of each session that there is so far.
+
+    Attributes:
+        aggregator: how.
+        readers: the operations that take the accumulators.
+    """
+
+    aggregator: SessionAggregator
+    readers: list[Any]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._takers = [reader.process_sessions for reader in self.readers]
+        self._column_takers = [reader.process_session_columns for reader in self.readers]
+        self._sessions = self._table(self.aggregator)
+        self._gathered: _Gathered = defaultdict(list)
+
+    def _make_columns(self) -> None:
+        """Sessions have tables of their own."""
+
+    def _table(self, kind: SessionAggregator) -> SessionTable:
+        # At the end of the window nobody asks for the stamps.
+        return _table(kind, self.combine_fn, self._combine_stamps or max)
+
+    def _take_block(self, block: Block) -> None:
+        spans = _spans(block)
+        if spans is None:
+            refusal: str | None = "its elements share their windows"
+            stamps = block.times()
+            for window in block.windowing.windows:
+                self._take_in(window, block.values, stamps)
+        elif (refusal := self._take_pairs(block, spans)) is not None:
+            starts, ends = spans
+            self._take_apart(block.values, (starts.tolist(), ends.tolist()), block.times())
+        if refusal is not None and block.column is not None:
+            count_refused(refusal)
+
+    def _take_in(self, window: BoundedWindow, pairs: list[Any], stamps: list[int]) -> None:
+        start, end = coded_span(window)
+        self._take_apart(pairs, ([start] * len(pairs), [end] * len(pairs)), stamps)
+
+    def _take_pairs(self, block: Block, spans: tuple[Micros, Micros]) -> str | None:
+        """Takes in pairs in columns; gives why they have to be taken in one by one."""
+        table = self._sessions
+        if not isinstance(table, ColumnarTable):
+            if self.aggregator is SessionAggregator.COLUMNAR:
+                return "some of its values may change"
+            return by_elements(self.aggregator, self._form)
+        numbers = self._gather(block, spans)
+        if numbers is None:
+            try:
+                pairs, numbers = self._numbered(block)
+            except NotExact as refusal:
+                return str(refusal)
+            names = self._named(pairs.keys)
+            table.add_columns(names, pairs.places, *spans, block.time_column(), numbers)
+        self._have_come(len(block), len(block) * _BYTES_IN_COLUMNS)
+        if block.column is not None and self._form is not None:
+            reason = in_another_order(self._form, numbers.dtype)
+            if reason is not None:
+                count_refused(reason)
+        return None
+
+    def _gather(self, block: Block, spans: tuple[Micros, Micros]) -> Numbers | None:
+        """Lets pairs in columns wait for others, whose keys are found together with theirs.
+
+        Returns:
+            Their numbers; None where the pairs are not for that.
+        """
+        if self._form is None:
+            return None
+        with self._users_code():
+            pairs = plain_pairs(block.column, self._form)
+        if pairs is None:
+            return None
+        # Copies, as times may be a part of a whole batch of rows; often each window starts at one.
+        starts, ends, stamps = *spans, block.time_column()
+        times = np.array(stamps)
+        begins = times if starts is stamps else np.array(starts)
+        gathered = pairs.copied_keys(), begins, np.array(ends), times, pairs.numbers
+        self._gathered[pairs.kind].append(gathered)
+        return pairs.numbers
+
+    def _name_gathered(self) -> None:
+        """Gives the table what has been gathered."""
+        gathered, self._gathered = self._gathered, defaultdict(list)
+        for (shape, *_), parts in gathered.items():
+            assert isinstance(self._sessions, ColumnarTable)
+            keys, *columns = zip(*parts, strict=True)
+            together = pa.concat_arrays(keys)
+            if are_numbers(together, shape):
+                numbers = together.cast(pa.int64()).to_numpy()
+                self._sessions.of_numbers.add(numbers, *joined_parts(*columns))
+                continue
+            found = distinct(together, shape)
+            each = column_of(together, shape), np.arange(len(together))
+            of_keys, places = found or each
+            names = self._named(of_keys.values())
+            starts, ends, stamps, numbers = joined_parts(*columns)
+            self._sessions.add_columns(names, places, starts, ends, stamps, numbers)
+
+    def _take_apart(self, pairs: list[Any], spans: Spans, stamps: list[int]) -> None:
+        """Takes in pairs with the window of each."""
+        keys, values = zip(*pairs, strict=True)
+        names = self._named(keys)
+        if self._sessions.keeps_values and not all_immutable(values):
+            # What may change cannot wait until there is enough for columns.
+            self._put_out()
+            self._sessions = self._table(SessionAggregator.ORDERED)
+        try:
+            self._sessions.add(names, spans, stamps, values)
+        except Exception as error:
+            raise UserCodeFailed(self.name_context.step_name) from error
+        self._has_come(values, 1)
+
+    def _settle(self) -> None:
+        self._name_gathered()
+        self._sessions.settle()
+        self._keys = len(self._sessions)
+
+    def _size(self) -> int:
+        return self._sessions.size()
+
+    def _put_out(self) -> None:
+        self._name_gathered()
+        if isinstance(self._sessions, ColumnarTable):
+            self._put_out_columns(self._sessions)
+        found = self._compacted(self._sessions.take())
+        self._keys = self._unmeasured = 0
+        while part := self._some(found):
+            self._hand_on([(self._names.key(name), sessions) for name, sessions in part])
+
+    def _put_out_columns(self, table: ColumnarTable) -> None:
+        """Hands on sessions as columns, but for those that have to go one by one."""
+        with self._users_code():
+            of_numbers, named = table.of_numbers.take_columns(), table.take_named()
+        if of_numbers is not None:
+            firsts = of_numbers.firsts()
+            keys = pa.array(of_numbers.keys[firsts])
+            places = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(of_numbers)))
+            self._hand_on_columns(column_of(keys, INT), of_numbers.with_keys(places))
+        if named is not None:
+            self._hand_on_columns(list(map(self._names.key, named[0])), named[1])
+
+    def _hand_on_columns(self, keys: list[Any] | Column, found: Columns) -> None:
+        assert self._form is not None
+        accumulators = self._form.accumulators(found.totals[:1], self.combine_fn)
+        window = IntervalWindow(
+            *(Timestamp(micros=int(at[0])) for at in (found.starts, found.ends))
+        )
+        place = int(found.keys[0])
+        key = keys[place : place + 1].first() if isinstance(keys, Column) else keys[place]
+        pair = key, accumulators[0]
+        example = WindowedValue(pair, window.start, (window,))
+        self._emitter.hand_on(self._column_takers, (keys, found), example, len(found))
+
+    def _some(self, found: _Named) -> list[tuple[Hashable, list[Session]]]:
+        with self._users_code():
+            return list(islice(found, _HANDED_ON))
+
+    def _compacted(self, found: _Named) -> _Named:
+        compact = self.combine_fn_compact
+        if compact is None:
+            yield from found
+            return
+        for name, sessions in found:
+            yield name, [Session(s, e, stamp, compact(a)) for s, e, stamp, a in sessions]
+
+    def _hand_on(self, part: list[KeySessions]) -> None:
+        key, (first, *_) = part[0]
+        window = IntervalWindow(Timestamp(micros=first.start), Timestamp(micros=first.end))
+        example = WindowedValue((key, first.accumulator), window.start, (window,))
+        count = sum(len(sessions) for _, sessions in part)
+        self._emitter.hand_on(self._takers, part, example, count)
+
+
+def _spans(block: Block) -> tuple[Micros, Micros] | None:
+    """The starts and the ends of the windows of each element; None if they share their windows."""
+    match block.assigned:
+        case Intervals() as given:
+            return given.starts, given.ends
+        case Sessions() as window_fn:
+            gap, starts = window_fn.gap_size.micros, block.time_column()
+            # The end of time is one for all.
+            return starts, np.minimum(starts, _END_OF_TIME - gap) + gap
+    assert block.assigned is None
+    return None
+
+
+def _suits(step: Step) -> tuple[beam.CombineFn, SessionAggregator] | None:
+    combine_fn = precombine_fn_of(step)
+    if combine_fn is None:
+        return None
+    readers = [reader for some in step.consumers.values() for reader in some]
+    kinds = {getattr(reader, "aggregator", None) for reader in readers}
+    if len(kinds) != 1 or not all(isinstance(reader, SinkOperation) for reader in readers):
+        return None
+    (kind,) = kinds
+    return None if kind is None else (combine_fn, kind)
+
+
+def _make(step: Step, found: tuple[beam.CombineFn, SessionAggregator]) -> SessionCombineOperation:
+    combine_fn, kind = found
+    operation = make_precombine(step, combine_fn, SessionCombineOperation)
+    operation.aggregator = kind
+    return operation
+
+
+SESSION_COMBINE = Way("a combine of sessions", _suits, _make)

@@ -1,0 +1,76 @@
+"""Operations on blocks: rows of columns become cells for Spark's sinks."""
+
+from typing import Any
+
+import pyarrow as pa
+from apache_beam.runners.worker import operations
+
+from sparkbeam.worker.blocks import GLOBAL, Block
+from sparkbeam.worker.connectors.sink_cells import CELL_ROWS, PackArrow, cell_of
+from sparkbeam.worker.connectors.sink_columns import columns_of
+from sparkbeam.worker.refusals import count_refused_by
+from sparkbeam.worker.steps.step import Step, Way
+
+
+class PackOperation(operations.DoOperation):
+    """Packs blocks that are columns of rows; other elements the DoFn packs.
+
+    Attributes:
+        fn: that DoFn.
+        readers: the operations that take the cells.
+    """
+
+    takes_assigned = True
+    """Rows have no windows."""
+
+    fn: PackArrow
+    readers: list[operations.Operation]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def process_block(self, block: Block) -> None:
+        """Takes in many elements."""
+        columns = None if block.column is None else columns_of(block.column, self.fn.schema)
+        if columns is None:
+            if block.column is not None:
+                count_refused_by(self, "its rows are not of the types of the sink's columns")
+            for value in block.values:
+                self.process(GLOBAL.with_value(value))
+            return
+        with self.scoped_process_state:
+            self._waiting.append(pa.record_batch(columns, schema=self.fn.schema))
+            self._rows += len(block)
+            if self._rows >= CELL_ROWS:
+                self._put_out()
+
+    def _put_out(self) -> None:
+        waiting, self._waiting, self._rows = self._waiting, [], 0
+        if waiting:
+            (batch,) = pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            self.receivers[0].receive(GLOBAL.with_value(cell_of(batch)))
+
+    def finish(self) -> None:
+        with self.scoped_finish_state:
+            self._put_out()
+        super().finish()
+
+
+def _pack(step: Step) -> PackArrow | None:
+    """The DoFn of a step that packs rows; None for any other step."""
+    if not step.may_make_columns or not step.is_simple:
+        return None
+    fn = step.dofn.fn
+    return fn if isinstance(fn, PackArrow) and fn.takes_columns else None
+
+
+def _make(step: Step, fn: PackArrow) -> operations.DoOperation:
+    window_fn = step.windowing(step.input).windowfn
+    operation: PackOperation = step.block_operation(PackOperation, step.dofn, window_fn)
+    operation.fn = fn
+    return operation
+
+
+PACK = Way("rows for a sink, of columns", _pack, _make)

@@ -1,0 +1,114 @@
+"""The layers as Spark's operators call them.
+
+Spark starts Python processes of its own that only ask what state an operator has. So nothing
+of Beam is imported before there are rows, and a task travels as bytes.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from sparkbeam.common.display_text import line, shortened
+from sparkbeam.wire.messages import SCHEMA, Message, messages
+from sparkbeam.worker.spark_connection import hurry_task
+from sparkbeam.worker.state.store import spark_map
+
+if TYPE_CHECKING:
+    from sparkbeam.plan.spark_io import ReadSpec
+    from sparkbeam.worker.streaming.tasks import LayerTask
+
+_OUTPUT = SparkRow(*SCHEMA.names)
+
+_SHOWN = 80
+
+
+class TickLayer:
+    """The first layer over ticks: the function for ``mapInArrow``.
+
+    Spark's plans and pages call it by the steps that it runs.
+    """
+
+    def __init__(self, task: "LayerTask") -> None:
+        self._task = pickle.dumps(task)
+        steps = ", ".join(f"{stage.id}: {stage.name}" for stage in task.stages)
+        self.__name__ = line(shortened(f"layer 0 {steps}".strip(), _SHOWN))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from sparkbeam.worker.streaming.layer import SourceTurn
+
+        hurry_task()
+        rows = (row for batch in batches for row in _rows(batch))
+        yield from _batches(SourceTurn(pickle.loads(self._task)).run(rows))
+
+
+class RowsLayer:
+    """The first layer over the rows of one of Spark's sources, likewise.
+
+    Args:
+        task: of the layer.
+        label: of the transform that reads the source.
+        spec: of the source.
+        tag: of the port that the rows belong to.
+        time: tells the timestamp of all rows of a micro-batch; None if they have their own.
+    """
+
+    def __init__(
+        self,
+        task: "LayerTask",
+        label: str,
+        spec: "ReadSpec",
+        tag: int,
+        time: Callable[[int], int | None] | None = None,
+    ) -> None:
+        self._task = pickle.dumps((task, label, spec, tag, time))
+        self.__name__ = line(shortened(f"layer 0 of {label}", _SHOWN))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from sparkbeam.worker.streaming.layer import SourceTurn
+
+        hurry_task()
+        task, label, spec, tag, time = pickle.loads(self._task)
+        yield from _batches(SourceTurn(task).read(label, spec, tag, batches, time))
+
+
+def _batches(rows: Iterator[Message]) -> Iterator[pa.RecordBatch]:
+    columns = list(zip(*rows, strict=True))
+    if columns:
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)
+        ]
+        yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[Message]:
+    return messages(zip(*batch.to_pydict().values(), strict=True))
+
+
+class ShardLayer(StatefulProcessor):
+    """The processor for ``transformWithState`` over rows grouped by shard."""
+
+    def __init__(self, task: "LayerTask") -> None:
+        self._task = pickle.dumps(task)
+
+    def init(self, handle: Any) -> None:
+        self._state = handle.getMapState("state", "key binary", "value binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N803
+        from sparkbeam.worker.state.pages import ShardState
+        from sparkbeam.worker.streaming.layer import ShardTurn
+
+        (shard,) = key
+        state = ShardState(spark_map(self._state))
+        task = pickle.loads(self._task)
+        for message in ShardTurn(task, shard, state).run(messages(rows)):
+            yield _OUTPUT(*message)
+        state.close()
+        if task.check is not None:
+            task.check()
+
+    def close(self) -> None:
+        """The shard's state belongs to Spark."""

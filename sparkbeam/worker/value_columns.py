@@ -1,0 +1,122 @@
+"""Values of a block as an Arrow array: Python objects are made of them when somebody asks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkbeam.columns.python_types import (
+    BOOL,
+    BYTES,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    Record,
+    Scalar,
+    Shape,
+    Union,
+    arrow_type_of,
+)
+from sparkbeam.columns.python_values import first_member, values_of
+from sparkbeam.columns.vectors import Positions, are_neighbours
+
+_PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
+
+
+@dataclass(frozen=True)
+class Column:
+    """An array, and what it is to Python.
+
+    Attributes:
+        array: the values.
+        shape: the type of each.
+        make: makes a list of Python's values of such an array.
+    """
+
+    array: pa.Array
+    shape: Shape
+    make: Callable[[pa.Array], list[Any]] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, part: slice) -> "Column":
+        return Column(self.array[part], self.shape, self.make)
+
+    def values(self) -> list[Any]:
+        """Python's values."""
+        return self.make(self.array)
+
+    def first(self) -> Any:
+        """The first value."""
+        if isinstance(self.shape, Union):
+            return first_member(self.array, self.shape)
+        return self.make(self.array.slice(0, 1))[0]
+
+    def taken(self, rows: Positions) -> "Column":
+        """The values at some positions."""
+        if are_neighbours(rows):
+            some = self.array.slice(rows[0], len(rows))
+        else:
+            some = self.array.take(pa.array(rows))
+        return Column(some, self.shape, self.make)
+
+
+def column_of(array: pa.Array, shape: Shape) -> Column:
+    """A column of whose shape alone values can be made; see :func:`tells_all`."""
+    return Column(array, shape, partial(values_of, shape=shape))
+
+
+def column_of_values(values: list[Any]) -> Column | None:
+    """A column of plain values: of one type, or tuples of such. None where they make none."""
+    made = _arranged(values)
+    return None if made is None else column_of(*made)
+
+
+def column_of_keys(keys: list[Any]) -> Column | None:
+    """As :func:`column_of_values`, where some may be None, or all are empty tuples."""
+    if set(map(type, keys)) == {tuple} and not any(keys):
+        return column_of(pa.array([{}] * len(keys), pa.struct([])), Record(tuple, (), ()))
+    there = [key for key in keys if key is not None]
+    if len(there) == len(keys) or not there:
+        return column_of_values(keys)
+    found = column_of_values(there)
+    if found is None:
+        return None
+    is_there = np.array([key is not None for key in keys])
+    among = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+    return column_of(found.array.take(among), found.shape)
+
+
+def _arranged(values: list[Any]) -> tuple[pa.Array, Shape] | None:
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if kind is tuple:
+        return _tuples(values)
+    shape = Scalar(kind)
+    if shape not in _PLAIN:
+        return None
+    try:
+        return pa.array(values, arrow_type_of(shape)), shape
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        # An int beyond 64 bits, or half of a pair of surrogates.
+        return None
+
+
+def _tuples(values: list[tuple[Any, ...]]) -> tuple[pa.Array, Shape] | None:
+    lengths = set(map(len, values))
+    if len(lengths) != 1 or lengths == {0}:
+        return None
+    parts = [_arranged(list(part)) for part in zip(*values, strict=True)]
+    arrays = [part[0] for part in parts if part is not None]
+    if len(arrays) < len(parts):
+        return None
+    names = tuple(map(str, range(len(parts))))
+    shapes = tuple(part[1] for part in parts if part is not None)
+    return pa.StructArray.from_arrays(arrays, names), Record(tuple, names, shapes)
