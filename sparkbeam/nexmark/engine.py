@@ -10,13 +10,12 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 
+from sparkbeam import SparkRunner
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.nexmark.record import OURS
-from sparkbeam.options import spark_options
-from sparkbeam.runner.spark_runner import SparkRunner
-from sparkbeam.spark import session
+from sparkbeam.spark.session import cores
 
 _ALIASES = {
     "SparkRunner": OURS,
@@ -85,8 +84,8 @@ def prepared(name: str, arguments: Sequence[str], *, streaming: bool = False) ->
     given = PipelineOptions([f"--runner={dotted}", "--spark_progress=off", *mode, *arguments])
     if not isinstance(runner, SparkRunner):
         return Engine(type(runner).__name__, runner, given, os.cpu_count() or 1, streaming)
-    spark = session.obtain(spark_options.checked(given))
-    return Engine(OURS, SparkRunner(spark), given, session.cores(spark), streaming)
+    spark = runner.session(given)
+    return Engine(OURS, SparkRunner(spark), given, cores(spark), streaming)
 
 
 def _refuse_unknown(arguments: Sequence[str]) -> None:

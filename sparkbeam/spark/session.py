@@ -73,7 +73,7 @@ def obtain(options: SparkBeamOptions) -> SparkSession:
     """
     if options.spark_connect:
         return _connect(options)
-    active = SparkSession.getActiveSession()
+    active = upstream.active_session()
     if active is not None and not options.spark_master:
         return active
     return _create(options)
@@ -331,7 +331,7 @@ def is_local(session: Any) -> bool:
 def will_be_local(session: Any, options: SparkBeamOptions) -> bool:
     """Likewise, before a pipeline with these options has a session, or on the one that is given."""
     if session is None and not options.spark_connect and not options.spark_master:
-        session = SparkSession.getActiveSession()
+        session = upstream.active_session()
     if session is not None:
         with suppress(Exception):  # Whoever runs the pipeline says what is wrong.
             return is_local(session)

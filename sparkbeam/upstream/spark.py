@@ -511,6 +511,21 @@ def is_classic(thing: Any) -> bool:
     return type(thing).__module__.startswith("pyspark.sql.") and not is_connect(thing)
 
 
+def active_session() -> Any:
+    """Return the session that is active in this thread, or None.
+
+    PySpark keeps one for all threads, which each ``createDataFrame`` replaces: within a micro-batch
+    by the copy of the session that its query runs in. The JVM has one for each thread.
+    """
+    from pyspark.sql import SparkSession
+
+    session: Any = SparkSession.getActiveSession()
+    if session is None or is_connect(session):
+        return session
+    found = jvm(session).org.apache.spark.sql.SparkSession.getActiveSession().get()
+    return session if session._jsparkSession.equals(found) else SparkSession(session._sc, found)
+
+
 def ship(session: Any, path: str, *, module: bool = False) -> None:
     """Sends a file to the workers; before Spark 4.0 a classic session cannot, but its context.
 
