@@ -374,7 +374,7 @@ class TestOverTime:
         self, planted: dict[str, Any], wanted: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         usual = Measurement.run
-        values: dict[str, Any] = {"seconds": 1.0}
+        values: dict[str, Any] = {"seconds": 1.0, "pace": 1.0}
         monkeypatch.setattr(Measurement, "warm_up", lambda _: None)
         monkeypatch.setattr(Measurement, "run", lambda *of: replace(usual(*of), **values))
         monkeypatch.setattr(provenance, "revision", lambda: values["revision"])
