@@ -89,12 +89,15 @@ def snapshots(monkeypatch: pytest.MonkeyPatch) -> list[StreamingProgress]:
     return seen
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Prepares JVMs, and starts one for that only where a test uses Spark."""
     config = session.config
-    cache = getattr(config, "cache", None)
-    # The processes that pytest-xdist starts have the environment of the one that starts them.
-    if cache is not None and not config.option.collectonly and not hasattr(config, "workerinput"):
-        quick_start.prepare(Path(cache.mkdir("jvm")))
+    if config.option.collectonly or not session.items:
+        return
+    # One process may make the archive: ./dev has, before pytest-xdist starts several.
+    alone = not hasattr(config, "workerinput")
+    make = alone and any(map(_uses_spark, session.items))
+    quick_start.prepare(Path(config.rootpath, ".pytest_cache/d/jvm"), make=make)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -115,7 +118,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     file.
     """
     if item.get_closest_marker("xdist_group") is None:
-        group = SPARK if "spark" in getattr(item, "fixturenames", ()) else item.path.name
+        group = SPARK if _uses_spark(item) else item.path.name
         item.add_marker(pytest.mark.xdist_group(group))
 
 
@@ -126,6 +129,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Those of many processes come next, by the names of their folders, and short ones last.
     """
     items.sort(key=lambda item: _group(item) != SPARK)
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return SPARK in getattr(item, "fixturenames", ())
 
 
 def _group(item: pytest.Item) -> str:

@@ -28,17 +28,18 @@ for mode in ([], ["--streaming"]):
 """
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, *, make: bool = True) -> None:
     """Sets the environment that JVMs started from here on read.
 
     Args:
         folder: keeps the archive for the next run.
+        make: an archive where there is none yet, which starts a JVM.
     """
     if shutil.which(_java()) is None:
         return
     options = _OPTIONS
     archive = folder / f"{_identity()}.jsa"
-    if archive.exists() or _make(archive):
+    if archive.exists() or (make and _make(archive)):
         options += f" -XX:SharedArchiveFile={archive} -Xlog:disable"
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ[name] = f"{os.environ.get(name, '')} {options}".strip()
@@ -52,8 +53,10 @@ def _java() -> str:
 
 def _identity() -> str:
     """Of Spark and Java: an archive fits only those that made it."""
-    version = subprocess.run([_java(), "-version"], capture_output=True, check=False).stderr
-    content = f"{pyspark.__file__} {pyspark.__version__} {version!r}"
+    java = Path(shutil.which(_java()) or "").resolve()
+    release = java.parents[1] / "release"
+    version = release.read_bytes() if release.exists() else java.stat().st_mtime_ns
+    content = f"{pyspark.__file__} {pyspark.__version__} {java} {version!r}"
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
