@@ -1,8 +1,7 @@
 """What the tests of Event Hubs share."""
 
 import pickle
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from sparkbeam.eventhubs import EventHubsSource
 from sparkbeam.eventhubs.client import Client, Events, Receiver
 from sparkbeam.eventhubs.data_source import EventHubsStreamReader
-from sparkbeam.eventhubs.pool import POOL, Pool, opened
+from sparkbeam.eventhubs.pool import Pool, opened
 from sparkbeam.eventhubs.range_reader import Range, RangeReader
 from sparkbeam.eventhubs.settings import Connection
 from sparkbeam.eventhubs.source_options import SourceOptions
@@ -21,24 +20,9 @@ EARLY = datetime(2030, 1, 1, tzinfo=UTC)
 CLIENTS = ("sdk", "slim")
 
 
-def until(condition: Callable[[], Any], seconds: float = 20) -> None:
-    """Waits for something to become true."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it has not become true"
-        time.sleep(0.01)
-
-
 def numbered(count: int, first: int = 0) -> list[bytes]:
     """Bodies that tell their order."""
     return [b"%d" % number for number in range(first, first + count)]
-
-
-def serving(partitions: int) -> Iterator[EventHubsServer]:
-    """A server with the hub ``clicks``; what this process has open to it is closed at the end."""
-    with EventHubsServer({"clicks": partitions}) as started:
-        yield started
-    POOL.close()
 
 
 def stream(base: Mapping[str, str], **given: str) -> EventHubsStreamReader:

@@ -3,25 +3,22 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hubs import CLIENTS, connection, serving
+from hubs import CLIENTS, connection
 
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
 
+pytestmark = pytest.mark.hub_partitions(4)
+
 BENCH = Path(__file__).parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
 import hubazure  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(4)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

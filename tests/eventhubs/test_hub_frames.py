@@ -1,14 +1,13 @@
 """DataFrames to and from event hubs, without Beam."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hubs import numbered, serving
+from hubs import numbered
 from pyspark import TaskContext
 from pyspark.sql.types import (
     ArrayType,
@@ -46,16 +45,6 @@ BODIES = columns(body=StringType())
 ROWS = columns(
     body=StringType(), partition_id=IntegerType(), partition_key=StringType(), properties=TEXTS
 )
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(2)
-
-
-@pytest.fixture
-def base(server: EventHubsServer) -> dict[str, str]:
-    return {"connectionString": server.connection_string("clicks"), "client": "slim"}
 
 
 def write(base: dict[str, str], rows: list[dict[str, Any]], schema: StructType = ROWS) -> None:

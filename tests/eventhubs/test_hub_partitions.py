@@ -4,14 +4,14 @@ import json
 import logging
 import pickle
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from apache_beam.metrics.metric import MetricResults
 from hub_run import HubRun
-from hubs import at, numbered, rows, serving, stream
+from hubs import at, numbered, rows, stream
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.monitoring import PartitionStatus
@@ -33,6 +33,8 @@ from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
 
+pytestmark = pytest.mark.hub_partitions(4)
+
 SEEN: list[Sequence[PartitionStatus]] = []
 
 
@@ -42,11 +44,6 @@ def remember(statuses: Sequence[PartitionStatus]) -> None:
 
 def fail(statuses: Sequence[PartitionStatus]) -> None:
     raise KeyError("no such dashboard")
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(4)
 
 
 def figures(folder: Path, number: int) -> MicroBatch:

@@ -5,7 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hubs import CLIENTS, numbered, options, range_of, until
+from hubs import CLIENTS, numbered, options, range_of
+from waiting import until
 
 from sparkbeam.eventhubs import pool as pools
 from sparkbeam.eventhubs import range_reader
@@ -15,12 +16,6 @@ from sparkbeam.eventhubs.range_reader import DataLossError, Range, RangeReader
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    with EventHubsServer({"clicks": 2}) as started:
-        yield started
 
 
 @pytest.fixture

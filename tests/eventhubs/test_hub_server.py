@@ -5,13 +5,14 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hubs import EARLY, until
+from hubs import EARLY
+from waiting import until
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.server.event_store import BadSelectorError, Partition
@@ -19,13 +20,9 @@ from sparkbeam.testing import EventHubsServer
 
 azure = pytest.importorskip("azure.eventhub")
 
+pytestmark = pytest.mark.hub_partitions(4)
+
 RHEA = Path(__file__).with_name("rhea_client.js")
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    with EventHubsServer({"clicks": 4}) as started:
-        yield started
 
 
 def consumer(server: EventHubsServer, **options: Any) -> Any:

@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hubs import CLIENTS, EARLY, at, numbered, rows, serving, stream
+from hubs import CLIENTS, EARLY, at, numbered, rows, stream
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sparkbeam.errors import CheckpointFailed, ConfigurationError
@@ -22,16 +21,6 @@ from sparkbeam.streaming.checkpoint_files import LocalFiles, kept_places, next_e
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(2)
-
-
-@pytest.fixture
-def base(server: EventHubsServer) -> dict[str, str]:
-    return {"connectionString": server.connection_string("clicks"), "client": "slim"}
 
 
 def batch(base: dict[str, str], **given: str) -> list[dict[str, Any]]:

@@ -3,22 +3,15 @@
 Times are seconds. A micro-batch's tick tells what was read up to the one before.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hub_run import NONE, HubRun
-from hubs import serving
 
 from sparkbeam.testing import EventHubsServer
 
 HOUR = 3600
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(2)
 
 
 def run(

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hubs import CLIENTS, numbered, options, range_of, rows, serving, stream, until
+from hubs import CLIENTS, numbered, options, range_of, rows, stream
+from waiting import until
 
 from sparkbeam.eventhubs.client import Events
 from sparkbeam.eventhubs.pool import Pool
@@ -13,11 +14,6 @@ from sparkbeam.eventhubs.slow_partitions import Read
 from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
-
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(2)
 
 
 @pytest.fixture

@@ -31,11 +31,9 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    with EventHubsServer({"clicks": 2}) as started:
-        started.send("clicks", numbered(100), partition=0)
-        yield started
+@pytest.fixture(autouse=True)
+def events(server: EventHubsServer) -> None:
+    server.send("clicks", numbered(100), partition=0)
 
 
 @pytest.fixture

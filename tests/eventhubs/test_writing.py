@@ -1,6 +1,5 @@
 """A task of the sink sends each element, and when it runs again the same to the same places."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import Timestamp
-from hubs import CLIENTS, connection, numbered, serving
+from hubs import CLIENTS, connection, numbered
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.eventhubs.client import EventHubsError
@@ -20,10 +19,7 @@ from sparkbeam.testing import EventHubsServer
 
 pytest.importorskip("azure.eventhub")
 
-
-@pytest.fixture
-def server() -> Iterator[EventHubsServer]:
-    yield from serving(4)
+pytestmark = pytest.mark.hub_partitions(4)
 
 
 def write(
