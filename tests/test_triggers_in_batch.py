@@ -6,6 +6,7 @@
 import math
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -17,6 +18,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import (
     AccumulationMode,
     AfterCount,
+    AfterEach,
     AfterWatermark,
     DataLossReason,
     DefaultTrigger,
@@ -56,7 +58,13 @@ class Visits(Sessions):
 
 
 class Own(ToListCombineFn):
-    """Its accumulators may change when their outputs are made."""
+    """Its accumulators may change when they are merged and when their outputs are made."""
+
+    def merge_accumulators(self, accumulators: Iterable[list[int]]) -> list[int]:
+        first, *others = accumulators
+        for other in others:
+            first.extend(other)
+        return first
 
     def extract_output(self, accumulator: list[int]) -> list[int]:
         found = sorted(accumulator)
@@ -104,7 +112,7 @@ ELEMENTS = st.lists(
 def ran(windowings: list[Windowing], elements: list[Stamped]) -> None:
     """Runs all combines and a GroupByKey over each windowing."""
     found.clear()
-    flags = PipelineOptions(["--allow_unsafe_triggers"])
+    flags = PipelineOptions(["--allow_unsafe_triggers", "--spark_parallelism=3"])
     with beam.Pipeline(runner=BatchRunner(), options=flags) as p:
         stamps = [((key, number), stamp) for key, number, stamp in elements]
         pairs = p | beam.Create(stamps) | beam.MapTuple(TimestampedValue)
@@ -166,6 +174,25 @@ BOUNDED = bounded(EXAMPLES)
 def test_panes_of_combines_are_those_of_a_grouping_and_of_beams_driver(
     some: list[Windowing], elements: list[Stamped]
 ) -> None:
+    check(some, elements)
+
+
+@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
+def test_counts_are_reached_by_elements_of_several_tasks(mode: Any) -> None:
+    times = [number * number % 37 for number in range(60)]
+    elements = [(key, time, time + ord(key)) for key in "abc" for time in times[ord(key) % 7 :]]
+    sliding, sessions = SlidingWindows(10, 5), Sessions(4)
+    some = [
+        (sliding, Repeatedly(AfterCount(4))),
+        (sessions, AfterCount(1000)),
+        (sliding, AfterEach(AfterCount(3), AfterCount(5))),
+        (sessions, AfterWatermark(early=AfterCount(3), late=AfterCount(2))),
+    ]
+    check([Windowing(window_fn, of, mode) for window_fn, of in some], elements)
+
+
+def check(some: list[Windowing], elements: list[Stamped]) -> None:
+    """Compares panes of combines, of a grouping and of Beam's driver."""
     ran(some, elements)
     for at, windowing in enumerate(some):
         groups = sorted(found.get(f"groups {at}", []))

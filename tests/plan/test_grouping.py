@@ -11,7 +11,15 @@ from apache_beam.transforms.combiners import (
     TupleCombineFn,
 )
 from apache_beam.transforms.core import CombineFn, Windowing
-from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterAll,
+    AfterCount,
+    AfterProcessingTime,
+    AfterWatermark,
+    Repeatedly,
+    TriggerFn,
+)
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
@@ -22,6 +30,7 @@ from apache_beam.transforms.window import (
 )
 from plans import translated
 
+from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.plan import grouping
 from sparkbeam.plan.model import Evaluator, Grouping, SessionAggregator
 from sparkbeam.windows.vectorized_forms import form_of
@@ -185,3 +194,26 @@ def test_what_is_written_is_what_the_evaluator_reads() -> None:
     writer, reader = plan.stages
     assert reader.grouping is not None
     assert [port.layout for port in writer.ports] == [reader.grouping.layout] == [reader.layout]
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        Repeatedly(AfterCount(1)),
+        AfterWatermark(early=AfterCount(3), late=AfterCount(2)),
+        Repeatedly(AfterAll(AfterCount(4), AfterProcessingTime(3))),
+    ],
+)
+def test_combines_with_any_trigger_add_up_before_the_shuffle(trigger: TriggerFn) -> None:
+    def build(p: beam.Pipeline) -> None:
+        windowed = (
+            p
+            | beam.Create([("a", 1)])
+            | beam.WindowInto(
+                GlobalWindows(), trigger=trigger, accumulation_mode=AccumulationMode.DISCARDING
+            )
+        )
+        _ = windowed | beam.CombinePerKey(ToListCombineFn())
+
+    _, plan = translated(build)
+    assert "elements to accumulators, in a table in memory" in aggregations(plan)

@@ -20,7 +20,8 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import (
     AccumulationMode,
@@ -385,3 +386,23 @@ def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream(
         )
         second | beam.Map(note, "second")
     assert [(pane.values, pane.timing) for pane in found["second"]] == [((1,), ON_TIME)]
+
+
+@pytest.mark.blocks(reason="Beam's own merge hands on a list without accumulators")
+@pytest.mark.parametrize(("mode", "last"), [(DISCARDING, "nan"), (ACCUMULATING, "3.0")])
+def test_a_pane_of_nothing_needs_no_merge_of_nothing(mode: Any, last: str) -> None:
+    """Beam's mean cannot merge no accumulators."""
+    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+        windowed = (
+            p
+            | stream([Elements(((3, 1),)), Watermark(2)])
+            | beam.WithKeys("key")
+            | beam.WindowInto(
+                FixedWindows(10),
+                trigger=AfterWatermark(early=AfterCount(1)),
+                accumulation_mode=mode,
+            )
+        )
+        means = windowed | beam.CombinePerKey(MeanCombineFn()) | beam.Values() | beam.Map(str)
+        assert_that(means, equal_to(["3.0", last]))
