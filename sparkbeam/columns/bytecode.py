@@ -56,12 +56,10 @@ class Program:
         meets: for each of them where all ways from it come together again; EXIT where they
             only meet as all return. Ways do not go through a loop, but past it; those within it
             go to the end of a round, or leave it.
-        is_generator: whether the function is a generator function.
     """
 
     ops: tuple[Op, ...]
     meets: tuple[int, ...]
-    is_generator: bool
 
 
 JUMPS = frozenset(["jump", "jump_if_true", "jump_if_false", "jump_if_none", "jump_if_not_none"])
@@ -253,7 +251,7 @@ def _program_of(code: CodeType) -> Program:
             head = placed[op.target]
             if head.name != "for" or head.target is None or head.target <= at:
                 placed[at] = Op("unknown", _IS_BACKWARD)
-    return Program(tuple(placed), _meets(placed), any(op.name == "generator" for op in placed))
+    return Program(tuple(placed), _meets(placed))
 
 
 def names_set(ops: tuple[Op, ...]) -> frozenset[str]:

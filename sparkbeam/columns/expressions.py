@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.python_types import BOOL, Record, Shape, Union
+from sparkbeam.columns.python_types import Record, Shape, Union
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +312,3 @@ def is_type_of(column: Column, kinds: tuple[type, ...]) -> tuple[int, ...]:
     assert isinstance(column.shape, Union)
     members = column.shape.members
     return tuple(code for code, one in enumerate(members) if issubclass(one.type, kinds))
-
-
-def is_condition(item: "Item") -> bool:
-    """Whether a value is a bool for each element."""
-    return isinstance(item, Node) and item.shape == BOOL

@@ -19,7 +19,6 @@ from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, n
 _WHITESPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _WHOLE = "^-?[0-9]{1,18}$"
 _DECIMAL = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?$"
-_LONGEST = 10_000
 
 
 def _typed(value: Value) -> Any:

@@ -150,10 +150,6 @@ class SlimClient:
             )
         return link
 
-    def links(self) -> int:
-        """How many are open."""
-        return 0 if self._wire is None else self._wire.links()
-
     def close(self) -> None:
         if self._wire is not None:
             self._forget(self._wire)

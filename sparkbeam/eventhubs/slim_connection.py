@@ -277,10 +277,6 @@ class Wire:
                 if number in link.outcomes:
                     link.outcomes[number] = fields[4] or Described(frames.ACCEPTED, [])
 
-    def links(self) -> int:
-        """How many are open, or were until the peer has answered."""
-        return len(self._links)
-
     def grant(self, link: Link, received: int, count: int) -> None:
         """Lets the peer send so many messages more."""
         session = [UInt(self._incoming), _WINDOW, UInt(self._outgoing), _WINDOW]

@@ -90,7 +90,6 @@ def _uint(data: bytes, at: int) -> int | None:
     return None if code == 0x40 else int(_U32(data, at + 1)[0])
 
 
-_TRUE = 0x41
 _REMEMBERED = 1000
 
 

@@ -77,10 +77,6 @@ class Redaction:
             text = self._known.sub(HIDDEN, text)
         return hidden(text)
 
-    def finds(self, text: str) -> bool:
-        """Whether there is a secret in a text."""
-        return self(text) != text
-
 
 def shown_url(url: str) -> str:
     """A URL as it may be shown: without its account and its parameters, and not too long."""

@@ -127,8 +127,6 @@ def test_what_looks_like_a_secret_is_hidden_though_nobody_told_of_it(text: str, 
 def test_values_of_telling_options_are_hidden() -> None:
     hide = Redaction([("password", "abc-123"), ("path", "/data/in"), ("sasl.jaas.config", "x y z")])
     assert hide("abc-123 for x y z in /data/in") == "*** for *** in /data/in"
-    assert hide.finds("it was abc-123")
-    assert not hide.finds("/data/in")
 
 
 def test_an_address_is_hidden_as_a_whole() -> None:
