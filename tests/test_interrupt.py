@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 from waiting import until
 
+from sparkbeam.spark import interrupts
 from sparkbeam.spark.interrupts import interruptible
 
 LINE = "Interrupted: the pipeline was cancelled."
@@ -187,3 +188,18 @@ def test_the_handler_of_a_program_is_its_own() -> None:
     with interruptible():
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_an_interrupt_of_something_else_is_told_by_python(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[BaseException] = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: told.append(error))
+    monkeypatch.setattr(interrupts, "_told", [])
+    ours, later = KeyboardInterrupt(), KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        raise ours
+    for error in (later, ours):
+        sys.excepthook(type(error), error, None)
+    assert told == [later]
+    assert capsys.readouterr().err == f"{LINE}\n"

@@ -33,6 +33,9 @@ _PATIENCE_SECONDS = 2.0
 """For so long a second interrupt changes nothing; after that the program waits no more."""
 
 _PYSPARK = "pyspark.core.context"
+_CANCELLED = "sparkbeam_cancelled"
+"""The attribute of an interrupt that has cancelled a run."""
+
 _told: list[bool] = []
 
 
@@ -50,11 +53,11 @@ def interruptible(stop: Callable[[], None] = lambda: None) -> Iterator[None]:
     with python_handler(), _without_py4j():
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             jvm_output.hush(True)
             with patience():
                 stop()
-            _tell_in_one_line()
+            _tell_in_one_line(interrupt)
             raise
 
 
@@ -141,14 +144,15 @@ def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _tell_in_one_line() -> None:
-    """From now on, an interrupt that nobody catches is no traceback."""
+def _tell_in_one_line(interrupt: KeyboardInterrupt) -> None:
+    """Print no traceback of an interrupt that has cancelled a run, if nobody catches it."""
+    vars(interrupt)[_CANCELLED] = True
     if _told:
         return
     usual: Any = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
+        if _CANCELLED in vars(error):
             print("Interrupted: the pipeline was cancelled.", file=sys.stderr)
             _leave_garbage()
         else:
