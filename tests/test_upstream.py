@@ -1,7 +1,6 @@
 """What the runner assumes of the inside of Beam and of Spark: each has a test that names it."""
 
 import _thread
-import argparse
 import ast
 import functools
 import inspect
@@ -11,6 +10,7 @@ import random
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,13 +27,10 @@ from apache_beam.internal import pickler
 from apache_beam.metrics import Metrics
 from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.metricbase import MetricName
-from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import (
-    DebugOptions,
-    GoogleCloudOptions,
     PipelineOptions,
     StandardOptions,
-    WorkerOptions,
+    TypeOptions,
 )
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability import common_urns
@@ -53,7 +50,6 @@ from apache_beam.transforms import (
     userstate,
 )
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
 from apache_beam.typehints import row_type
 from apache_beam.typehints.arrow_type_compatibility import PyarrowBatchConverter
@@ -74,13 +70,12 @@ from sparkbeam.upstream import beam as of_beam
 from sparkbeam.upstream import beam_batches as of_batches
 from sparkbeam.upstream import beam_files as of_files
 from sparkbeam.upstream import external as of_external
+from sparkbeam.upstream import option_views, pickles
 from sparkbeam.upstream import parquet as of_parquet
-from sparkbeam.upstream import pickles
 from sparkbeam.upstream import scans as of_scans
 from sparkbeam.upstream import spark as of_spark
 from sparkbeam.upstream.dofn_handover import Handed, HandingPickler, copied
 from sparkbeam.upstream.sampler import Sampler
-from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
 
 PACKAGE = Path(sparkbeam.__file__).parent
 OF_THE_LANGUAGE = {"_replace", "_fields", "_field_defaults", "_make", "_asdict", "_exit", "_fmt"}
@@ -674,226 +669,55 @@ class TestBundles:
             _ = p | "More" >> beam.Create([1]) | beam.CombineGlobally(sum)
         assert not pickled
 
-    def test_the_arguments_of_methods_are_looked_up_once(self) -> None:
-        looked_up = []
-        look = inspect.unwrap(core.get_function_args_defaults)
+    def test_options_of_a_pipeline_of_ours_are_parsed_once(self, monkeypatch: Any) -> None:
+        parsed: list[type] = []
+        parse: Any = vars(TypeOptions)["_add_argparse_args"].__func__
 
-        def find(function: Any) -> Any:
-            looked_up.append(function)
-            return look(function)
+        def counted(cls: type, parser: Any) -> None:
+            parsed.append(cls)
+            parse(cls, parser)
 
-        class Own(beam.DoFn):
-            def process(self, element: Any) -> None: ...
+        options = PipelineOptions(["--pipeline_type_check"])
+        pipeline = beam.Pipeline(BatchRunner(), options=options)
+        first = pipeline | beam.Create([1])
+        monkeypatch.setattr(TypeOptions, "_add_argparse_args", classmethod(counted))
+        _ = first | beam.Map(str) | beam.Map(len)
+        assert len(parsed) <= 1
+        view = options.view_as(TypeOptions)
+        view.pipeline_type_check = False
+        assert not options.view_as(TypeOptions).pipeline_type_check
+        assert pickle.loads(pickle.dumps(options)).view_as(TypeOptions) is not view
+        pipeline.run().wait_until_finish()
+        assert options.view_as(TypeOptions) is not view
 
-            def start_bundle(self: Any = 1, x: Any = 2, *, y: Any = 3) -> None: ...
+    def test_options_of_other_pipelines_are_parsed_by_beam(self) -> None:
+        class Compared(PipelineOptions):
+            __hash__ = None  # type: ignore[assignment]
 
-            def alone(self: Any = 1, *more: Any) -> None: ...
+            def __eq__(self, other: object) -> bool:
+                return isinstance(other, PipelineOptions)
 
-            @functools.wraps(process)
-            def wrapping(self, *more: Any) -> None: ...
+        ours, others = Compared([]), PipelineOptions([])
+        option_views.remember(ours)
+        for options, is_kept in ((ours, True), (others, False)):
+            views = [options.view_as(StandardOptions) for _ in range(2)]
+            assert (views[0] is views[1]) is is_kept
+            assert options.view_as(Compared) is not options.view_as(Compared)
 
-        own: Any = Own()
-        methods = [own.setup, own.process, own.start_bundle, own.alone, own.wrapping]
-        found = remembering(find)
-        for method in methods * 2:
-            names, defaults = found(method)
-            assert (names, defaults) == look(method)
-            names.append("changed")
-            defaults.append("changed")
-        assert looked_up == [*methods, own.wrapping]
-        assert found(Own.process) == (["self", "element"], [])
-        Own.process.__defaults__ = (5,)
-        assert found(own.process) == (["element"], [5])
-        assert core.get_function_arguments(Own(), "setup") == ([], [])
-        assert core.get_function_arguments(Own(), "process") == (["element"], [5])
-
-    def test_plain_functions_are_looked_at_once_until_they_change(self) -> None:
-        looked_up = []
-        look = inspect.unwrap(core.get_function_args_defaults)
-
-        def find(function: Any) -> Any:
-            looked_up.append(function)
-            return look(function)
-
-        def changing(x: Any, y: Any = 1) -> None: ...
-
-        def wrapped(x: Any) -> None: ...
-
-        def wrapping(*args: Any) -> None: ...
-
-        functools.update_wrapper(wrapping, wrapped)
-        functions: list[Any] = [
-            lambda: None,
-            lambda x, /, y, *more, z, **named: None,
-            lambda x, y=[], *, z=1: None,
-            wrapping,
-            changing,
-            functools.partial(changing, 1),
-            dict.items,
-        ]
-        found = remembering(find)
-        for function in functions * 2:
-            names, defaults = found(function)
-            assert (names, defaults) == look(function)
-            names.append("changed")
-            defaults.append("changed")
-        assert looked_up == [*functions, *functions[3:4], *functions[5:]]
-        changing.__defaults__ = (2,)
-        assert found(changing) == (["x", "y"], [2])
-        changing.__code__ = wrapped.__code__
-        changing.__defaults__ = None
-        assert found(changing) == (["x"], [])
-
-    def test_the_source_of_a_body_is_read_once(self) -> None:
-        reads = []
-        read = inspect.unwrap(core._get_function_body_without_inners)
-
-        def noting(function: Any) -> str:
-            reads.append(function)
-            return read(function)
-
-        class Own(beam.DoFn):
-            def process(self, element: Any) -> Any:
-                yield element
-
-        def made() -> Any:
-            return lambda element: [element]
-
-        @functools.wraps(doubled)
-        def wrapping(element: Any) -> Any:
-            return doubled(element)
-
-        first, own, process = made(), Own(), Own().process
-        found = remembering_bodies(noting)
-        for function in (first, made(), first, process, own.process, Own.process):
-            assert found(function) == read(function)
-        assert reads == [first, process]
-        for function in (wrapping, doubled, wrapping):
-            assert found(function) == read(function)
-        assert reads == [first, process, wrapping, doubled, wrapping]
-        with pytest.raises(TypeError):
-            found(len)
-
-    def test_state_and_timers_are_found_without_a_look_at_beams_own_methods(self) -> None:
-        told: list[str] = []
-        find = inspect.unwrap(userstate.get_dofn_specs)
-
-        def noting(dofn: Any) -> Any:
-            told.extend(name for name in dir(dofn) if callable(getattr(dofn, name)))
-            return find(dofn)
-
-        class Counting(beam.DoFn):
-            COUNT = userstate.CombiningValueStateSpec("count", combine_fn=sum)
-            END = userstate.TimerSpec("end", TimeDomain.WATERMARK)
-
-            def process(self, element: Any, count: Any = beam.DoFn.StateParam(COUNT)) -> None: ...
-
-            @userstate.on_timer(END)
-            def ended(self, end: Any = beam.DoFn.TimerParam(END)) -> None: ...
-
-        class More(Counting):
-            pass
-
-        class Twice(beam.DoFn):
-            def process(self, element: Any, a: Any = _TIME, b: Any = _TIME) -> None: ...
-
-        class Telling(beam.DoFn):
-            @property
-            def more(self) -> Any:
-                return Counting().process
-
-        found = overlooking(noting)
-        for dofn in (Counting(), More(), Telling(), beam.Map(str).dofn, beam.FlatMap(list).dofn):
-            assert found(dofn) == find(dofn)
-        assert found(Telling()) == ({Counting.COUNT}, set())
-        assert found(Counting()) == ({Counting.COUNT}, {Counting.END})
-        assert "process" in told
-        assert {"setup", "to_runner_api_parameter", "_can_yield_batches"}.isdisjoint(told)
-        told.clear()
-        assert found(beam.Map(str).dofn) == (set(), set())
-        assert told == []
-        dofn = beam.Map(str).dofn
-        dofn.setup = Counting().process
-        assert found(dofn) == ({Counting.COUNT}, set())
-        with pytest.raises(ValueError, match=r"Twice.* has duplicate process method parameters"):
-            found(Twice())
-
-    @pytest.mark.parametrize("dofn", [beam.DoFn(), beam.Map(str).dofn])
-    def test_no_property_of_a_dofn_is_a_method(self, dofn: Any) -> None:
-        names = [name for name in dir(dofn) if type(inspect.getattr_static(dofn, name)) is property]
-        assert "_process_defined" in names
-        assert not any(inspect.ismethod(getattr(dofn, name)) for name in names)
-
-    def test_views_of_options_are_parsed_once(self) -> None:
-        class OwnOptions(PipelineOptions):
-            parsers: ClassVar[list[Any]] = []
-
-            @classmethod
-            def _add_argparse_args(cls, parser: Any) -> None:
-                cls.parsers.append(parser)
-                parser.add_argument("--most", type=int, default=3)
-
-        options = PipelineOptions(["--most=5"])
-        for _ in range(3):
-            assert options.view_as(OwnOptions).most == 5
-            assert PipelineOptions([]).view_as(OwnOptions).most == 3
-        assert len(OwnOptions.parsers) == 2
-        view = options.view_as(OwnOptions)
-        view.most = 7
-        assert (options.view_as(OwnOptions).most, options.get_all_options()["most"]) == (7, 7)
-        assert PipelineOptions(["--most=5"]).view_as(OwnOptions).most == 5
-        assert vars(view).keys() == vars(OwnOptions(["--most=5"])).keys()
-
-    def test_the_names_of_options_are_those_that_beam_tells(self) -> None:
-        tell = inspect.unwrap(PipelineOptions._visible_option_list)
-        for view in (PipelineOptions([]), PipelineOptions([]).view_as(WorkerOptions)):
-            assert view._visible_option_list() == tell(view)
-        assert "sdk_harness_log_level_overrides" in tell(view)
-        with pytest.raises(AttributeError):
-            _ = PipelineOptions([]).view_as(WorkerOptions).runner
-
-    def test_values_of_options_that_change_are_nobody_elses(self) -> None:
-        for _ in range(2):
-            view = PipelineOptions(["--experiments=one"]).view_as(DebugOptions)
-            view.add_experiment("two")
-            assert view.experiments == ["one", "two"]
-
-    def test_lists_and_dictionaries_of_options_are_each_views_own(self) -> None:
-        views = [PipelineOptions([]).view_as(GoogleCloudOptions) for _ in range(3)]
-        views[1].gcp_oauth_scopes.append("mine")
-        assert "mine" in PipelineOptions.view_as(views[1], GoogleCloudOptions).gcp_oauth_scopes
-        assert "mine" not in views[0].gcp_oauth_scopes
-        assert "mine" not in views[2].gcp_oauth_scopes
-        levels = "--sdk_harness_log_level_overrides", '{"mine": "INFO"}'
-        for _ in range(2):
-            view = PipelineOptions([*levels]).view_as(WorkerOptions)
-            view.sdk_harness_log_level_overrides["yours"] = "INFO"
-            assert [*view.sdk_harness_log_level_overrides] == ["mine", "yours"]
-            assert not PipelineOptions([]).view_as(WorkerOptions).sdk_harness_log_level_overrides
-
-    def test_parsers_check_how_an_argument_is_shown(self) -> None:
-        class Narrow(argparse.HelpFormatter):
-            def _format_args(self, action: Any, default_metavar: Any) -> str:
-                raise TypeError
-
-        with pytest.raises(ValueError, match="metavar"):
-            pipeline_options._BeamArgumentParser(formatter_class=Narrow)
-        parser = pipeline_options._BeamArgumentParser(prog="p")
-        with pytest.raises(ValueError, match="metavar"):
-            parser.add_argument("--two", nargs=2, metavar=("a", "b", "c"))
-        parser.add_argument("--three", nargs=2, metavar=("a", "b"), help="of %(prog)s")
-        assert "--three a b" in parser.format_help()
-        assert "of p" in parser.format_help()
-        assert parser._get_formatter() is not parser._get_formatter()
-
-    def test_views_see_the_arguments_of_the_program(self, monkeypatch: Any) -> None:
-        for argument in ("--streaming", "--no_streaming", "--streaming"):
-            monkeypatch.setattr(sys, "argv", ["program", argument])
-            assert PipelineOptions().view_as(StandardOptions).streaming is (
-                argument == "--streaming"
-            )
+    def test_options_are_freed_with_their_views(self) -> None:
+        options = PipelineOptions([])
+        option_views.remember(options)
+        options.view_as(StandardOptions)
+        left, known = weakref.ref(options), len(option_views._known)
+        del options
+        assert left() is None
+        assert len(option_views._known) == known - 1
 
     def test_beam_measures_elements_by_chance_of_its_own(self) -> None:
+        with of_beam.parts_of_bundles(
+            bundle_processor.BeamTransformFactory, bundle_processor.StateBackedSideInputMap, Sampler
+        ):
+            pass
         assert opcounters.random is not random
         assert callable(opcounters.random.randint)
 
@@ -910,11 +734,24 @@ class TestBundles:
         called: list[str] = []
         finalizer = core._BundleFinalizerParam()
         finalizer.register(lambda: called.append("x"))
-        (callback,) = of_beam.taken_callbacks(finalizer.finalize_bundle)
+        (callback,) = of_beam.taken_callbacks(lambda: finalizer.finalize_bundle())
         assert called == []
         callback()
         finalizer.finalize_bundle()
         assert called == ["x", "x"]
+
+    def test_callbacks_of_another_thread_are_called_meanwhile(self) -> None:
+        called: list[str] = []
+        finalizer = core._BundleFinalizerParam()
+        finalizer.register(lambda: called.append("x"))
+
+        def elsewhere() -> None:
+            thread = threading.Thread(target=lambda: finalizer.finalize_bundle())
+            thread.start()
+            thread.join()
+
+        assert of_beam.taken_callbacks(elsewhere) == []
+        assert called == ["x"]
 
 
 class TestTriggers:
@@ -1009,15 +846,6 @@ class TestSpark:
         with of_spark.jdbc_connection(spark, options) as (connection, quote):
             assert connection.createStatement().execute("VALUES 1")
             assert quote("a b") == '"a b"'
-
-    def test_pyspark_asks_the_jvm_for_classes_by_their_names(self, spark: Any) -> None:
-        of_spark.keep_classes(spark)
-        kept = vars(of_spark.jvm(spark))
-        assert "org.apache.spark.sql.functions" in kept
-        if of_spark.version() >= of_spark.STREAMING_FROM:
-            assert {*of_spark._CLASSES} <= kept.keys()
-        assert kept["PythonUtils"].toSeq([1]).apply(0) == 1
-        of_spark.keep_classes(None)
 
     def test_a_plan_tells_which_files_it_reads(self, spark: Any, tmp_path: Path) -> None:
         path = str(tmp_path / "rows")

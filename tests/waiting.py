@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 
-def until(condition: Callable[[], bool], seconds: float = 150) -> None:
+def until(condition: Callable[[], Any], seconds: float = 150) -> None:
     """Returns when a condition holds; fails if it takes longer."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -32,7 +32,7 @@ from sparkbeam.spark.failures import explained
 from sparkbeam.spark.job_names import JobNames
 from sparkbeam.spark.recovery import recovering
 from sparkbeam.spark.worker_deaths import Deaths, exit_code
-from sparkbeam.upstream.spark import PlanNode, jvm_process, keep_classes, no_foreign_types
+from sparkbeam.upstream.spark import PlanNode, jvm_process, no_foreign_types
 from sparkbeam.wire.consolidation import Infos
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.output_lines import OutputSpec
@@ -85,7 +85,6 @@ class Run:
     ) -> None:
         # A sink that cannot be made is an error before anything has started.
         sinks = sinks_of(options)
-        keep_classes(session)
         self._plan = plan
         self._session = session
         self._options = options

@@ -41,7 +41,7 @@ from sparkbeam.run.run import Companion, Run, program
 from sparkbeam.runner import cross_language, interactive
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import interruptible
-from sparkbeam.upstream import pickles
+from sparkbeam.upstream import option_views, pickles
 from sparkbeam.upstream.spark import STREAMING_FROM, no_foreign_types, ship, version
 from sparkbeam.wire.usercode import unfindable
 
@@ -75,6 +75,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         if options is not self._seen:
             spark_options.checked(options)
             self._seen = options
+            option_views.remember(options)
         # Beam looks for the windowing of a PCollection in what it is made of, to any depth, and
         # keeps what it has found.
         for part in input if isinstance(input, tuple | list) else (input,):
@@ -90,8 +91,11 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             UnsupportedTransform: a transform cannot run.
             ConfigurationError: an option or the environment cannot work.
         """
-        with interruptible():
-            return self._run(pipeline, options)
+        try:
+            with interruptible():
+                return self._run(pipeline, options)
+        finally:
+            option_views.forget(options)
 
     def _run(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         checked = spark_options.checked(options)

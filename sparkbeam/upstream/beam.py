@@ -20,25 +20,19 @@ from apache_beam.coders import coder_impl, coders
 from apache_beam.internal import pickler
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.metrics.metricbase import MetricName
-from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.worker import bundle_processor, opcounters, operations, statesampler
-from apache_beam.transforms import combiners, core, sideinputs, trigger, userstate, util
+from apache_beam.transforms import combiners, core, sideinputs, trigger, util
 from apache_beam.transforms.ptransform import PTransform
 from apache_beam.transforms.window import BoundedWindow, WindowFn
 from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.upstream import option_views
 from sparkbeam.upstream.dofn_handover import Handed, HandingPickler
-from sparkbeam.upstream.option_views import (
-    checking_with_one_formatter,
-    remembering_views,
-    telling_names,
-)
-from sparkbeam.upstream.signatures import overlooking, remembering, remembering_bodies
 
 # Of user code: which function it is that Beam has wrapped.
 
@@ -369,21 +363,8 @@ def before_par_dos(check: Callable[[core.ParDo, Any], None]) -> None:
     core.ParDo.expand = checked  # type: ignore[method-assign]
 
 
-core.get_function_args_defaults = remembering(core.get_function_args_defaults)  # type: ignore[assignment]
-userstate.get_dofn_specs = overlooking(userstate.get_dofn_specs)  # type: ignore[assignment]
-"""Beam looks at each method of a DoFn when it is applied, translated and set up."""
-
-core._get_function_body_without_inners = remembering_bodies(core._get_function_body_without_inners)
-"""Beam reads the source of each DoFn that is applied, as ``yield`` and ``return`` do not mix."""
-
-PipelineOptions.view_as = remembering_views(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]
-_list_names = telling_names(PipelineOptions._visible_option_list)
-PipelineOptions._visible_option_list = _list_names  # type: ignore[method-assign,assignment]
-"""Beam looks at an option whenever it applies a transform, and whenever it compares two types."""
-
-_Parser = pipeline_options._BeamArgumentParser
-_Parser.add_argument = checking_with_one_formatter(_Parser.add_argument)  # type: ignore[method-assign]
-"""Beam makes parsers of all its options, some hundreds, for each pipeline."""
+PipelineOptions.view_as = option_views.remembering(PipelineOptions.view_as)  # type: ignore[method-assign,assignment]
+"""See :mod:`sparkbeam.upstream.option_views`; acts on options of pipelines of ours alone."""
 
 # Of a bundle.
 
@@ -425,6 +406,8 @@ def parts_of_bundles(
         side_input_map: what a DoFn sees of a side input.
         sampler: makes what knows the step that the bundle is at.
     """
+    counters: Any = opcounters
+    counters.random = _samples
     handing = HandingPickler()
     parts: tuple[tuple[Any, str, Any], ...] = (
         (bundle_processor, "BeamTransformFactory", factory),
@@ -501,9 +484,7 @@ MODULE_OF_COUNTERS = "opcounters.py"
 """The file of the code that measures elements; it encodes some to see how large they are."""
 
 _samples = random.Random()
-_counters: Any = opcounters
-_counters.random = _samples
-"""How often Beam draws depends on what went before in the process, so it draws apart."""
+"""How often Beam draws depends on what went before in the process, so in workers it draws apart."""
 
 
 def clear(stream: coder_impl.create_OutputStream) -> None:
@@ -511,34 +492,31 @@ def clear(stream: coder_impl.create_OutputStream) -> None:
     stream._clear()
 
 
+_taking = threading.Lock()
+
+
 def taken_callbacks(finalize: Callable[[], Any]) -> list[Callable[[], Any]]:
     """The callbacks of bundle finalizers that ``finalize`` would call."""
     callbacks: list[Callable[[], Any]] = []
-    _taker.callbacks = callbacks
-    try:
-        finalize()
-    finally:
-        _taker.callbacks = None
+    thread = threading.get_ident()
+    # What holds them is out of reach, as Beam's operations are compiled.
+    kind: Any = core._BundleFinalizerParam
+
+    def take(self: Any) -> None:
+        if threading.get_ident() == thread:
+            callbacks.extend(self._callbacks)
+        else:
+            theirs(self)
+
+    with _taking:
+        theirs = kind.finalize_bundle
+        kind.finalize_bundle = take
+        try:
+            finalize()
+        finally:
+            kind.finalize_bundle = theirs
     return callbacks
 
-
-class _Taker(threading.local):
-    callbacks: list[Callable[[], Any]] | None = None
-
-
-_taker = _Taker()
-_finalize_bundle = core._BundleFinalizerParam.finalize_bundle
-
-
-def _taken_or_called(self: Any) -> None:
-    if _taker.callbacks is None:
-        _finalize_bundle(self)
-    else:
-        _taker.callbacks += self._callbacks
-
-
-# What holds them is out of reach, as Beam's operations are compiled.
-core._BundleFinalizerParam.finalize_bundle = _taken_or_called  # type: ignore[method-assign]
 
 # Of triggers.
 

@@ -1,129 +1,70 @@
-"""Views of pipeline options that Beam need not parse again, and parsers that are made with less.
+"""Options of a pipeline that Beam parses once.
 
-Beam asks for a view of the options a hundred times while it builds a small pipeline, and each time
-makes a parser of arguments and parses the command line. That is a fifth of the pipeline's time.
+Beam asks for a view of the options whenever it applies a transform or compares two types, a hundred
+times for a small pipeline, and each time makes a parser and parses the command line.
 """
 
-import argparse
-import functools
-import logging
-import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
-
-_MOST = 16
-_NEVER_SHARED = type(None), bool, int, float, str
 
 _View = Callable[[PipelineOptions, Any], Any]
 
-_Parsed = tuple[dict[str, Any], dict[str, Any]]
+_Views = dict[type, Any]
+
+_known: dict[int, tuple[weakref.ref[PipelineOptions], _Views]] = {}
+"""Views by the identity of the options, which need not have a hash; no longer than these live."""
 
 
-def remembering_views(view_as: _View) -> _View:
-    """A ``view_as`` that parses once what is seen in the same arguments by the same class.
+def remember(options: PipelineOptions) -> None:
+    """Keep the views of a pipeline's options until :func:`forget`, or until the options are freed.
 
-    Lists and dictionaries of plain values are each view's own. Where an option's value can be
-    changed in place in another way, or the class makes itself in its own way, it calls the given
-    one each time.
+    All views share the values of the options, so a view that is kept has those that are set later.
+    """
+    if _views_of(options) is None:
+        identity = id(options)
+        reference = weakref.ref(options, lambda _: _known.pop(identity, None))
+        _known[identity] = reference, {}
+
+
+def forget(options: PipelineOptions) -> None:
+    """Keep no views any longer."""
+    _known.pop(id(options), None)
+
+
+def remembering(view_as: _View) -> _View:
+    """A ``view_as`` that hands out the views that are kept, and calls the given one for all others.
+
+    Views of users' classes are never kept.
 
     Args:
         view_as: Beam's.
     """
-    # A program may make the same class again and again, and Beam looks at all that there are.
-    classes: WeakKeyDictionary[type, dict[tuple[Any, ...], _Parsed]] = WeakKeyDictionary()
 
     def view(options: PipelineOptions, cls: Any) -> Any:
-        if getattr(cls, "__init__", None) is not PipelineOptions.__init__:
+        views = _views_of(options)
+        if views is None or not _is_of_beam(cls):
             return view_as(options, cls)
-        flags: Any = options._flags
-        seen = tuple(sys.argv[1:] if flags is None else flags)
-        known = classes.setdefault(cls, {})
-        parsed = known.get(seen)
-        if parsed is None:
-            made = view_as(options, cls)
-            values = vars(made._visible_options)
-            names = {*made._visible_option_list()}
-            if names == values.keys() and all(map(_can_be_copied, values.values())):
-                if len(known) >= _MOST:
-                    known.clear()
-                known[seen] = _parted(values)
-            return made
-        logging.basicConfig()  # As Beam does whenever it makes options.
-        made = cls.__new__(cls)
-        made._flags = flags
-        shared, own = parsed
-        made._visible_options = argparse.Namespace()
-        values = vars(made._visible_options)
-        values.update(shared)
-        values.update({name: value.copy() for name, value in own.items()})
-        if not values.keys() <= options._all_options.keys():
-            for name in sorted(values):
-                options._all_options.setdefault(name, values[name])
-        made._all_options = options._all_options
-        return made
+        if cls not in views:
+            views[cls] = view_as(options, cls)
+        return views[cls]
 
     return view
 
 
-def _can_be_copied(value: Any) -> bool:
-    if type(value) is dict:
-        return all(type(part) in _NEVER_SHARED for pair in value.items() for part in pair)
-    if type(value) is list:
-        return all(type(part) in _NEVER_SHARED for part in value)
-    return type(value) in _NEVER_SHARED
+def _views_of(options: PipelineOptions) -> _Views | None:
+    reference, views = _known.get(id(options), (None, None))
+    return views if reference is not None and reference() is options else None
 
 
-def _parted(values: dict[str, Any]) -> _Parsed:
-    """The values that all views may have, and copies of those of which each has its own."""
-    own = {name: value for name, value in values.items() if type(value) not in _NEVER_SHARED}
-    shared = {name: value for name, value in values.items() if name not in own}
-    return shared, {name: value.copy() for name, value in own.items()}
-
-
-def telling_names(tell: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """A function that tells the names of a view's options, and looks at no methods for that.
-
-    Args:
-        tell: Beam's, which does.
-    """
-
-    @functools.wraps(tell)
-    def told(options: Any) -> list[str]:
-        shown = options._visible_options
-        if type(shown) is not argparse.Namespace:
-            return tell(options)
-        return sorted(name for name in vars(shown) if name[0] != "_")
-
-    return told
+def _is_of_beam(cls: Any) -> bool:
+    """Return whether it is a class of some of Beam's options; the base has those of all classes."""
+    return cls.__module__ == pipeline_options.__name__ and cls is not PipelineOptions
 
 
 def known_values(options: PipelineOptions) -> dict[str, Any]:
     """All values of options that have been viewed as any class, or given in a program."""
     return dict(options._all_options)
-
-
-def checking_with_one_formatter(add_argument: Callable[..., Any]) -> Callable[..., Any]:
-    """An ``add_argument`` of a parser that makes no formatter of help for each argument.
-
-    Python sees with one, which asks for the size of the terminal, whether the argument could be
-    shown. Where a parser has a formatter of another class, that is made as it was.
-
-    Args:
-        add_argument: Python's.
-    """
-    formatter = argparse.HelpFormatter("")
-
-    @functools.wraps(add_argument)
-    def add(parser: Any, *arguments: Any, **keywords: Any) -> Any:
-        if parser.formatter_class is not argparse.HelpFormatter:
-            return add_argument(parser, *arguments, **keywords)
-        parser._get_formatter = lambda: formatter
-        try:
-            return add_argument(parser, *arguments, **keywords)
-        finally:
-            del parser._get_formatter
-
-    return add

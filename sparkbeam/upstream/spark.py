@@ -154,35 +154,6 @@ def heap_bytes(session: Any) -> int:
     return int(jvm(session).java.lang.Runtime.getRuntime().maxMemory())
 
 
-def keep_classes(session: Any) -> None:
-    """Spares PySpark to look up the same classes of the JVM in each operation of a DataFrame.
-
-    py4j asks the JVM for a name each time, which looks for it in all of Spark's archives. A
-    session of Spark Connect has no JVM, and nothing is done.
-    """
-    view = None if is_connect(session) else getattr(session, "_jvm", None)
-    if view is None:
-        return
-    for name in _CLASSES:
-        if name not in vars(view):
-            found = getattr(view, name)
-            # A version without such a class has a package in its place.
-            if type(found).__name__ == "JavaClass":
-                setattr(view, name, found)
-
-
-_CLASSES = (
-    "PythonUtils",
-    "SimplePythonFunction",
-    "functions",
-    "org.apache.spark.sql.execution.python.UserDefinedPythonFunction",
-    "org.apache.spark.sql.classic.SparkSession",
-    "org.apache.spark.sql.classic.SparkSession$",
-    "org.apache.spark.sql.functions",
-)
-"""Names by which PySpark asks for classes of the JVM."""
-
-
 @contextmanager
 def free_connect_port() -> Iterator[None]:
     """Lets PySpark start its local server of Spark Connect on a port that is free.
