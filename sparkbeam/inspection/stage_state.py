@@ -43,12 +43,11 @@ class Step:
     @property
     def state_name(self) -> str:
         """The name under which the states and timers of its DoFn are stored."""
-        default = self.label if self.stage is None else self.stage.state_name
-        return self.parts.get("state name", default)
+        return self.parts["state name"]
 
     def is_called(self, name: str) -> bool:
         """Return whether it has a name, such as a user may give."""
-        reads = self.parts.get("reads", "")
+        reads = self.parts["reads"]
         return name in (self.label, self.address) or f"{reads}/".startswith(f"{name}/")
 
 

@@ -18,9 +18,6 @@ Parts = Mapping[str, str]
 """What the state of a stage depends on, by what it is, in words."""
 
 _NOT_STATE = frozenset(["label", "reads", "place", "state name", "steps"])
-_PORTS = re.compile(r", ports .*$")
-_UNKNOWN_TAGS = 1000
-"""More ports than a checkpoint has that does not tell its ports."""
 
 
 def keeps_state(parts: Parts) -> bool:
@@ -28,14 +25,9 @@ def keeps_state(parts: Parts) -> bool:
     return not parts.keys() <= _NOT_STATE or "impulse" in parts["place"]
 
 
-def place(parts: Parts) -> str:
-    """Return the layer and the exchange of a stage, without the ports that it reads."""
-    return _PORTS.sub("", parts["place"])
-
-
 def is_first(parts: Parts) -> bool:
     """Return whether a stage is in the first layer, and so comes before all shuffles."""
-    return place(parts).startswith("layer 0,")
+    return parts["place"].startswith("layer 0,")
 
 
 def matching_stages(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> dict[str, str]:
@@ -64,20 +56,20 @@ def matching_stages(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> dict[
 
 
 def _reads_the_same_there(old: Parts, new: Parts) -> bool:
-    return old.get("reads") == new["reads"] and place(old) == place(new)
+    return old["reads"] == new["reads"] and old["place"] == new["place"]
 
 
 def _reads_the_same(old: Parts, new: Parts) -> bool:
-    return old.get("reads") == new["reads"] and keeps_state(old) and keeps_state(new)
+    return old["reads"] == new["reads"] and keeps_state(old) and keeps_state(new)
 
 
 def _has_the_label_there(old: Parts, new: Parts) -> bool:
-    return old["label"] == new["label"] and place(old) == place(new)
+    return old["label"] == new["label"] and old["place"] == new["place"]
 
 
 def _has_steps_of(old: Parts, new: Parts) -> bool:
     ours, others = (set(parts.get("steps", "").splitlines()) for parts in (new, old))
-    return place(old) == place(new) and not ours.isdisjoint(others)
+    return old["place"] == new["place"] and not ours.isdisjoint(others)
 
 
 def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, int]:
@@ -91,8 +83,6 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
         The stored tag of each port that has one, by its tag in the plan.
     """
     found = dict(_sources(old["sources"], new["sources"]))
-    if "ports" not in old:
-        return found | dict(_outputs(old["stages"], new["stages"]))
     stages = matching_stages(old["stages"], new["stages"])
     for same_writer in (True, False):
         for tag, port in new["ports"].items():
@@ -104,7 +94,7 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
                     int(at)
                     for at, other in old["ports"].items()
                     if int(at) not in taken
-                    and _has_a_reader_of(other, readers, same_writer)
+                    and not {*other["to"]}.isdisjoint(readers)
                     and (other["from"] == port["from"] or not same_writer)
                 ),
                 None,
@@ -112,14 +102,6 @@ def matching_tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[int, i
             if match is not None:
                 found[int(tag)] = match
     return found
-
-
-def _has_a_reader_of(port: Any, readers: list[str], same_writer: bool) -> bool:
-    """Return whether a reader is the same; before format 8 first stages without state had no name.
-
-    So of a port that only such stages read the writer has to tell.
-    """
-    return not {*port["to"]}.isdisjoint(readers) or (same_writer and port["to"] == readers == [])
 
 
 def renamed(readers: Iterable[str], addresses: Mapping[str, str]) -> list[str]:
@@ -137,7 +119,7 @@ def _sources(old: list[Parts], new: list[Parts]) -> Iterator[tuple[int, int]]:
             continue
         tags, stored_tags = _tags(source), _tags(before)
         names = source["outputs"].split(", ")
-        stored_names = before.get("outputs", source["outputs"]).split(", ")
+        stored_names = before["outputs"].split(", ")
         known = dict(zip(stored_names, stored_tags, strict=False))
         yield from (
             (tag, known[name]) for name, tag in zip(names, tags, strict=True) if name in known
@@ -146,14 +128,6 @@ def _sources(old: list[Parts], new: list[Parts]) -> Iterator[tuple[int, int]]:
 
 def _tags(source: Parts) -> list[int]:
     return [int(tag) for tag in source["port"].split(", ")]
-
-
-def _outputs(old: Mapping[str, Parts], new: Mapping[str, Parts]) -> Iterator[tuple[int, int]]:
-    """Pair the outputs of readers in order, where a checkpoint does not tell who reads them."""
-    for id, address in matching_stages(old, new).items():
-        outputs, stored = _read(new[id]), _read(old[address])
-        if list(outputs.values()) == list(stored.values()):
-            yield from zip(outputs, stored, strict=True)
 
 
 def _read(parts: Parts) -> dict[int, str]:
@@ -232,11 +206,9 @@ def addresses(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Addresse
     else:
         stages = matching_stages(old["stages"], new["stages"])
         stored = {id: old["stages"][at] for id, at in stages.items()}
-        names = {id: parts["state name"] for id, parts in stored.items() if "state name" in parts}
+        names = {id: parts["state name"] for id, parts in stored.items()}
         stored_tags = matching_tags(old, new)
-        next_stage, next_tag = old.get("next", (0, _UNKNOWN_TAGS))
-        next_stage = max(next_stage, _after(map(_number, old["stages"])))
-        next_tag = max(next_tag, _after(_all_tags(old)))
+        next_stage, next_tag = old["next"]
     for id in ids:
         if id not in stages:
             stages[id] = f"s{next_stage}"
@@ -256,7 +228,7 @@ def addresses(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Addresse
 
 def _all_tags(fingerprint: Mapping[str, Any]) -> list[int]:
     return [
-        *(int(tag) for tag in fingerprint.get("ports", ())),
+        *(int(tag) for tag in fingerprint["ports"]),
         *(tag for source in fingerprint["sources"] for tag in _tags(source)),
         *(tag for parts in fingerprint["stages"].values() for tag in _read(parts)),
     ]

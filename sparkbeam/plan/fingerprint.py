@@ -6,7 +6,6 @@ What a function does may change, as long as it is not what combines; and so may 
 before the first shuffle, and those that only pass elements on behind another.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,7 +28,6 @@ from sparkbeam.plan.addresses import (
     keeps_state,
     matching_stages,
     matching_tags,
-    place,
     renamed,
 )
 from sparkbeam.plan.layers import Topology
@@ -47,11 +45,8 @@ from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
-STATE_FORMAT = 8
+STATE_FORMAT = 9
 """How state, offsets and feedback are laid out; a change of that needs another number."""
-
-READABLE_FORMATS = frozenset([2, 3, 4, 5, 6, 7, STATE_FORMAT])
-"""The formats that this version of sparkbeam goes on from."""
 
 _KEYED = (Layout.STORED, Layout.KEYED, Layout.TIME_SORTED)
 _PARDO = "beam:transform:pardo"
@@ -158,12 +153,12 @@ def _reads(stage: Stage) -> str:
 def unreadable_format(stored: dict[str, Any]) -> str | None:
     """Why a checkpoint cannot be read, in words; None if it can."""
     found = stored.get("format", 1)
-    if found in READABLE_FORMATS:
+    if found == STATE_FORMAT:
         return None
     written_by = stored.get("versions", {}).get("sparkbeam", "an older version")
     return (
         f"its state has the format {found}, written by sparkbeam {written_by}, and this version "
-        f"reads {' and '.join(map(str, sorted(READABLE_FORMATS)))}"
+        f"reads {STATE_FORMAT}"
     )
 
 
@@ -192,7 +187,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     ]
     if moved:
         return [*found, *moved]
-    found += _other_depth(_depth(old), new, come)
+    found += _other_depth(old["layers"], new, come)
     tags = matching_tags(old, new)
     same_python = old["versions"]["Python"] == new["versions"]["Python"]
     for id, at in sorted(pairs.items(), key=lambda pair: pair[1]):
@@ -206,12 +201,6 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def _keeping(stages: list[Parts]) -> list[str]:
     return sorted({parts["label"] for parts in stages if keeps_state(parts)})
-
-
-def _depth(stored: dict[str, Any]) -> int:
-    places = (re.match(r"layer (\d+)", parts["place"]) for parts in stored["stages"].values())
-    deepest = 1 + max((int(found[1]) for found in places if found), default=0)
-    return int(stored.get("layers", deepest))
 
 
 def _other_depth(before: int, new: dict[str, Any], come: list[Parts]) -> list[str]:
@@ -232,9 +221,9 @@ def _with_stored_tags(parts: Parts, tags: dict[int, int]) -> Parts:
 
 
 def _moved(before: Parts, now: Parts) -> list[str]:
-    if place(before) == place(now):
+    if before["place"] == now["place"]:
         return []
-    was, is_now = (place(parts).split(", ")[0].removeprefix("layer ") for parts in (before, now))
+    was, is_now = (parts["place"].split(", ")[0].removeprefix("layer ") for parts in (before, now))
     name = f"step '{now['label']}'"
     if was == is_now:
         return [f"{name} reads another kind of shuffle"]
@@ -244,7 +233,7 @@ def _moved(before: Parts, now: Parts) -> list[str]:
 def _outputs_gone(before: Parts, now: Parts, old: dict[str, Any]) -> Iterator[str]:
     for name in before:
         if is_output(name) and name not in now:
-            port = old.get("ports", {}).get(name.split()[1], {"to": ()})
+            port = old["ports"].get(name.split()[1], {"to": ()})
             readers = (id.split()[0] for id in port["to"])
             labels = sorted(
                 {f"'{old['stages'][id]['label']}'" for id in readers if id in old["stages"]}
@@ -264,13 +253,12 @@ def _changed_sources(old: list[Parts], new: list[Parts]) -> Iterator[str]:
         yield f"the sources are in another order: {', '.join(labels[1])}"
     for before, now in zip(old, new, strict=False):
         if before["label"] == now["label"]:
-            named = {"outputs": now["outputs"]} | before
-            yield from _changed(named, now, same_python=True, what="source")
+            yield from _changed(before, now, same_python=True, what="source")
 
 
 def _changed_results(stored: dict[str, Any], new: dict[str, Parts]) -> Iterator[str]:
-    old: dict[str, Parts] = stored.get("results", {})
-    readers = {reader for port in stored.get("ports", {}).values() for reader in port["to"]}
+    old: dict[str, Parts] = stored["results"]
+    readers = {reader for port in stored["ports"].values() for reader in port["to"]}
     come = new.keys() - old.keys()
     for label in sorted(come):
         if f"sink {label}" in readers:
@@ -305,10 +293,9 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
 
 
 def _comparable(text: str | None, same_python: bool) -> str | None:
-    """A part without what numbers or another version of Python change in it."""
+    """A part without what another version of Python changes in it."""
     if text is None:
         return None
-    text = re.sub(r", ports [\d, ]*$", "", text)
     return text if same_python else without_code(text)
 
 

@@ -34,8 +34,6 @@ class Feedback:
         summary: the content of a :class:`.summary.MicroBatch`.
         finalizers: the tokens of callbacks to be called once the micro-batch is committed, and
             of earlier ones that have not been called yet.
-        by_address: reports and summary have stages by their addresses, as all do but those of
-            versions before; see :class:`.storednames.StoredNames`.
     """
 
     number: int
@@ -45,7 +43,6 @@ class Feedback:
     seen: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
     finalizers: Sequence[str] = ()
-    by_address: bool = False
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Feedback":
@@ -64,8 +61,7 @@ class Feedback:
             [*map(text, found.finalizers)]
             if found.reports:
                 [*map(text, loaded(text(found.reports), list))]
-            flags = (found.finished, found.by_address)
-            if not (all(type(flag) is bool for flag in flags) and isinstance(found.summary, dict)):
+            if type(found.finished) is not bool or not isinstance(found.summary, dict):
                 raise TypeError
         except (TypeError, AttributeError, KeyError) as error:
             raise ValueError("it is no feedback of a micro-batch") from error

@@ -207,5 +207,4 @@ class QuerySink:
             seen=newest_seen(self._clocks, said.seen),
             summary=figures.content(),
             finalizers=self._callbacks.waiting,
-            by_address=True,
         )

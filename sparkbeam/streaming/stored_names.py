@@ -53,13 +53,8 @@ class StoredNames:
         return replace(report, stage=self._addresses[report.stage], infos=infos)
 
     def committed(self, feedback: Feedback | None) -> Committed:
-        """Return what a micro-batch has stored, of whatever program and version."""
-        if feedback is None:
-            return Committed()
-        reports = stored_reports(feedback.reports)
-        if not feedback.by_address:
-            stages = self._earlier(feedback)
-            reports = [self._of_earlier(each, stages.get(each.stage)) for each in reports]
+        """Return what a micro-batch has stored, of whatever program."""
+        reports = [] if feedback is None else stored_reports(feedback.reports)
         return Committed().plus(reports)
 
     def own_reports(self, feedback: Feedback) -> list[TaskReport]:
@@ -79,47 +74,9 @@ class StoredNames:
         if batch is None:
             return None
         ids = self._ids
-        if not feedback.by_address:
-            ids = {id: stage.id for id, stage in self._earlier(feedback).items()}
         stages = {ids[at]: stage for at, stage in batch.stages.items() if at in ids}
         names = {stage.id: stage.name for stage in self._stages if stage.id in stages}
         return replace(batch, stages=stages, names=names)
-
-    def _earlier(self, feedback: Feedback) -> dict[str, Stage]:
-        """Find the stages of a version that stored their ids: those with the most steps in common.
-
-        Where it stored no names, ids have not shifted as far as anybody knows.
-        """
-        batch = MicroBatch.readable(feedback.summary)
-        names = {} if batch is None else batch.names
-        found: dict[str, Stage] = {}
-        for id in self._stored if batch is None else batch.stages:
-            steps = set(names.get(id, "").split(" + "))
-            free = [stage for stage in self._stages if stage not in found.values()]
-            if id not in names:
-                likely = [stage for stage in free if stage.id == id]
-            else:
-                likely = [stage for stage in free if not steps.isdisjoint(stage.labels)]
-            if likely:
-                found[id] = max(likely, key=lambda stage: _likeness(stage, steps))
-        return found
-
-    def _of_earlier(self, report: TaskReport, stage: Stage | None) -> TaskReport:
-        """Rename a report of such a version; of a stage that is no more its counters stay."""
-        if stage is None:
-            at, infos = f"{report.stage} of before", _without_numbers(report.infos)
-            return replace(report, stage=at, infos=infos)
-        # Numbers of PCollections shift where those of stages do.
-        infos = report.infos if report.stage == stage.id else _without_numbers(report.infos)
-        return replace(report, stage=stage.address, infos=_renamed(infos, self._stored[stage.id]))
-
-
-def _likeness(stage: Stage, steps: set[str]) -> tuple[int, int]:
-    return len(steps.intersection(stage.labels)), -len(stage.labels)
-
-
-def _without_numbers(infos: Infos) -> Infos:
-    return [info for info in infos if monitoring_infos.PCOLLECTION_LABEL not in info.labels]
 
 
 def _renamed(infos: Infos, names: Labels) -> Infos:

@@ -1,16 +1,14 @@
-"""Checkpoints of earlier versions of sparkbeam, which later ones go on from.
+"""A stored checkpoint, which later versions of sparkbeam go on from.
 
-``python tests/streaming/golden.py NAME`` adds one: it runs :func:`build` halfway in process, and
-writes what the checkpoint holds then, with what had come out, to ``checkpoints/NAME.json``.
-:func:`resume` takes such a file up and runs the same pipeline to its end. A NAME that begins with
-``clocked/`` is one of :func:`build_clocked`.
+``python tests/streaming/golden.py`` renews it: it runs :func:`build` halfway in process, and
+writes what the checkpoint holds then, with what had come out, to ``checkpoint.json``.
+:func:`resume` takes the file up and runs the same pipeline to its end.
 """
 
 import json
-import sys
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,8 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.trigger import (
     AccumulationMode,
-    AfterAll,
-    AfterAny,
     AfterCount,
-    AfterProcessingTime,
     AfterWatermark,
-    Repeatedly,
 )
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -36,13 +30,12 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
-from apache_beam.utils.windowed_value import PaneInfoTiming
 from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.streaming import tick_source
 
-FOLDER = Path(__file__).parent / "checkpoints"
+STORED = Path(__file__).parent / "checkpoint.json"
 NUMBERS = 40
 HALFWAY = 5
 ROUNDS = 4
@@ -134,49 +127,7 @@ def build(pipeline: beam.Pipeline, out: Path) -> None:
     _ = texts | beam.Flatten() | "Note" >> beam.Map(note)
 
 
-CLOCKED = {
-    "early": AfterWatermark(early=AfterProcessingTime(20)),
-    "early and late": AfterWatermark(early=AfterProcessingTime(3), late=AfterProcessingTime(3)),
-    "again": Repeatedly(AfterProcessingTime(3)),
-    "any": Repeatedly(AfterAny(AfterCount(4), AfterProcessingTime(3))),
-    "all": Repeatedly(AfterAll(AfterCount(4), AfterProcessingTime(3))),
-}
-"""Triggers of :func:`build_clocked`; the clock has passed its windows before they begin."""
-
-
-def build_clocked(pipeline: beam.Pipeline, out: Path) -> None:
-    """A pipeline whose triggers wait for the clock, with timers of it that are pending halfway."""
-
-    def note(pair: tuple[str, Any], name: str, info: Any = beam.DoFn.PaneInfoParam) -> None:
-        timing = PaneInfoTiming.to_string(info.timing)
-        with out.open("a") as lines:
-            lines.write(f"{name}: {timing} {sorted(pair[1])}\n")
-
-    events = TestStream(coder=VarIntCoder()).advance_processing_time(1000)
-    for number in range(NUMBERS):
-        events = events.add_elements([TimestampedValue(number, number)])
-        events = events.advance_processing_time(1)
-        if number % 5 == 4:
-            events = events.advance_watermark_to(number - 2)
-    pairs = pipeline | "Events" >> events.advance_watermark_to_infinity() | beam.WithKeys("key")
-    for name, trigger in CLOCKED.items():
-        for windows in (FixedWindows(20), Sessions(4)):
-            label = f"{name}, {type(windows).__name__}"
-            _ = (
-                pairs
-                | label
-                >> beam.WindowInto(
-                    windows, trigger=trigger, accumulation_mode=AccumulationMode.DISCARDING
-                )
-                | f"Group {label}" >> beam.GroupByKey()
-                | f"Note {label}" >> beam.Map(note, label)
-            )
-
-
-Build = Callable[[beam.Pipeline, Path], None]
-
-
-def run(spark: Spark, folder: Path, build: Build = build) -> list[str]:
+def run(spark: Spark, folder: Path) -> list[str]:
     """Runs the pipeline to its end, or to where the session crashes; what has come out."""
     options = PipelineOptions(["--streaming", f"--checkpoint_location={folder}", "--shards=2"])
     pipeline = beam.Pipeline(runner=StreamingRunner(spark), options=options)
@@ -190,15 +141,15 @@ def run(spark: Spark, folder: Path, build: Build = build) -> list[str]:
     return sorted(out.read_text().splitlines()) if out.exists() else []
 
 
-def save(name: str, folder: Path, build: Build = build) -> None:
-    """Adds a checkpoint, and what the pipeline has put out before and puts out in all."""
+def save(folder: Path) -> None:
+    """Stores a checkpoint, and what the pipeline has put out before and puts out in all."""
 
     def crash(point: Point) -> None:
         if point == (HALFWAY, "committed"):
             raise Crash("Halfway.")
 
     spark = Spark(crash)
-    before = run(spark, folder, build)
+    before = run(spark, folder)
     (checkpoint,) = spark.checkpoints.values()
     latest = f"{HALFWAY + 1}.json"
     files = sorted(
@@ -217,19 +168,17 @@ def save(name: str, folder: Path, build: Build = build) -> None:
         ],
         "files": {str(path.relative_to(folder)): path.read_text() for path in files},
         "before": before,
-        "whole": run(Spark(), folder / "whole", build),
+        "whole": run(Spark(), folder / "whole"),
     }
-    stored = FOLDER / f"{name}.json"
-    stored.parent.mkdir(exist_ok=True)
-    stored.write_text(json.dumps(content, indent=0) + "\n")
+    STORED.write_text(json.dumps(content, indent=0) + "\n")
 
 
-def resume(path: Path, folder: Path, build: Build = build) -> tuple[list[str], list[str]]:
+def resume(path: Path, folder: Path) -> tuple[list[str], list[str]]:
     """What the pipeline puts out from a stored checkpoint on, and what it ought to, sorted."""
     content = json.loads(path.read_text())
     spark = Spark()
     spark.checkpoints[str(folder)] = unpack(path, folder)
-    found = run(spark, folder, build)
+    found = run(spark, folder)
     missing = list(content["whole"])
     for line in content["before"]:
         missing.remove(line)
@@ -259,5 +208,4 @@ if __name__ == "__main__":
     tick_source._MOST_ROUNDS = ROUNDS
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "whole").mkdir()
-        clocked = sys.argv[1].startswith("clocked/")
-        save(sys.argv[1], Path(temporary), build_clocked if clocked else build)
+        save(Path(temporary))

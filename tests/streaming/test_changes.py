@@ -388,34 +388,3 @@ def test_a_counter_of_a_step_that_is_gone_stays(program: Program) -> None:
     program.run(lambda numbers: edited()(numbers | "Look" >> beam.Filter(count)), edited())
     (counter,) = program.result.metrics().query(MetricsFilter().with_name("counted"))["counters"]
     assert (counter.key.step, counter.committed) == ("Look", 2)
-
-
-def test_totals_that_an_earlier_version_has_kept_by_the_numbers_of_stages_go_on(
-    program: Program, unchanged: Program, tmp_path: Path
-) -> None:
-    """By the names of their steps, which are all that does not shift there."""
-    with pytest.raises(PipelineFailed, match="Halfway"):
-        program.start(edited())
-    by_ids(tmp_path)
-    program.start(edited(*EDITS))
-    found, expected = common(
-        of_stages(program.result.progress().stages),
-        of_stages(unchanged.result.progress().stages),
-    )
-    assert len(found) > 2
-    assert found == expected
-
-
-def by_ids(folder: Path) -> None:
-    """Has the last feedback name stages as the state format 7 does, by numbers that shift."""
-    path = max((folder / "sparkbeam/feedback").iterdir(), key=lambda path: int(path.stem))
-    content = json.loads(path.read_text())
-    del content["by_address"]
-    shifted = {at: f"s{99 - int(at[1:])}" for at in content["summary"]["stages"]}
-    for part in ("stages", "names"):
-        named = content["summary"][part]
-        content["summary"][part] = {shifted[at]: each for at, each in named.items()}
-    reports = [json.loads(report) for report in json.loads(content["reports"])]
-    reports = [report | {"stage": shifted[report["stage"]]} for report in reports]
-    content["reports"] = json.dumps([json.dumps(report) for report in reports])
-    path.write_text(json.dumps(content))

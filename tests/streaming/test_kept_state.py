@@ -40,7 +40,6 @@ from sparkbeam.inspection import state_reader
 from sparkbeam.inspection.stage_coders import parsed
 from sparkbeam.inspection.stage_state import KeptState, kept_state
 from sparkbeam.inspection.state_reader import ROOT, Entries
-from sparkbeam.plan.fingerprint import READABLE_FORMATS
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
 from sparkbeam.streaming import tick_source
 
@@ -127,8 +126,8 @@ def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: Ke
         contents(counted, "Windows")
 
 
-def of_golden(name: str, folder: Path, plan: Any = None) -> KeptState:
-    kept = golden.unpack(golden.FOLDER / f"{name}.json", folder)
+def of_golden(folder: Path, plan: Any = None) -> KeptState:
+    kept = golden.unpack(golden.STORED, folder)
     return kept_state(str(folder), StandIn(kept), plan)
 
 
@@ -136,9 +135,8 @@ HALF = range(20)
 """The numbers of a stored checkpoint."""
 
 
-@pytest.mark.parametrize("name", [f"format-{number}" for number in sorted(READABLE_FORMATS)])
-def test_it_reads_the_state_of_each_format(name: str, tmp_path: Path) -> None:
-    state = of_golden(name, tmp_path)
+def test_it_reads_the_state_of_a_stored_checkpoint(tmp_path: Path) -> None:
+    state = of_golden(tmp_path)
     thirds = {f"k{rest}": [n for n in HALF if n % 3 == rest] for rest in range(3)}
     first = {key: [n for n in some if n < 20] for key, some in thirds.items()}
     assert {each["key"]: each["values"] for each in contents(state, "Sum")} == {
@@ -164,7 +162,7 @@ def test_it_reads_the_state_of_each_format(name: str, tmp_path: Path) -> None:
 
 
 def test_sessions_are_shown_with_their_accumulators(tmp_path: Path) -> None:
-    found = contents(of_golden("format-8", tmp_path), "Count", "k0")
+    found = contents(of_golden(tmp_path), "Count", "k0")
     assert [(each["what"], each["window"], each["values"]) for each in found] == [
         ("session", "1970-01-01T00:00:15Z to 1970-01-01T00:00:22Z", [[33, 2]])
     ]

@@ -1,6 +1,6 @@
 """Stored sessions put out what Beam's trigger driver does, and cost what is changed of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -16,7 +16,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.wire import plaindata
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping import session_state
@@ -25,9 +24,7 @@ from sparkbeam.worker.grouping.session_state import KeptSession
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
 from sparkbeam.worker.layouts.cells import KeyCells
-from sparkbeam.worker.state import contents, ordered_bag
-from sparkbeam.worker.state.bag_nodes import Node
-from sparkbeam.worker.state.buckets import Bucket
+from sparkbeam.worker.state import ordered_bag
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
@@ -82,8 +79,6 @@ def both(
     windowing: Windowing,
     rounds: list[tuple[list[Element], int]],
     combine_fn: Any,
-    earlier: int = 0,
-    prepare: Callable[[int, MemoryMap], None] = lambda number, entries: None,
 ) -> Iterator[Run]:
     """The same rounds with what is tested and with the trigger driver.
 
@@ -91,15 +86,11 @@ def both(
         windowing: of the elements.
         rounds: elements, and the watermark after them in seconds.
         combine_fn: combines their values.
-        earlier: so many rounds are the trigger driver's in any case.
-        prepare: called before each round, with its number and the state of what is tested.
     """
-    runs = [Run(SessionGrouping, windowing, combine_fn) for _ in range(2)]
+    classes = (SessionedGrouping, SessionGrouping)
+    runs = [Run(grouping, windowing, combine_fn) for grouping in classes]
     watermark = -MAX_MICROS
-    for number, (elements, advance) in enumerate([*rounds, ([], None)]):
-        if number == earlier:
-            runs[0].grouping_class = SessionedGrouping
-        prepare(number, runs[0].entries)
+    for elements, advance in [*rounds, ([], None)]:
         watermark = MAX_MICROS if advance is None else max(watermark, advance * SECOND)
         holds = [run.round(elements, watermark) for run in runs]
         ours, drivers = holds
@@ -143,16 +134,6 @@ def test_panes_are_those_of_beams_trigger_driver(
     assert stored.panes == driven.panes
 
 
-@settings(max_examples=75)
-@given(rounds, modes, combiners, st.sampled_from([0, 5, 100]), st.booleans(), st.integers(0, 8))
-def test_what_the_driver_has_kept_is_taken_over(
-    given_rounds: Any, mode: Any, combiner: Any, lateness: int, combines: bool, earlier: int
-) -> None:
-    combine_fn = beam.combiners.CountCombineFn() if combines else None
-    stored, driven = both(windowing(mode, combiner, lateness), given_rounds, combine_fn, earlier)
-    assert stored.panes == driven.panes
-
-
 @settings(max_examples=100)
 @given(
     rounds,
@@ -160,23 +141,11 @@ def test_what_the_driver_has_kept_is_taken_over(
     combiners,
     st.sampled_from([0, 5, 100]),
     st.booleans(),
-    st.integers(0, 8),
-    st.sampled_from([0, 30, 256]),
+    st.sampled_from([-1, 0, 30, 256]),
 )
-def test_so_is_what_format_3_has_kept(
-    given_rounds: Any,
-    mode: Any,
-    combiner: Any,
-    lateness: int,
-    combines: bool,
-    earlier: int,
-    most: int,
+def test_so_they_are_however_little_a_session_and_a_bucket_may_hold(
+    given_rounds: Any, mode: Any, combiner: Any, lateness: int, combines: bool, most: int
 ) -> None:
-    def prepare(number: int, entries: MemoryMap) -> None:
-        session_state._MOST_HELD = -1 if number < earlier else most
-        if number <= earlier:
-            as_format_3(entries)
-
     combine_fn = beam.combiners.CountCombineFn() if combines else None
     asked = windowing(mode, combiner, lateness)
     with (
@@ -184,21 +153,8 @@ def test_so_is_what_format_3_has_kept(
         mock.patch.object(session_state, "_BUCKET_BYTES", 150),
         mock.patch.object(ordered_bag, "SMALL_BYTES", 60),
     ):
-        stored, driven = both(asked, given_rounds, combine_fn, prepare=prepare)
+        stored, driven = both(asked, given_rounds, combine_fn)
         assert stored.panes == driven.panes
-
-
-def as_format_3(entries: MemoryMap) -> None:
-    """Makes the parts of ordered bags lists, as they were."""
-    for name, data in entries.entries.items():
-        if name[2:3] != b"o":
-            continue
-        content: Any = contents.loads(data)
-        if isinstance(content, Bucket):
-            entries.entries[name] = plaindata.dumps(list(content.lists()))
-        elif isinstance(content, Node):
-            lists = (content.firsts, content.lasts, content.numbers, content.counts, content.sizes)
-            entries.entries[name] = plaindata.dumps(list(map(list, lists)))
 
 
 @settings(max_examples=100)

@@ -212,7 +212,7 @@ def test_a_lag_has_a_limit_if_one_is_given(
     assert health(checkpoint, max_lag=max_lag) is expected
 
 
-def test_checkpoints_of_older_versions_name_steps_by_their_ids(checkpoint: Path) -> None:
+def test_a_step_without_a_stored_name_has_its_address(checkpoint: Path) -> None:
     path = checkpoint / "sparkbeam/feedback/1.json"
     content = json.loads(path.read_text())
     del content["summary"]["names"]

@@ -26,7 +26,6 @@ from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import SPANS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping.earlier_state import EarlierSessions
 from sparkbeam.worker.grouping.session_state import (
     EARLIEST,
     KeptSession,
@@ -36,7 +35,6 @@ from sparkbeam.worker.grouping.session_state import (
 )
 from sparkbeam.worker.grouping.spanned import Spanned
 from sparkbeam.worker.grouping.stored import StoredGrouping
-from sparkbeam.worker.grouping.trigger_state import STATE, Parts
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 
 _KEY, _START = itemgetter(0), attrgetter("start")
@@ -50,10 +48,6 @@ class SessionedGrouping(StoredGrouping):
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         super()._prepare(coder, windowing)
         self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
-        combined = None if self._combine_fn is None else self._combined
-        value = coder.wrapped_value_coder.value_coder().get_impl()
-        parts = Parts(value, coder.window_coder.get_impl(), self._combine_fn)
-        self._earlier = EarlierSessions(parts, self._stamps, combined)
         self._spanned = self._make_spanned()
 
     def _make_spanned(self) -> Spanned | None:
@@ -66,7 +60,7 @@ class SessionedGrouping(StoredGrouping):
         watermark = self._moment.input_watermark
         for encoded_key, arrivals in self._arrived_by_key(rows):
             record = self._keyed.record(encoded_key)
-            kept = self._kept(record)
+            kept = KeptSessions(record)
             groups = list(_joined(arrivals, kept))
             aside: list[Value] = []
             sessions = [self._merged(group, kept, aside) for group in groups]
@@ -101,7 +95,7 @@ class SessionedGrouping(StoredGrouping):
         watermark = self._moment.input_watermark
         for encoded_key in self._keyed.due_keys(EVENT_TIME, watermark):
             record = self._keyed.record(encoded_key)
-            kept = self._kept(record)
+            kept = KeptSessions(record)
             due = {}
             while (timer := record.pop_due(EVENT_TIME, watermark)) is not None:
                 _, timer_id, first = timer
@@ -111,13 +105,6 @@ class SessionedGrouping(StoredGrouping):
             if _EXPIRY in due:
                 self._forget_expired(kept)
             self._schedule(record, kept, kept.first_after(watermark))
-
-    def _kept(self, record: Record) -> KeptSessions:
-        kept = KeptSessions(record)
-        if record.get(STATE) is not None:
-            first = self._earlier.take_over(record, kept)
-            self._schedule(record, kept, first)
-        return kept
 
     def _merged(self, group: "_Group", kept: KeptSessions, aside: list[Value]) -> KeptSession:
         """What becomes of sessions that are one with new elements; adds what to keep aside."""

@@ -100,8 +100,6 @@ class TimedTriggerDriver(GeneralTriggerDriver):
             on_time = self.clock.output_watermark <= window.max_timestamp().micros
             pane = super()._output(window, finished, state, window.end, on_time)
         else:
-            # Earlier versions took the clock for the watermark, and counted a pane on time.
-            state.clear_state(window, self.NONSPECULATIVE_INDEX)
             watermark = Timestamp(micros=self.clock.input_watermark)
             pane = super()._output(window, finished, state, watermark, False)
         if finished or self._is_past(window) or not self.trigger_fn.has_ontime_pane():

@@ -44,12 +44,6 @@ class Node(Generic[K]):
         self.firsts, self.lasts, self.numbers, self.counts, self.sizes = columns
 
     @classmethod
-    def of_lists(cls, columns: Sequence[Sequence[Any]]) -> "Node[Any]":
-        """Makes a node of columns that are lists."""
-        firsts, lasts, *others = columns
-        return cls((keys_of(firsts), keys_of(lasts), *map(numbers, others)))
-
-    @classmethod
     def of(cls, buckets: Sequence[tuple[Bucket[K], int, int]]) -> "Node[K]":
         """Makes a node of buckets, each with its number and bytes."""
         keys = [bucket.keys for bucket, _, _ in buckets]

@@ -119,7 +119,7 @@ class OrderedBag(Generic[K]):
         places = list(by_node)[: min(_NODES_AHEAD, 1 + room // _NODE_BYTES)]
         numbers = [nodes[place][_NUMBER] for place in places]
         yield numbers
-        loaded = map(_node_of, self._owner.overflow.load(numbers))
+        loaded = (entry.content for entry in self._owner.overflow.load(numbers))
         sizes = {
             node.numbers[bucket]: node.sizes[bucket]
             for place, node in zip(places, loaded, strict=True)
@@ -140,9 +140,9 @@ class OrderedBag(Generic[K]):
         if at < 0:
             return None
         overflow = self._owner.overflow
-        node = _node_of(overflow.entry(state[_NODES][at][_NUMBER]))
+        node = overflow.entry(state[_NODES][at][_NUMBER]).content
         place = bisect_left(node.firsts, end) - 1
-        bucket = _bucket_of(overflow.entry(node.numbers[place]))
+        bucket = overflow.entry(node.numbers[place]).content
         overflow.cache.trim()
         return bucket.entry(bisect_left(bucket.keys, end) - 1)
 
@@ -176,7 +176,7 @@ class OrderedBag(Generic[K]):
             if entry is None:
                 overflow.cache.trim()
                 entry = overflow.entry(number)
-            bucket = _bucket_of(entry)
+            bucket = entry.content
             yield bucket.entry(bisect_left(bucket.keys, end) - 1)
         overflow.cache.trim()
 
@@ -194,7 +194,7 @@ class OrderedBag(Generic[K]):
                 found.append(None)
                 continue
             if place != known:
-                node, known = _node_of(overflow.entry(nodes[place][_NUMBER])), place
+                node, known = overflow.entry(nodes[place][_NUMBER]).content, place
             bucket = bisect_left(node.firsts, end) - 1
             found.append((node.numbers[bucket], node.sizes[bucket]))
         return found
@@ -209,7 +209,7 @@ class OrderedBag(Generic[K]):
         overflow, ahead = self._owner.overflow, 1
         low, high = _between(state[_NODES], start, end)
         for at in range(high - 1, low - 1, -1) if reverse else range(low, high):
-            node = _node_of(overflow.entry(state[_NODES][at][_NUMBER]))
+            node = overflow.entry(state[_NODES][at][_NUMBER]).content
             first, until = node.touched(start, end)
             numbers = node.numbers[first:until]
             if reverse:
@@ -217,7 +217,7 @@ class OrderedBag(Generic[K]):
             place = 0
             while place < len(numbers):
                 group = overflow.load(numbers[place : place + ahead])
-                buckets = [_bucket_of(entry) for entry in group]
+                buckets = [entry.content for entry in group]
                 overflow.cache.trim()
                 for bucket in buckets:
                     yield from bucket.entries(*bucket.within(start, end), reverse=reverse)
@@ -268,7 +268,7 @@ class OrderedBag(Generic[K]):
             if at + 1 < len(nodes):
                 until = bisect_left(keys, nodes[at + 1][_FIRST], position)
             entry = overflow.entry(nodes[at][_NUMBER])
-            node = _node_of(entry)
+            node = entry.content
             before = node.size
             while position < until:
                 bucket = node.place(keys[position])
@@ -287,7 +287,7 @@ class OrderedBag(Generic[K]):
         """Adds entries to a bucket of a node, which may become several."""
         number, before = node.numbers[at], node.sizes[at]
         entry = overflow.entry(number)
-        bucket = _bucket_of(entry)
+        bucket = entry.content
         size = before + bucket.merge(keys, values)
         if size <= self._split_bytes:
             overflow.resize(entry, before, size)
@@ -329,7 +329,7 @@ class OrderedBag(Generic[K]):
         """
         overflow = self._owner.overflow
         entry = overflow.entry(nodes[at][_NUMBER])
-        node = _node_of(entry)
+        node = entry.content
         before = node.size
         removed = 0
         low, high = node.touched(start, end)
@@ -356,7 +356,7 @@ class OrderedBag(Generic[K]):
         """Removes what a bucket has within a range that does not cover it."""
         overflow = self._owner.overflow
         entry = overflow.entry(node.numbers[at])
-        bucket = _bucket_of(entry)
+        bucket = entry.content
         low, high = bucket.within(start, end)
         if low >= high:
             return 0
@@ -373,8 +373,8 @@ class OrderedBag(Generic[K]):
             return
         overflow = self._owner.overflow
         entry, gone = overflow.load(node.numbers[at : at + 2])
-        bucket = _bucket_of(entry)
-        bucket.absorb(_bucket_of(gone))
+        bucket = entry.content
+        bucket.absorb(gone.content)
         overflow.resize(entry, sizes[0], sum(sizes))
         overflow.delete(node.numbers[at + 1 : at + 2], sizes[1])
         node.remove(at + 1, at + 2)
@@ -386,7 +386,7 @@ class OrderedBag(Generic[K]):
             return
         overflow = self._owner.overflow
         entry, gone = overflow.load(node[_NUMBER] for node in nodes[at : at + 2])
-        node, following = _node_of(entry), _node_of(gone)
+        node, following = entry.content, gone.content
         if not node.joins(following):
             return
         before = node.size
@@ -398,10 +398,10 @@ class OrderedBag(Generic[K]):
         """Takes what is left into the record, if that is one small bucket."""
         overflow = self._owner.overflow
         number = state[_NODES][0][_NUMBER]
-        node = _node_of(overflow.entry(number))
+        node = overflow.entry(number).content
         if len(node) > 1 or node.sizes[0] > SMALL_BYTES // 2:
             return
-        state[_KEYS], state[_VALUES] = _bucket_of(overflow.entry(node.numbers[0])).lists()
+        state[_KEYS], state[_VALUES] = overflow.entry(node.numbers[0]).content.lists()
         state[_BYTES] = node.sizes[0]
         state[_NODES] = []
         overflow.delete(node.numbers, node.sizes[0])
@@ -412,26 +412,10 @@ def drop_ordered(state: list[Any], overflow: Overflow) -> None:
     """Removes the buckets and nodes of an ordered bag."""
     for known in state[_NODES]:
         number = known[_NUMBER]
-        node = _node_of(overflow.entry(number))
+        node = overflow.entry(number).content
         overflow.delete(node.numbers, sum(node.sizes))
         overflow.delete([number], node.size)
         overflow.cache.trim()
-
-
-def _node_of(entry: Entry) -> Node[Any]:
-    """The node of an entry; checkpoints of the state format 3 have lists."""
-    if type(entry.content) is list:
-        entry.content = Node.of_lists(entry.content)
-    node: Node[Any] = entry.content
-    return node
-
-
-def _bucket_of(entry: Entry) -> Bucket[Any]:
-    """The bucket of an entry; checkpoints of the state format 3 have lists."""
-    if type(entry.content) is list:
-        entry.content = Bucket(*entry.content)
-    bucket: Bucket[Any] = entry.content
-    return bucket
 
 
 def _place(nodes: list[Any], key: Any) -> int:
