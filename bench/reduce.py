@@ -35,9 +35,9 @@ from apache_beam.transforms.combiners import CountCombineFn
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.windows.canonical_sessions import CanonicalSessions
-from sparkbeam.windows.columnar_sessions import SessionColumns
-from sparkbeam.windows.ordered_sessions import OrderedSessions
+from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 from sparkbeam.worker.steps import combines
 from sparkbeam.worker.steps.session_tables import NumberTable
 

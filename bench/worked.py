@@ -9,7 +9,7 @@ from typing import NamedTuple
 import altair as alt
 import apache_beam as beam
 
-from sparkbeam.windows.ordered_sessions import OrderedSessions
+from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 
 PICTURE = Path(__file__).parents[1] / "docs" / "sessions.svg"
 

@@ -26,6 +26,8 @@ from sparkbeam.columns.reasons import NotExact
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
+Micros: TypeAlias = npt.NDArray[np.int64]
+"""Times in microseconds."""
 
 _DTYPES: dict[Shape, np.dtype[Any]] = {
     INT: np.dtype(np.int64),

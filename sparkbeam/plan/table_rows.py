@@ -15,14 +15,13 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.columns import Record, Shape, UnknownShape, shape_of
 from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.columns.python_values import values_of
-from sparkbeam.columns.vectors import as_counted
+from sparkbeam.columns.vectors import Micros, as_counted
 from sparkbeam.columns.view_types import plain_schema
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pardo_functions import dofn_in, dofn_of
 from sparkbeam.upstream.beam_files import source_of_read
 from sparkbeam.upstream.parquet import TABLES_TO_DICTS, parquet_schema, row_type_of_tables
-from sparkbeam.windows.columnar_sessions import Micros
 
 Batch: TypeAlias = pa.RecordBatch | pa.Table
 

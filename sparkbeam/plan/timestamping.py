@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from sparkbeam.columns import NotExact, Record, Shape
 from sparkbeam.columns.python_types import is_tuple, tells_all
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.upstream.beam import StampedPart
 from sparkbeam.windows.choices import STAMP
-from sparkbeam.windows.columnar_sessions import Micros
 
 _NAMES = ("0", "1")
 

@@ -26,8 +26,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.value_columns import Column

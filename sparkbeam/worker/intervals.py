@@ -7,8 +7,7 @@ import numpy as np
 from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros, Positions
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.windows.vectorized_form import Numbers
 from sparkbeam.worker.value_columns import Column
 

@@ -7,9 +7,9 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from sparkbeam.windows.aggregator import Session, Stamps
-from sparkbeam.windows.columnar_sessions import SessionColumns
-from sparkbeam.windows.session_runs import Runs
+from sparkbeam.aggregate.aggregator import Session, Stamps
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.session_runs import Runs
 
 WAITING = 3
 """So many elements become columns together."""

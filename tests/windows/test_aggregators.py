@@ -26,14 +26,14 @@ from columnbuffers import ColumnSessions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkbeam.aggregate import ordered_sessions, session_pieces
+from sparkbeam.aggregate import session_runs as columnruns
+from sparkbeam.aggregate.aggregator import Aggregator, Session, in_session
+from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.ordered_sessions import OrderedSessions
+from sparkbeam.aggregate.session_runs import Runs
 from sparkbeam.columns.order import arranged, sums_of
-from sparkbeam.windows import ordered_sessions, pieces
-from sparkbeam.windows import session_runs as columnruns
-from sparkbeam.windows.aggregator import Aggregator, Session, in_session
-from sparkbeam.windows.canonical_sessions import CanonicalSessions
-from sparkbeam.windows.columnar_sessions import SessionColumns
-from sparkbeam.windows.ordered_sessions import OrderedSessions
-from sparkbeam.windows.session_runs import Runs
 from sparkbeam.wire.rounding import coded_span
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -163,7 +163,7 @@ def test_they_are_those_of_beam(kind: Any, fn: beam.CombineFn, values: Any, data
     elements = [element for part in parts for element in part]
     with (
         mock.patch.object(columnruns, "_PIECE", 2),
-        mock.patch.object(pieces, "_PIECE", 2),
+        mock.patch.object(session_pieces, "_PIECE", 2),
     ):
         aggregator = kind(fn, stamps)
         found = finished(aggregator, sessions(aggregator, parts, gap), fn)
@@ -348,7 +348,7 @@ def test_runs_of_many_keys_merge_whatever_comes_when(
     every: list[tuple[Window, int]] = []
     with (
         mock.patch.object(columnruns, "_PIECE", piece),
-        mock.patch.object(pieces, "_PIECE", merged),
+        mock.patch.object(session_pieces, "_PIECE", merged),
     ):
         for batch in batches:
             numbers = list(range(len(every), len(every) + len(batch)))
@@ -374,7 +374,7 @@ def test_batches_in_one_buffer_or_two_are_cut_by_the_rule(
     with (
         mock.patch.multiple(ordered_sessions, _PIECE=piece, _MOST=2 * piece),
         mock.patch.object(columnruns, "_PIECE", piece),
-        mock.patch.object(pieces, "_PIECE", piece),
+        mock.patch.object(session_pieces, "_PIECE", piece),
     ):
         for number, batch in enumerate(batches):
             buffer = buffers[number >= second]
@@ -471,12 +471,12 @@ def test_what_one_run_has_alone_stays_as_it_is() -> None:
         starts = np.arange(begin, begin + 1000 * step, step) * 10
         runs.append([make.reduce(starts * 0, starts, starts + 5, starts, [None] * 1000)])
     with (
-        mock.patch.object(pieces, "_PIECE", 100),
+        mock.patch.object(session_pieces, "_PIECE", 100),
         mock.patch.object(
             SessionColumns, "merge", autospec=True, side_effect=SessionColumns.merge
         ) as merge,
     ):
-        found = pieces.merged_in_pieces(make, runs)
+        found = session_pieces.merged_in_pieces(make, runs)
     assert np.concatenate([piece.starts for piece in found]).tolist() == [
         *range(0, 20_000, 10),
         *range(90_000, 100_000, 10),

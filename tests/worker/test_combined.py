@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 
-from sparkbeam.windows.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.windows.vectorized_form import INTS
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.failure import UserCodeFailed

@@ -13,7 +13,7 @@ from in_process import CORES
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.windows.columnar_sessions import Columns
+from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.worker.layouts.row_writer import KeySessions
 from sparkbeam.worker.layouts.session_rows import SessionSink
 from sparkbeam.worker.steps import combines
@@ -107,7 +107,7 @@ def test_one_accumulator_for_each_session_is_shuffled(
         written.extend(len(sessions) for _, sessions in found)
         write(self, found)
 
-    def noted_columns(self: SessionSink, keys: list[Any], found: Columns) -> None:
+    def noted_columns(self: SessionSink, keys: list[Any], found: Aggregates) -> None:
         written.append(len(found))
         write_columns(self, keys, found)
 

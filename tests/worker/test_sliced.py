@@ -9,7 +9,8 @@ from apache_beam.transforms.window import SlidingWindows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkbeam.windows.columnar_sessions import Columns, WindowColumns
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.columnar_sessions import WindowColumns
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.slices import slices_of
 
@@ -40,7 +41,7 @@ def test_windows_have_what_their_slices_have(
     found = windows_of_slices(
         slices,
         make,
-        Columns(keys[places], starts[places], spans, stamps[places], totals[places]),
+        Aggregates(keys[places], starts[places], spans, stamps[places], totals[places]),
     )
     merged = make.merge(found)
     sums: dict[tuple[int, int], list[int]] = defaultdict(list)

@@ -9,9 +9,9 @@ from apache_beam.internal import pickler
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
 
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.upstream.beam import clear
-from sparkbeam.windows.columnar_sessions import Micros
 from sparkbeam.wire.failure import Reports, StepFailed
 from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.rounding import coded_column, coded_micros

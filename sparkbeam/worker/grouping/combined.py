@@ -16,7 +16,9 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.columnar_sessions import Columns, Micros, SessionColumns, WindowColumns
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.wire.row_packs import Unpacked
@@ -32,7 +34,7 @@ from sparkbeam.worker.slices import Slices, slices_of
 _TIMES = 2
 """Before an accumulator: the end of its window, and the combined timestamp."""
 
-_Expand = Callable[[Accumulated, Micros, Micros, Micros], Columns]
+_Expand = Callable[[Accumulated, Micros, Micros, Micros], Aggregates]
 """Makes groups of what rows have, of their starts, the numbers of their keys, and their spans."""
 
 
@@ -46,7 +48,7 @@ class _Open:
     """
 
     keys: pa.Array
-    columns: Columns
+    columns: Aggregates
 
 
 class _Combined:
@@ -65,7 +67,7 @@ class _Combined:
         cells: Cells,
         expand: _Expand,
         make: SessionColumns,
-        block: Callable[[Columns, pa.Array], Block],
+        block: Callable[[Aggregates, pa.Array], Block],
         label: str,
     ) -> None:
         self._cells = cells
@@ -87,7 +89,7 @@ class _Combined:
             if len(found):
                 yield self._block(found, keys)
 
-    def _merged(self, before: _Open | None, some: Unpacked) -> tuple[pa.Array, Columns]:
+    def _merged(self, before: _Open | None, some: Unpacked) -> tuple[pa.Array, Aggregates]:
         """Keys, and the groups of rows and of what was open before them."""
         keys, numbers, parts = some.keys, some.places, []
         if before is not None:
@@ -104,14 +106,14 @@ class _Combined:
             raise UserCodeFailed(self._label) from error
 
 
-def _still_open(keys: pa.Array, columns: Columns) -> _Open:
+def _still_open(keys: pa.Array, columns: Aggregates) -> _Open:
     numbers, places = np.unique(columns.keys, return_inverse=True)
     return _Open(keys.take(pa.array(numbers)), columns.with_keys(places))
 
 
-def _groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Columns:
+def _groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Aggregates:
     ends, stamps = found.times
-    return Columns(numbers, starts, ends, stamps, found.totals)
+    return Aggregates(numbers, starts, ends, stamps, found.totals)
 
 
 class _Blocks:
@@ -139,7 +141,7 @@ class _Blocks:
         self._make = make
         self._decode_key = coder.wrapped_value_coder.key_coder().get_impl().decode_nested
 
-    def of(self, found: Columns, encoded: pa.Array) -> Block:
+    def of(self, found: Aggregates, encoded: pa.Array) -> Block:
         """A block of groups and their encoded keys, by the number that these have there."""
         keys, places = list(map(self._decode_key, encoded.to_pylist())), found.keys
         totals = None
@@ -191,11 +193,11 @@ def _cells(coder: coders.WindowedValueCoder, combine: Combine) -> Cells:
 def _of_slices(slices: Slices, make: WindowColumns) -> _Expand:
     """Makes the groups of slices, which are in several windows."""
 
-    def groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Columns:
+    def groups(found: Accumulated, starts: Micros, numbers: Micros, spans: Micros) -> Aggregates:
         if not found.are_numbers:
             return _groups(found, starts, numbers, spans)
         # The end of each is that of its slice: so there is room for what tells them apart.
-        parts = Columns(numbers, starts, spans, found.times[1], found.totals)
+        parts = Aggregates(numbers, starts, spans, found.times[1], found.totals)
         return windows_of_slices(slices, make, parts)
 
     return groups

@@ -23,8 +23,7 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.triggers import asks_the_clock, counts_of
 

@@ -7,8 +7,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 from sparkbeam.worker.blocks import Block
 

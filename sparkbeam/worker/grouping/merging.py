@@ -13,7 +13,7 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.canonical_sessions import Merges
+from sparkbeam.aggregate.canonical_sessions import Merges
 from sparkbeam.wire.rounding import coded
 from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 

@@ -5,7 +5,7 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
-from sparkbeam.windows.aggregator import in_session
+from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.worker.state.records import Record
 
 EARLIEST = -(1 << 63)

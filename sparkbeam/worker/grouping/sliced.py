@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.columnar_sessions import WindowColumns
 from sparkbeam.columns.order import arranged, ranges_of
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Columns, Micros, WindowColumns
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.worker.slices import Slices
 
 
@@ -34,7 +35,7 @@ class _Windows:
         return ranges_of(self.firsts, self.behind - self.firsts)
 
 
-def windows_of_slices(slices: Slices, make: WindowColumns, given: Columns) -> Columns:
+def windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) -> Aggregates:
     """The windows that slices are in.
 
     Args:
@@ -47,18 +48,18 @@ def windows_of_slices(slices: Slices, make: WindowColumns, given: Columns) -> Co
         The windows by key and start; several with the same where numbers do not add up exactly.
     """
     places = slices.places(slices.numbers_at(given.starts), given.ends)
-    merged = make.merge(Columns(given.keys, places, places, given.stamps, given.totals))
+    merged = make.merge(Aggregates(given.keys, places, places, given.stamps, given.totals))
     if merged.totals.dtype == object:
         rows = arranged(given.keys, places)
         order = rows.order
-        merged = Columns(
+        merged = Aggregates(
             rows.first, rows.second, rows.second, given.stamps[order], given.totals[order]
         )
     found = _windows(slices, merged.keys, merged.starts)
     of_each, firsts = found.slices()
     starts = slices.starts(slices.at_places(found.begins))
     ends = starts + slices.size
-    return make.of_runs(merged, of_each, firsts, Columns(found.keys, starts, ends, ends, ends))
+    return make.of_runs(merged, of_each, firsts, Aggregates(found.keys, starts, ends, ends, ends))
 
 
 def _windows(slices: Slices, keys: Micros, places: Micros) -> _Windows:

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.windows.aggregator import Session
-from sparkbeam.windows.columnar_sessions import Columns, Micros, SessionColumns
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregator import Session
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.worker.grouping.lateness import Lateness
 from sparkbeam.worker.layouts.key_spans import KeySpans
 
@@ -71,7 +73,7 @@ class Spanned:
         """
         assert self._make.form is not None
         keys: list[pa.Array] = []
-        parts: list[Columns] = []
+        parts: list[Aggregates] = []
         for cell in cells:
             found = KeySpans.of_cell(cell, self._make.form.kind)
             starts, ends = found.starts, found.starts + found.length
@@ -79,14 +81,14 @@ class Spanned:
             keys.append(found.totals.keys.take(pa.array(rows)))
             # The places of keys are known when all are together.
             times = starts[rows], ends[rows], starts[rows]
-            parts.append(Columns(rows, *times, found.totals.numbers[rows]))
+            parts.append(Aggregates(rows, *times, found.totals.numbers[rows]))
         in_order, places = _in_order(pa.concat_arrays(keys))
         sessions = self._make.joined(parts).with_keys(places)
         if len(sessions):
             sessions = self._make.merge(sessions, in_runs=False)
         return Spans(in_order, self._each(in_order, sessions))
 
-    def _each(self, keys: list[bytes], found: Columns) -> Iterator[tuple[bytes, list[Span]]]:
+    def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Span]]]:
         for place, sessions in groupby(self._make.sessions(found), itemgetter(0)):
             yield keys[place], [self._span(session) for _, session in sessions]
 

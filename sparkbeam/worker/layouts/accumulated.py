@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coders
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.aggregator import merged
-from sparkbeam.windows.columnar_sessions import Micros, objects
+from sparkbeam.aggregate.aggregates import objects
+from sparkbeam.aggregate.aggregator import merged
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.windows.vectorized_form import Numbers
 from sparkbeam.wire.row_packs import kinds_of
 from sparkbeam.worker.column_accumulators import Combine

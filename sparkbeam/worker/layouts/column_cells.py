@@ -14,8 +14,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
 from sparkbeam.columns.python_types import Shape, tells_all
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.round_trips import given_back
-from sparkbeam.windows.columnar_sessions import Micros
 from sparkbeam.wire.rows import COLUMN_CELL
 from sparkbeam.worker.blocks import GLOBAL, Assigned, Block
 from sparkbeam.worker.intervals import Intervals

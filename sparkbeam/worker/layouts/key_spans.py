@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.windows.vectorized_form import Kind, Numbers
 from sparkbeam.wire.rows import SPANS_CELL
 from sparkbeam.worker.layouts.key_totals import KeyTotals

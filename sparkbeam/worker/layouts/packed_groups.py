@@ -17,7 +17,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.binary import fixed_cells, offsets_of
 from sparkbeam.wire.key_packs import Keyed, Kind, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column

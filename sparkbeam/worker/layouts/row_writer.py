@@ -8,8 +8,8 @@ from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.aggregator import Session
-from sparkbeam.windows.columnar_sessions import Columns
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregator import Session
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.refusals import count_refused
@@ -48,7 +48,7 @@ class Sink(ABC):
                 time = Timestamp(micros=stamp)
                 self.write(WindowedValue((key, accumulator), time, (window,)))
 
-    def write_session_columns(self, keys: list[Any] | Column, found: Columns) -> None:
+    def write_session_columns(self, keys: list[Any] | Column, found: Aggregates) -> None:
         """Writes sessions whose totals are numbers of a vectorised form.
 
         Args:

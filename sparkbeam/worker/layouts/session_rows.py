@@ -15,8 +15,8 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.windows.aggregator import in_session
-from sparkbeam.windows.columnar_sessions import Columns
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
 from sparkbeam.worker.blocks import Block
@@ -87,7 +87,7 @@ class SessionSink(Sink):
                 cells.append(END_AND_STAMP.pack(end, stamp) + run)
         self._rows.extend(self._tag, keys, starts, cells)
 
-    def write_session_columns(self, keys: list[Any] | Column, found: Columns) -> None:
+    def write_session_columns(self, keys: list[Any] | Column, found: Aggregates) -> None:
         if isinstance(keys, Column):
             encoded = self._keys.of(keys.array, keys.shape)
         else:

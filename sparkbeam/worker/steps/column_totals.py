@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.python_types import Shape
-from sparkbeam.windows.columnar_sessions import Micros
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.windows.pair_groups import groups_of
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.worker.layouts.pairs import distinct

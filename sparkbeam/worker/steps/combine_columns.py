@@ -16,9 +16,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.python_types import Shape
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.combine_columns import OTHER_SLICES
 from sparkbeam.plan.session_reasons import in_another_order
-from sparkbeam.windows.columnar_sessions import Micros
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block

@@ -15,10 +15,10 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
-from sparkbeam.windows.columnar_sessions import Columns
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
 from sparkbeam.wire.heap import RowTooLarge
 from sparkbeam.wire.rows import Row, RowWriter
@@ -34,7 +34,7 @@ from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step, Way
 from sparkbeam.worker.value_columns import Column
 
-SessionsOfKeys = tuple[list[Any] | Column, Columns]
+SessionsOfKeys = tuple[list[Any] | Column, Aggregates]
 """Keys by their numbers, and sessions whose totals are numbers of a vectorised form."""
 
 

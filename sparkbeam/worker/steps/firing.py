@@ -12,8 +12,8 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.fused_stages import FIRE
-from sparkbeam.windows.columnar_sessions import Micros
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded, coded_column, coded_end
 from sparkbeam.worker.blocks import Block

@@ -12,14 +12,15 @@ from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Session
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregator import Session, Stamps
+from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
+from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 from sparkbeam.columns import NotExact
 from sparkbeam.columns.python_types import INT, Shape
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.session_reasons import by_elements, in_another_order
-from sparkbeam.windows.aggregator import Session, Stamps
-from sparkbeam.windows.canonical_sessions import CanonicalSessions
-from sparkbeam.windows.columnar_sessions import Columns, Micros
-from sparkbeam.windows.ordered_sessions import OrderedSessions
 from sparkbeam.windows.vectorized_form import Kind, Numbers
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
@@ -209,7 +210,7 @@ class SessionCombineOperation(PrecombineOperation):
         if named is not None:
             self._hand_on_columns(list(map(self._names.key, named[0])), named[1])
 
-    def _hand_on_columns(self, keys: list[Any] | Column, found: Columns) -> None:
+    def _hand_on_columns(self, keys: list[Any] | Column, found: Aggregates) -> None:
         assert self._form is not None
         accumulators = self._form.accumulators(found.totals[:1], self.combine_fn)
         window = IntervalWindow(

@@ -10,10 +10,11 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from sparkbeam.columns.vectors import Positions
-from sparkbeam.windows.aggregator import Aggregator, Session, Stamps
-from sparkbeam.windows.columnar_sessions import Columns, Micros, SessionColumns
-from sparkbeam.windows.session_runs import Runs
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregator import Aggregator, Session, Stamps
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.session_runs import Runs
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.windows.vectorized_form import Numbers
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.object_sizes import size_of
@@ -180,7 +181,7 @@ class NumberTable:
         totals = [columns.totals for columns in self._runs]
         return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
 
-    def take_columns(self) -> Columns | None:
+    def take_columns(self) -> Aggregates | None:
         """All sessions by their keys; the table is empty then.
 
         None where there are none, or some have accumulators, and nothing has been taken.
@@ -280,7 +281,7 @@ class ColumnarTable:
     def size(self) -> int:
         return self._by_number.size() + self.of_numbers.size()
 
-    def take_named(self) -> tuple[list[Hashable], Columns] | None:
+    def take_named(self) -> tuple[list[Hashable], Aggregates] | None:
         """Sessions, and the names of the keys by their numbers, which are in the table no longer.
 
         None where there are none, or some have accumulators, and nothing has been taken.

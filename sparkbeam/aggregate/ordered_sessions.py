@@ -12,7 +12,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.combiners import CountCombineFn
 
-from sparkbeam.windows.aggregator import Session, Stamps, in_session, merged
+from sparkbeam.aggregate.aggregator import Session, Stamps, in_session, merged
 
 _START = itemgetter(0)
 _EARLIEST = -(1 << 63) - 1

@@ -1,7 +1,4 @@
-"""Sessions as columns: elements wait until there are many, and all are sorted and cut at once.
-
-The sessions of many keys may stand in the same columns, each key by a number.
-"""
+"""Aggregates of sessions and of windows, made of columns of elements and merged in columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,70 +8,18 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
+from sparkbeam.aggregate.aggregates import Aggregates, objects
+from sparkbeam.aggregate.aggregator import Session, Stamps, merged
 from sparkbeam.columns.order import arranged, firsts_of, lasts_of
-from sparkbeam.windows.aggregator import Session, Stamps, merged
+from sparkbeam.columns.vectors import Micros
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.windows.vectorized_forms import form_of
 
-Micros = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
 
 _AT_ONCE = 10_000
 _MOST_TOGETHER = 1 << 62
 _UFUNCS: dict[Any, np.ufunc] = {min: np.minimum, max: np.maximum}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Sessions by key and start.
-
-    Attributes:
-        keys: the number of each one's key.
-        starts, ends, stamps: times in microseconds.
-        totals: numbers of the vectorised form, or accumulators in an array of objects.
-    """
-
-    keys: Micros
-    starts: Micros
-    ends: Micros
-    stamps: Micros
-    totals: Numbers
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def part(self, rows: slice | npt.NDArray[np.bool_]) -> "Columns":
-        """Some of the sessions."""
-        times = self.starts[rows], self.ends[rows], self.stamps[rows]
-        return Columns(self.keys[rows], *times, self.totals[rows])
-
-    def place_of(self, others: "Columns") -> int:
-        """How many of the sessions are before all of others, by key and time, and touch none."""
-        low, high = self._range_of(others.keys[0])
-        return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
-
-    def place_before(self, key: int, start: int) -> int:
-        """How many of the sessions begin before a time, by key."""
-        low, high = self._range_of(key)
-        return int(low + np.searchsorted(self.starts[low:high], start, "left"))
-
-    def firsts(self) -> _Places:
-        """Where those of each key begin."""
-        return firsts_of(self.keys)
-
-    def count_reached(self, before: "Columns") -> int:
-        """How many of the sessions, of which none is before all of others, these may touch."""
-        low, high = self._range_of(before.keys[-1])
-        return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
-
-    def _range_of(self, key: int) -> tuple[int, int]:
-        """Where the sessions of a key begin and end."""
-        low, high = (np.searchsorted(self.keys, key, side) for side in ("left", "right"))
-        return int(low), int(high)
-
-    def with_keys(self, keys: Micros) -> "Columns":
-        """The same with other numbers for the keys."""
-        return Columns(keys, self.starts, self.ends, self.stamps, self.totals)
 
 
 @dataclass(frozen=True)
@@ -129,7 +74,7 @@ class SessionColumns:
 
     def reduce(
         self, keys: Micros, starts: Micros, ends: Micros, stamps: Micros, values: Any
-    ) -> Columns:
+    ) -> Aggregates:
         """The sessions of elements, of which there is one at least.
 
         Args:
@@ -157,7 +102,7 @@ class SessionColumns:
             totals = self._added(cut, values)
         return self._columns(cut, starts, ends, stamps, totals)
 
-    def merge(self, *parts: Columns, in_runs: bool = True) -> Columns:
+    def merge(self, *parts: Aggregates, in_runs: bool = True) -> Aggregates:
         """The sessions that there are when those of all parts have merged.
 
         Args:
@@ -174,7 +119,7 @@ class SessionColumns:
         times = every.starts, every.ends, every.stamps
         return self._columns(cut, *times, totals)
 
-    def joined(self, parts: Sequence[Columns]) -> Columns:
+    def joined(self, parts: Sequence[Aggregates]) -> Aggregates:
         """The sessions of all parts one after the other, as they are."""
         if len(parts) == 1:
             return parts[0]
@@ -185,16 +130,16 @@ class SessionColumns:
         totals = [part.totals for part in parts]
         if len({some.dtype for some in totals}) > 1:
             totals = [objects(self.accumulators(part)) for part in parts]
-        return Columns(keys, starts, ends, stamps, np.concatenate(totals))
+        return Aggregates(keys, starts, ends, stamps, np.concatenate(totals))
 
-    def accumulators(self, columns: Columns) -> list[Any]:
+    def accumulators(self, columns: Aggregates) -> list[Any]:
         """Those of the sessions."""
         if columns.totals.dtype == object:
             return columns.totals.tolist()
         assert self.form is not None
         return self.form.accumulators(columns.totals, self._combine_fn)
 
-    def sessions(self, columns: Columns) -> Iterator[tuple[int, Session]]:
+    def sessions(self, columns: Aggregates) -> Iterator[tuple[int, Session]]:
         """The numbers of the keys, and the sessions."""
         for begin in range(0, len(columns), _AT_ONCE):
             part = columns.part(slice(begin, begin + _AT_ONCE))
@@ -229,7 +174,7 @@ class SessionColumns:
 
     def _columns(
         self, cut: _Cut, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
-    ) -> Columns:
+    ) -> Aggregates:
         # Most often a timestamp is where its window begins, and the earliest stays there; the
         # latest is as far before the end as all are.
         is_latest = self._stamps is np.maximum
@@ -238,7 +183,7 @@ class SessionColumns:
             combined = (cut.ends if is_latest else cut.starts) + offsets[0]
         else:
             combined = self._stamps.reduceat(stamps[cut.order], cut.firsts)
-        return Columns(cut.keys, cut.starts, cut.ends, combined, totals)
+        return Aggregates(cut.keys, cut.starts, cut.ends, combined, totals)
 
     def _reduced(self, cut: _Cut, numbers: Numbers) -> Numbers | None:
         """What numbers of values come to."""
@@ -282,7 +227,9 @@ class WindowColumns(SessionColumns):
         heads = order[firsts]
         return _Cut(order, firsts, keys[heads], starts[heads], ends[heads])
 
-    def of_runs(self, parts: Columns, rows: _Places, firsts: _Places, windows: Columns) -> Columns:
+    def of_runs(
+        self, parts: Aggregates, rows: _Places, firsts: _Places, windows: Aggregates
+    ) -> Aggregates:
         """Windows that are made of parts.
 
         Args:
@@ -298,11 +245,11 @@ class WindowColumns(SessionColumns):
         if totals is None:
             each = np.repeat(np.arange(len(windows)), np.diff(firsts, append=len(rows)))
             times = windows.starts[each], windows.ends[each], parts.stamps[rows]
-            return Columns(windows.keys[each], *times, parts.totals[rows])
+            return Aggregates(windows.keys[each], *times, parts.totals[rows])
         stamps = np.full(len(windows), parts.stamps[0])
         if (parts.stamps != parts.stamps[0]).any():
             stamps = self._stamps.reduceat(parts.stamps[rows], firsts)
-        return Columns(windows.keys, windows.starts, windows.ends, stamps, totals)
+        return Aggregates(windows.keys, windows.starts, windows.ends, stamps, totals)
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
@@ -332,8 +279,3 @@ def _reach(is_other_key: npt.NDArray[np.bool_] | None, ends: Micros) -> Micros:
     base = keys * len(ranked)
     latest: Micros = ranked[np.maximum.accumulate(base + ranks) - base]
     return latest
-
-
-def objects(values: list[Any]) -> Numbers:
-    """An array of objects, also where they are sequences."""
-    return np.fromiter(values, object, len(values))

@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.windows.aggregator import Session, Stamps, merged
+from sparkbeam.aggregate.aggregator import Session, Stamps, merged
 
 Buffer = dict[Any, tuple[int, Any]]
 """Timestamp and accumulator of each session."""

@@ -9,12 +9,15 @@ which one run alone has sessions stays as it is.
 from collections.abc import Sequence
 from itertools import chain
 
-from sparkbeam.windows.columnar_sessions import Columns, SessionColumns
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
 
 _PIECE = 1 << 16
 
 
-def merged_in_pieces(make: SessionColumns, runs: Sequence[Sequence[Columns]]) -> list[Columns]:
+def merged_in_pieces(
+    make: SessionColumns, runs: Sequence[Sequence[Aggregates]]
+) -> list[Aggregates]:
     """The sessions of several runs, in pieces of which each follows the one before.
 
     Args:
@@ -22,8 +25,8 @@ def merged_in_pieces(make: SessionColumns, runs: Sequence[Sequence[Columns]]) ->
         runs: the pieces of each.
     """
     rests = [_Rest(pieces) for pieces in runs]
-    found: list[Columns] = []
-    carried: list[Columns] = []
+    found: list[Aggregates] = []
+    carried: list[Aggregates] = []
     for cut in [*_cuts(runs), None]:
         spans = [carried, *(rest.until(cut) for rest in rests)]
         parts = list(chain.from_iterable(spans))
@@ -46,7 +49,7 @@ _Cut = tuple[int, int]
 """A key and a start, before which sessions are on one side."""
 
 
-def _cuts(runs: Sequence[Sequence[Columns]]) -> list[_Cut]:
+def _cuts(runs: Sequence[Sequence[Aggregates]]) -> list[_Cut]:
     """Where spans end, in order, so that a span has about a piece of each run."""
     every = sorted(
         (int(piece.keys[at]), int(piece.starts[at]))
@@ -60,10 +63,10 @@ def _cuts(runs: Sequence[Sequence[Columns]]) -> list[_Cut]:
 class _Rest:
     """What is left of a run."""
 
-    def __init__(self, pieces: Sequence[Columns]) -> None:
+    def __init__(self, pieces: Sequence[Aggregates]) -> None:
         self._pieces = list(reversed(pieces))
 
-    def until(self, cut: _Cut | None) -> list[Columns]:
+    def until(self, cut: _Cut | None) -> list[Aggregates]:
         """Takes what is before a cut; all without one."""
         found = []
         while self._pieces:

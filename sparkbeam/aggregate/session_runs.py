@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from sparkbeam.windows.aggregator import Session
-from sparkbeam.windows.columnar_sessions import Columns, SessionColumns
-from sparkbeam.windows.pieces import merged_in_pieces
+from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregator import Session
+from sparkbeam.aggregate.columnar_sessions import SessionColumns
+from sparkbeam.aggregate.session_pieces import merged_in_pieces
 
 _PIECE = 1024
 
@@ -18,7 +19,7 @@ class _Run:
         pieces: of which there is one at least.
     """
 
-    def __init__(self, make: SessionColumns, pieces: list[Columns]) -> None:
+    def __init__(self, make: SessionColumns, pieces: list[Aggregates]) -> None:
         self._make = make
         self.pieces = pieces
         self._length = sum(map(len, pieces))
@@ -26,7 +27,7 @@ class _Run:
     def __len__(self) -> int:
         return self._length
 
-    def extend(self, columns: Columns) -> bool:
+    def extend(self, columns: Aggregates) -> bool:
         """Takes in more at its end.
 
         False where they reach back too far, and nothing has changed: of its own sessions they may
@@ -69,11 +70,11 @@ class Runs:
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 
-    def __iter__(self) -> Iterator[Columns]:
+    def __iter__(self) -> Iterator[Aggregates]:
         for run in self._runs:
             yield from run.pieces
 
-    def add(self, columns: Columns) -> None:
+    def add(self, columns: Aggregates) -> None:
         """Takes in some more."""
         runs = self._runs
         if not runs or not runs[-1].extend(columns):
@@ -86,7 +87,7 @@ class Runs:
         self._merge_all()
         return chain.from_iterable(map(self._make.sessions, list(self)))
 
-    def columns(self) -> Columns | None:
+    def columns(self) -> Aggregates | None:
         """All of them, by key and start; None if there are none."""
         self._merge_all()
         if not self._runs:
