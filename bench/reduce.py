@@ -118,11 +118,11 @@ def as_columns(workload: Workload, seconds: float) -> Measured:
             table.settle()
             waiting = 0
             if len(table) > combines.MAX_KEYS:
-                sessions += len(table.take_columns() or ())
+                sessions += len(table.take() or ())
         spent += time.process_time() - begin
         count += BATCH
     begin = time.process_time()
-    sessions += len(table.take_columns() or ())
+    sessions += len(table.take() or ())
     spent += time.process_time() - begin
     return Measured(count / spent, sessions)
 

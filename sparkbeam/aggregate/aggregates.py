@@ -1,5 +1,6 @@
 """Partial results by key and window, in columns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,6 +74,6 @@ class Aggregates:
         return replace(self, keys=keys)
 
 
-def objects(values: list[Any]) -> Numbers:
+def objects(values: Sequence[Any]) -> Numbers:
     """An array of objects, also where they are sequences."""
     return np.fromiter(values, object, len(values))

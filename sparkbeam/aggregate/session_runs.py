@@ -1,10 +1,8 @@
 """Columns of sessions in runs, of which long ones are merged seldom."""
 
 from collections.abc import Iterator
-from itertools import chain
 
 from sparkbeam.aggregate.aggregates import Aggregates
-from sparkbeam.aggregate.aggregator import Session
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.aggregate.session_pieces import merged_in_pieces
 
@@ -82,23 +80,15 @@ class Runs:
         while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
             self._merge(2)
 
-    def sessions(self) -> Iterator[tuple[int, Session]]:
-        """The numbers of the keys, and the sessions, by both."""
-        self._merge_all()
-        return chain.from_iterable(map(self._make.sessions, list(self)))
-
-    def columns(self) -> Aggregates | None:
+    def aggregates(self) -> Aggregates | None:
         """All of them, by key and start; None if there are none."""
-        self._merge_all()
+        if len(self._runs) > 1:
+            self._merge(len(self._runs))
         if not self._runs:
             return None
         (run,) = self._runs
         run.pieces = [self._make.joined(run.pieces)]
         return run.pieces[0]
-
-    def _merge_all(self) -> None:
-        if len(self._runs) > 1:
-            self._merge(len(self._runs))
 
     def _merge(self, count: int) -> None:
         """Makes one of the last runs."""

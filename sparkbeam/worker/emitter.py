@@ -1,6 +1,6 @@
 """The way of elements from one operation to the next."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -73,7 +73,11 @@ class Emitter:
         return not self._take_assigned
 
     def hand_on(
-        self, takers: list[Callable[[_Many], None]], many: _Many, example: WindowedValue, count: int
+        self,
+        takers: Sequence[Callable[[_Many], None]],
+        many: _Many,
+        example: WindowedValue,
+        count: int,
     ) -> None:
         """Hands on many elements in a form of their own.
 

@@ -96,9 +96,7 @@ ENDS = {
     ),
     Layout.STORED: Ends(
         # In streaming all rows go to such a writer.
-        lambda port: StoredSink(
-            port.tag, cast("KeyedWriter", port.rows), port.coder, port.windowing
-        )
+        lambda port: StoredSink(port.tag, cast("KeyedWriter", port.rows), port.coder)
     ),
     Layout.KEYED: Ends(
         lambda port: KeyedSink(port.tag, port.rows, port.coder, stripped_coder(port.coder)),

@@ -54,7 +54,8 @@ class ColumnSessions:
 
     def finish(self, buffer: Buffer) -> Iterator[Session]:
         self._settle(buffer)
-        return map(itemgetter(1), buffer.runs.sessions())
+        found = buffer.runs.aggregates()
+        return iter(()) if found is None else map(itemgetter(1), self._make.sessions(found))
 
     def _settle(self, buffer: Buffer) -> None:
         if not buffer.waiting:

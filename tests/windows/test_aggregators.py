@@ -357,7 +357,9 @@ def test_runs_of_many_keys_merge_whatever_comes_when(
             runs.add(make.reduce(keys, *times, numbers))
             assert len(runs) == sum(map(len, runs))
             every += zip(batch, numbers, strict=True)
-        found = list(map(shown_session, runs.sessions()))
+        columns = runs.aggregates()
+    assert columns is not None
+    found = list(map(shown_session, make.sessions(columns)))
     assert found == by_the_rule(every, stamps)
     assert len(runs) == len(found)
 
@@ -459,7 +461,7 @@ def test_elements_in_their_order_are_not_merged_again() -> None:
             runs.add(make.reduce(column * 0, column, column + 5, column, [None] * 1000))
     assert not merged
     assert len(list(runs)) == 50
-    columns = runs.columns()
+    columns = runs.aggregates()
     assert columns is not None
     assert columns.starts.tolist() == list(range(0, 1_000_000, 10))
 
@@ -491,4 +493,6 @@ def test_columns_that_come_in_small_parts_are_merged_seldom() -> None:
         column = np.array([start * 10])
         runs.add(make.reduce(column * 0, column, column + 5, column, [None]))
         assert len(list(runs)) <= 8
-    assert len(list(runs.sessions())) == 100
+    found = runs.aggregates()
+    assert found is not None
+    assert len(found) == 100

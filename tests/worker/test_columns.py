@@ -3,6 +3,7 @@
 import random
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from in_process_batch import BatchRunner, read_table
 from noting import found, note
 from pyspark.sql import types as st
 
+from sparkbeam.aggregate.aggregates import Aggregates, objects
 from sparkbeam.columns import Compiled
 from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.schemas import arrow_schema
@@ -76,6 +78,17 @@ def table(count: int, seed: int, **fields: Callable[[int], Any]) -> pa.Table:
     return pa.Table.from_pylist(rows, arrow_schema(SCHEMA))
 
 
+TAKE = NumberTable.take
+
+
+def objects_of(table: NumberTable) -> Aggregates | None:
+    """The sessions of a table with accumulators in the place of numbers."""
+    found = TAKE(table)
+    if found is None:
+        return None
+    return replace(found, totals=objects(table._make.accumulators(found)))
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """Runs a pipeline over tables, over columns or element by element."""
@@ -91,7 +104,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         evaluated.clear()
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
         if not columns:
-            monkeypatch.setattr(NumberTable, "take_columns", lambda _: None)
+            monkeypatch.setattr(NumberTable, "take", objects_of)
             monkeypatch.setattr(SourceOperation, "combine", None)
             monkeypatch.setattr(ColumnCombine, "take", lambda *_: False)
         monkeypatch.setattr(

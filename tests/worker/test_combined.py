@@ -1,5 +1,6 @@
 """Accumulators that are merged over columns come to what they come to one by one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from merged import KEYS, LABEL, PACK_SIZES, Rows, outputs, packs_of
 
+from sparkbeam.aggregate.aggregates import objects
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.windows.vectorized_form import INTS
 from sparkbeam.windows.vectorized_forms import form_of
@@ -27,6 +29,7 @@ from sparkbeam.wire.row_packs import PackedRows, unpacked
 from sparkbeam.worker.blocks import in_blocks
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_sessions
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.accumulated import Cells
 from sparkbeam.worker.layouts.number_cells import number_cells, numbers_in
 from sparkbeam.worker.layouts.session_rows import SessionSink, sessions
@@ -76,11 +79,9 @@ def written(parts: list[Any], fn: CombineFn, of: Windowing, *, columns: bool) ->
         starts = np.array([start * 1000 for _, start, _, _ in elements])
         ends = starts + np.array([length * 1000 for _, _, length, _ in elements])
         found = make.reduce(numbers, starts, ends, starts, [value for *_, value in elements])
-        if columns and found.totals.dtype != object:
-            sink.write_session_columns([key for _, key in keys], found)
-        else:
-            for number, session in make.sessions(found):
-                sink.write_sessions([(keys[number][1], [session])])
+        if not columns:
+            found = replace(found, totals=objects(make.accumulators(found)))
+        sink.write(KeyedAggregates([key for _, key in keys], found))
     return rows
 
 

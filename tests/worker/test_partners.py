@@ -96,7 +96,7 @@ def written(sink: type[JoinSideSink], block: Any, window_fn: Any, known: list[by
     made = sink(3, rows, coder, Windowing(window_fn))
     if known is not None:
         made.keep_partners(binary(known))
-    made.write_block(block)
+    made.write(block)
     made.flush()
     rows.flush()
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]

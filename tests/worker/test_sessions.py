@@ -13,8 +13,8 @@ from in_process import CORES
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam.aggregate.aggregates import Aggregates
-from sparkbeam.worker.layouts.row_writer import KeySessions
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
+from sparkbeam.worker.layouts.row_writer import Batch
 from sparkbeam.worker.layouts.session_rows import SessionSink
 from sparkbeam.worker.steps import combines
 
@@ -101,17 +101,13 @@ def test_one_accumulator_for_each_session_is_shuffled(
     fn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int] = []
-    write, write_columns = SessionSink.write_sessions, SessionSink.write_session_columns
+    write = SessionSink.write
 
-    def noted(self: SessionSink, found: list[KeySessions]) -> None:
-        written.extend(len(sessions) for _, sessions in found)
-        write(self, found)
+    def noted(self: SessionSink, batch: Batch) -> None:
+        assert isinstance(batch, KeyedAggregates)
+        written.append(len(batch))
+        write(self, batch)
 
-    def noted_columns(self: SessionSink, keys: list[Any], found: Aggregates) -> None:
-        written.append(len(found))
-        write_columns(self, keys, found)
-
-    monkeypatch.setattr(SessionSink, "write_sessions", noted)
-    monkeypatch.setattr(SessionSink, "write_session_columns", noted_columns)
+    monkeypatch.setattr(SessionSink, "write", noted)
     assert len(combined(BatchRunner(), beam.WindowInto(Sessions(1000)), fn)) == 3
     assert 3 <= sum(written) <= 3 * CORES

@@ -73,7 +73,7 @@ def written(
     """The rows of what has arrived, summed up in columns, or an accumulator for each element."""
     form, rows = form_of(combine_fn), Rows()
     assert form is not None
-    sink = StoredSink(0, rows, coder_of(windowing), windowing)
+    sink = StoredSink(0, rows, coder_of(windowing))
     sessions = windowing.windowfn
     assert isinstance(sessions, Sessions)
     gap = sessions.gap_size.micros
@@ -86,13 +86,13 @@ def written(
             assert combine.take(block) is None
             if combine.settle():
                 for found in combine.settled():
-                    sink.write_partials(found)
+                    sink.write(found)
                 continue
         for key, time, number in elements:
             window = IntervalWindow(Timestamp(micros=time), Timestamp(micros=time + gap))
             accumulator = combine_fn.add_input(combine_fn.create_accumulator(), number)
             template = WindowedValue(None, coded_end(window), (window,))
-            sink.write_block(Block(template, [(key, accumulator)]))
+            sink.write(Block(template, [(key, accumulator)]))
         sink.flush()
     return rows.rows
 

@@ -231,12 +231,12 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: li
         times = [stamp or n for n in range(MANY)]
         template = WindowedValue(None, Timestamp(times[0]), (GlobalWindow(),))
         if stamp:
-            sink.write_block(Block(template, some))
+            sink.write(Block(template, some))
         elif stamp == 0:
-            sink.write_block(Block(template, some, [1_000_000 * time for time in times]))
+            sink.write(Block(template, some, [1_000_000 * time for time in times]))
         else:
             for value, time in zip(some, times, strict=True):
-                sink.write(WindowedValue(value, Timestamp(time), (GlobalWindow(),)))
+                sink.add(WindowedValue(value, Timestamp(time), (GlobalWindow(),)))
         written += zip(some, times, strict=True)
     sink.flush()
     read = [

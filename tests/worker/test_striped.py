@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import Rows, coder_of
 
+from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.wire.rounding import coded_end
 from sparkbeam.wire.rows import TOTALS_CELL, Row
@@ -24,8 +25,8 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Totals
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.grouping.windowed import WindowGrouping
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.keyed_elements import StoredSink
-from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.state import page
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.page import Page
@@ -80,7 +81,7 @@ def written(
     form = form_of(combine_fn)
     assert form is not None
     rows = Rows()
-    sink = StoredSink(0, rows, coder, Windowing(window_fn))
+    sink = StoredSink(0, rows, coder)
     for second, pairs, as_numbers in arrived:
         numbers = form.numbers(list(pairs.values())) if pairs else None
         if numbers is not None:
@@ -94,10 +95,11 @@ def written(
                 assert keys is not None
                 zeros = np.zeros(len(pairs), np.int64)
                 places = np.arange(len(pairs))
-                sink.write_window(template, Partials(keys, places, zeros, zeros, numbers, zeros))
+                rows_of = Aggregates(places, zeros, zeros, zeros, numbers)
+                sink.write(KeyedAggregates(keys, rows_of, template))
                 continue
             found = form.accumulators(numbers, combine_fn)
-            sink.write_block(Block(template, list(zip(pairs, found, strict=True))))
+            sink.write(Block(template, list(zip(pairs, found, strict=True))))
             sink.flush()
     sink.flush()
     return rows.rows

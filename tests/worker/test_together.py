@@ -97,7 +97,7 @@ def written(
         windows = tuple(window_fn.assign(WindowFn.AssignContext(at)))
         values = [(key, length * mark) for key, length in pairs]
         if values:
-            sink.write_block(Block(WindowedValue(None, at, windows), values))
+            sink.write(Block(WindowedValue(None, at, windows), values))
     sink.flush()
     return rows.rows
 

@@ -109,20 +109,20 @@ def test_windows_over_columns_are_those_of_rows(name: str, data: Any) -> None:
     size = data.draw(PACK_SIZES)
     for part in parts:
         for block in accumulators(part, fn, window_fn):
-            expected_sink.write_block(block)
+            expected_sink.write(block)
         columns = gathering(fn, windowing)
         block = block_of(part, window_fn)
         if data.draw(hs.booleans()) and columns.take(block) is None and columns.settle():
             for found in columns.settled():
-                if found.is_by_window:
+                if columns.is_by_window(found):
                     for block, _ in columns.groups(found):
-                        sink.write_block(block)
+                        sink.write(block)
                     continue
                 with packs_of(size):
-                    sink.write_partials(found)
+                    sink.write(found)
         else:
             for block in accumulators(part, fn, window_fn):
-                sink.write_block(block)
+                sink.write(block)
     expected_sink.flush()
     with packs_of(size):
         sink.flush()
@@ -145,7 +145,7 @@ def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None
     sink = TotalsSink(1, rows, coder, windowing)
     elements = [(key, second, 1) for second in range(20) for key in ("a", "b")]
     for block in accumulators(elements, fn, window_fn):
-        sink.write_block(block)
+        sink.write(block)
     sink.flush()
     combine = Combine(fn, form_of(fn), LABEL)
     packed = unpacked(rows.batches(7))
@@ -272,7 +272,7 @@ def test_what_cannot_be_added_up_exactly_is_given_back() -> None:
     assert columns.take(block_of([("a", 1, 2**62), ("a", 2, 1)], window_fn)) is None
     assert not columns.settle()
     (found,) = columns.settled()
-    assert found.numbers.tolist() == [2**62, 1]
+    assert found.rows.totals.tolist() == [2**62, 1]
     ((windows, pairs, stamps),) = columns.waiting()
     assert windows == windows_at(window_fn, SECOND)
     assert pairs == [("a", 2**62), ("a", 1)]

@@ -22,8 +22,9 @@ from sparkbeam.wire.rows import (
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.layouts.cells import BlockCoder
 from sparkbeam.worker.layouts.column_cells import ColumnCoder
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 from sparkbeam.worker.slots import are_scattered, in_slots
+from sparkbeam.worker.value_columns import Column
 
 _FEWEST_ROWS = 32
 """Fewer elements take less time than a cell in columns."""
@@ -65,7 +66,7 @@ class ChunkSink(Sink):
         self._in_micros = in_micros
         self._kind = PLAIN_CELL
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         lacking = _lacking(windowed_value) if self._in_micros else 0
         kind = EXACT_CELL if lacking else PLAIN_CELL
         if kind != self._kind:
@@ -77,11 +78,17 @@ class ChunkSink(Sink):
         if self._stream.size() >= self._limit:
             self.flush()
 
-    def write_block(self, block: Block) -> None:
-        if block.column is None:
-            self._write_values(block)
-            return
-        each = max(1, block.column.array.nbytes // len(block))
+    def write(self, batch: Batch) -> None:
+        if not isinstance(batch, Block):
+            super().write(batch)
+        elif batch.column is None:
+            self._write_values(batch)
+        else:
+            self._write_parts(batch, batch.column)
+
+    def _write_parts(self, block: Block, column: Column) -> None:
+        """Writes a block of columns in parts as large as cells are by now."""
+        each = max(1, column.array.nbytes // len(block))
         start = 0
         while start < len(block):
             end = len(block)
@@ -114,7 +121,7 @@ class ChunkSink(Sink):
             or block.is_stamped
             or (self._in_micros and _lacking(block.windowing))
         ):
-            super().write_block(block)
+            super().write(block)
         else:
             self._append(self._encode_block(block))
 

@@ -12,7 +12,7 @@ from sparkbeam.columns.python_types import BOOL, BYTES, FLOAT, INT, NONE, STR, R
 from sparkbeam.columns.vectors import as_type
 from sparkbeam.plan.round_trips import OF_TYPE
 from sparkbeam.wire.binary import binary, fixed_cells, offsets_of
-from sparkbeam.worker.value_columns import column_of, column_of_values
+from sparkbeam.worker.value_columns import Column, column_of, column_of_values
 
 _EXAMPLES: dict[Shape, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", BYTES: b""}
 """A value of each type."""
@@ -54,8 +54,10 @@ class EncodedKeys:
             encode = self.coder.get_impl().encode_nested
             return pa.array(map(encode, column_of(keys, shape).values()), pa.binary())
 
-    def of_values(self, keys: list[Any]) -> pa.Array:
-        """The encodings of keys."""
+    def of_keys(self, keys: list[Any] | Column) -> pa.Array:
+        """The encodings of keys, in a column or not."""
+        if isinstance(keys, Column):
+            return self.of(keys.array, keys.shape)
         column = column_of_values(keys)
         if column is not None:
             return self.of(column.array, column.shape)

@@ -21,7 +21,7 @@ from sparkbeam.worker.blocks import BLOCK_BYTES, Block
 from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
 from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.layouts.key_table import RunTable
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200
@@ -47,21 +47,21 @@ class GroupSink(Sink):
         self._add = self._table.add
         self._encode_window = window_suffix_coder(windowing)
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         stamp = 0 if self._combine is None else coded_micros(windowed_value.timestamp_micros)
         for window in windowed_value.windows:
             if self._add(window, key, value, stamp):
                 self.flush()
 
-    def write_block(self, block: Block) -> None:
-        if self._combine is not None and block.stamps is not None:
-            super().write_block(block)
+    def write(self, batch: Batch) -> None:
+        if not isinstance(batch, Block) or (self._combine is not None and batch.stamps is not None):
+            super().write(batch)
             return
-        micros = block.windowing.timestamp_micros
+        micros = batch.windowing.timestamp_micros
         stamp = 0 if self._combine is None else coded_micros(micros)
-        for window in block.windowing.windows:
-            if self._table.add_all(window, block.values, stamp):
+        for window in batch.windowing.windows:
+            if self._table.add_all(window, batch.values, stamp):
                 self.flush()
 
     def flush(self) -> None:

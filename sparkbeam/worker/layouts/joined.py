@@ -25,7 +25,7 @@ from sparkbeam.worker.layouts.groups import window_suffix_coder
 from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.layouts.partners import Partners
 from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 from sparkbeam.worker.refusals import SCATTERED
 
 _MOST_KEYS = 50_000
@@ -60,16 +60,18 @@ class JoinSideSink(Sink):
         """
         self._partners = Partners(keys)
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         self._write([windowed_value.value], windowed_value.windows)
 
-    def write_block(self, block: Block) -> None:
-        if block.assigned is not None:
-            if block.column is not None:
+    def write(self, batch: Batch) -> None:
+        if not isinstance(batch, Block):
+            super().write(batch)
+        elif batch.assigned is not None:
+            if batch.column is not None:
                 self.refused(SCATTERED)
-            super().write_block(block)
-        elif len(block) < _FEWEST_ROWS or not self._write_column(block):
-            self._write(block.values, block.windowing.windows)
+            super().write(batch)
+        elif len(batch) < _FEWEST_ROWS or not self._write_column(batch):
+            self._write(batch.values, batch.windowing.windows)
 
     def _write(self, pairs: Sequence[tuple[Any, Any]], windows: Sequence[Any]) -> None:
         encode_key, encode_value = self._encode_key, self._encode_value

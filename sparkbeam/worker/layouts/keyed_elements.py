@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 from apache_beam.coders import coders
-from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.rounding import coded_micros
@@ -21,15 +20,14 @@ from sparkbeam.wire.rows import (
     RowWriter,
 )
 from sparkbeam.worker.blocks import Block
+from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
 from sparkbeam.worker.layouts.cells import KeyCells, stored_coder, stripped_coder
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.layouts.key_spans import KeySpans
 from sparkbeam.worker.layouts.key_table import IMMUTABLE, RunTable
 from sparkbeam.worker.layouts.key_totals import KeyTotals
-from sparkbeam.worker.layouts.row_writer import Sink
-from sparkbeam.worker.partials import Partials
-from sparkbeam.worker.slices import moments_of
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 _SMALLEST_RUN = 16
 
@@ -69,14 +67,20 @@ class KeyedSink(Sink):
         self._heads: dict[Any, bytes] = {None: PLAIN_CELL}
         self._parts = 0
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         pair = windowed_value.value
         if self._kind == BLOCK_CELL and self._windowing == _windowing(windowed_value, [pair]):
             self._add_all(BLOCK_CELL, self._windowing, windowed_value, [pair])
         elif self._table(PLAIN_CELL, None).add(None, pair[0], windowed_value.with_value(pair[1])):
             self.flush()
 
-    def write_block(self, block: Block) -> None:
+    def write(self, batch: Batch) -> None:
+        if isinstance(batch, Block):
+            self._write_block(batch)
+        else:
+            super().write(batch)
+
+    def _write_block(self, block: Block) -> None:
         template, pairs = block.windowing, block.values
         windowing: Any
         if block.stamps is None:
@@ -85,7 +89,7 @@ class KeyedSink(Sink):
             windowing = (tuple(template.windows), template.pane_info)
         is_short = len(pairs) < _SMALLEST_RUN and windowing != self._windowing
         if is_short or windowing is None or len(template.windows) > _MOST_WINDOWS:
-            super().write_block(block)
+            super().write(block)
         elif block.stamps is None:
             self._add_all(BLOCK_CELL, windowing, template, pairs)
         else:
@@ -140,41 +144,36 @@ class StoredSink(KeyedSink):
         tag: of the port.
         rows: takes the rows.
         coder: of the elements.
-        windowing: theirs.
     """
 
-    def __init__(
-        self,
-        tag: int,
-        rows: KeyedWriter,
-        coder: coders.WindowedValueCoder,
-        windowing: Windowing,
-    ) -> None:
+    def __init__(self, tag: int, rows: KeyedWriter, coder: coders.WindowedValueCoder) -> None:
         super().__init__(tag, rows, coder, stored_coder(coder))
-        self._moments = moments_of(windowing.windowfn)
         self._writer = rows
         self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
 
-    def write_window(self, template: WindowedValue, found: Partials) -> None:
+    def write(self, batch: Batch) -> None:
+        match batch:
+            case KeyedAggregates():
+                self._write_aggregates(batch)
+            case ExtraElements(template, number):
+                # It goes to any one shard: all of them have the same watermark.
+                self._rows.append(self._tag, b"", 0, self._cells.count(template, number))
+            case _:
+                super().write(batch)
+
+    def _write_aggregates(self, found: KeyedAggregates) -> None:
+        """Writes cells of many keys: of one window, or of sessions before they merge."""
         self.flush()
-        encoded = self._keys.of(found.keys.array, found.keys.shape)
-        keys = encoded.take(pa.array(found.places))
-        totals = KeyTotals(self._cells.head(TOTALS_CELL, template), keys, found.numbers)
+        rows = found.rows
+        keys = self._keys.of_keys(found.keys).take(pa.array(rows.keys))
+        totals: KeyTotals | KeySpans
+        if found.template is not None:
+            totals = KeyTotals(self._cells.head(TOTALS_CELL, found.template), keys, rows.totals)
+        else:
+            assert rows.counts is not None
+            length = int(rows.ends[0] - rows.starts[0])
+            totals = KeySpans.of(keys, rows.totals, rows.starts, rows.counts, length)
         self._writer.extend_keys(self._tag, keys, lambda places: totals.taken(places).cell())
-
-    def write_partials(self, found: Partials) -> None:
-        # Of sessions, before they merge.
-        assert self._moments is not None
-        self.flush()
-        encoded = self._keys.of(found.keys.array, found.keys.shape)
-        keys = encoded.take(pa.array(found.places))
-        starts = self._moments.starts(found.slices)
-        spans = KeySpans.of(keys, found.numbers, starts, found.counts, self._moments.size)
-        self._writer.extend_keys(self._tag, keys, lambda places: spans.taken(places).cell())
-
-    def write_count(self, template: WindowedValue, number: int) -> None:
-        # It goes to any one shard: all of them have the same watermark.
-        self._rows.append(self._tag, b"", 0, self._cells.count(template, number))
 
 
 class TimeSortedSink(Sink):
@@ -186,7 +185,7 @@ class TimeSortedSink(Sink):
         self._encode_key = coder.wrapped_value_coder.key_coder().get_impl().encode_nested
         self._encode = stripped_coder(coder).get_impl().encode_nested
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         self._rows.append(
             self._tag,

@@ -29,7 +29,7 @@ from sparkbeam.worker.layouts.group_values import RunCoder
 from sparkbeam.worker.layouts.key_table import RunTable
 from sparkbeam.worker.layouts.pairs import halves_of
 from sparkbeam.worker.layouts.row_cells import RowCells
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
@@ -60,13 +60,19 @@ class PackedGroupSink(Sink):
         self._waiting: list[Keyed] = []
         self._bytes = 0
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         for window in windowed_value.windows:
             if self._table.add(window, key, value):
                 self._flush_table()
 
-    def write_block(self, block: Block) -> None:
+    def write(self, batch: Batch) -> None:
+        if isinstance(batch, Block):
+            self._write_block(batch)
+        else:
+            super().write(batch)
+
+    def _write_block(self, block: Block) -> None:
         refusal = self._gathered(block)
         if refusal is None:
             return
@@ -78,10 +84,10 @@ class PackedGroupSink(Sink):
                 if self._table.add_all(window, block.values):
                     self._flush_table()
         elif is_apart:
-            super().write_block(block)
+            super().write(block)
         else:
             for part in in_slots(block):
-                self.write_block(part)
+                self._write_block(part)
 
     def _gathered(self, block: Block) -> str | None:
         """Takes in pairs in columns; gives why they have to be taken one by one."""

@@ -15,18 +15,17 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Row
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.group_timestamps import ON_TIME, combine_stamps
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.layouts.key_table import OBJECT_BYTES, TABLE_BYTES
 from sparkbeam.worker.layouts.number_cells import END_AND_STAMP, number_cells
-from sparkbeam.worker.layouts.row_writer import KeySessions, Sink
-from sparkbeam.worker.value_columns import Column
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 _KEY = itemgetter(0)
 
@@ -49,7 +48,7 @@ class SessionSink(Sink):
         self._elements: dict[bytes, list[tuple[int, int, int, bytes]]] = {}
         self._bytes = 0
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value
         gathered = self._elements.setdefault(self._encode_key(key), [])
         encoded = self._encode_value(value)
@@ -60,10 +59,15 @@ class SessionSink(Sink):
         if self._bytes > TABLE_BYTES:
             self.flush()
 
-    def write_block(self, block: Block) -> None:
-        if block.stamps is not None:
-            super().write_block(block)
-            return
+    def write(self, batch: Batch) -> None:
+        if isinstance(batch, KeyedAggregates):
+            self._write_aggregates(batch)
+        elif isinstance(batch, Block) and batch.stamps is None:
+            self._write_block(batch)
+        else:
+            super().write(batch)
+
+    def _write_block(self, block: Block) -> None:
         stamp = coded_micros(block.windowing.timestamp_micros)
         spans = [(*coded_span(window), stamp) for window in block.windowing.windows]
         for key, value in block.values:
@@ -75,26 +79,17 @@ class SessionSink(Sink):
         if self._bytes > TABLE_BYTES:
             self.flush()
 
-    def write_sessions(self, found: list[KeySessions]) -> None:
-        keys: list[bytes] = []
-        starts: list[int] = []
-        cells: list[bytes] = []
-        for key, sessions in found:
-            keys += [self._encode_key(key)] * len(sessions)
-            for start, end, stamp, accumulator in sessions:
-                starts.append(start)
-                run = RunCoder.join([self._encode_value(accumulator)])
-                cells.append(END_AND_STAMP.pack(end, stamp) + run)
-        self._rows.extend(self._tag, keys, starts, cells)
-
-    def write_session_columns(self, keys: list[Any] | Column, found: Aggregates) -> None:
-        if isinstance(keys, Column):
-            encoded = self._keys.of(keys.array, keys.shape)
-        else:
-            encoded = self._keys.of_values(keys)
-        cells = number_cells((found.ends, found.stamps), found.totals)
-        of_rows = encoded.take(pa.array(found.keys))
-        self._rows.extend_columns(self._tag, of_rows, found.starts, cells)
+    def _write_aggregates(self, found: KeyedAggregates) -> None:
+        rows = found.rows
+        keys = self._keys.of_keys(found.keys).take(pa.array(rows.keys))
+        if rows.are_numbers:
+            cells = number_cells((rows.ends, rows.stamps), rows.totals)
+            self._rows.extend_columns(self._tag, keys, rows.starts, cells)
+            return
+        each = zip(rows.ends.tolist(), rows.stamps.tolist(), rows.totals.tolist(), strict=True)
+        encode, join = self._encode_value, RunCoder.join
+        runs = [END_AND_STAMP.pack(end, stamp) + join([encode(one)]) for end, stamp, one in each]
+        self._rows.extend(self._tag, keys.to_pylist(), rows.starts.tolist(), runs)
 
     def flush(self) -> None:
         keys: list[bytes] = []

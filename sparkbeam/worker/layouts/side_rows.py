@@ -36,7 +36,7 @@ class SideSink(Sink):
         self._encode_window = coder.window_coder.encode
         self._parts = 0
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         key, value = windowed_value.value if self._multimap else (b"", windowed_value.value)
         for window in windowed_value.windows:
             if self._table.add(window, key, value):

@@ -7,8 +7,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.firing_rows import UNKNOWN, with_firing
 from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
-from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.layouts.row_writer import Sink
+from sparkbeam.worker.layouts.row_writer import Batch, Sink
 
 
 class TellingSink(Sink):
@@ -24,13 +23,13 @@ class TellingSink(Sink):
         self._telling = _TellingWriter(rows)
         self._sink = made(self._telling)
 
-    def write(self, windowed_value: WindowedValue) -> None:
+    def add(self, windowed_value: WindowedValue) -> None:
         self._turn()
-        self._sink.write(windowed_value)
+        self._sink.add(windowed_value)
 
-    def write_block(self, block: Block) -> None:
+    def write(self, batch: Batch) -> None:
         self._turn()
-        self._sink.write_block(block)
+        self._sink.write(batch)
 
     def flush(self) -> None:
         self._sink.flush()

@@ -24,11 +24,12 @@ from sparkbeam.wire.row_packs import PackedRows
 from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.encoded_keys import EncodedKeys
 from sparkbeam.worker.layouts.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.layouts.groups import GroupSink
 from sparkbeam.worker.layouts.number_cells import END_AND_STAMP, number_cells
-from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.layouts.row_writer import Batch
 from sparkbeam.worker.slices import slices_of
 
 _KEY_AND_START = itemgetter(0, 1)
@@ -46,20 +47,23 @@ class TotalsSink(GroupSink):
         self._slices = slices_of(windowing.windowfn)
         self._keys = EncodedKeys(coder.wrapped_value_coder.key_coder())
 
-    def write_partials(self, found: Partials) -> None:
-        encoded = self._keys.of(found.keys.array, found.keys.shape)
-        if self._is_global:
-            starts = ends = spans = np.zeros(len(found), np.int64)
-            places = np.arange(len(found))
+    def write(self, batch: Batch) -> None:
+        if isinstance(batch, KeyedAggregates):
+            self._write_aggregates(batch)
         else:
+            super().write(batch)
+
+    def _write_aggregates(self, found: KeyedAggregates) -> None:
+        """Writes those of slices, once for each span in which a slice has windows."""
+        rows = found.rows
+        places, spans = np.arange(len(rows)), rows.starts
+        if not self._is_global:
             assert self._slices is not None
-            starts = self._slices.starts(found.slices)
-            ends = starts + self._slices.length
-            places, spans = self._slices.in_spans(starts)
-        cells = number_cells((ends, found.stamps), found.numbers)
-        if len(places) > len(found):
+            places, spans = self._slices.in_spans(rows.starts)
+        starts, cells = rows.starts, number_cells((rows.ends, rows.stamps), rows.totals)
+        if len(places) > len(rows):
             starts, cells = starts[places], cells.take(pa.array(places))
-        keys = encoded.take(pa.array(found.places[places]))
+        keys = self._keys.of_keys(found.keys).take(pa.array(rows.keys[places]))
         self._packs.extend_columns(self._tag, keys, starts, cells, spans)
 
     def flush(self) -> None:

@@ -1,17 +1,19 @@
 """What a combine has gathered before the shuffle, of pairs in columns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.windows.pair_groups import groups_of
 from sparkbeam.windows.vectorized_form import Form, Numbers
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.pairs import distinct
-from sparkbeam.worker.partials import Partials
 
 _MOST_WAITING = 500_000
 _MOST_WAITING_BYTES = 32 << 20
@@ -64,18 +66,22 @@ class ColumnTotals:
         form: of the combine.
         stamps: combines their timestamps.
         shape: of the keys.
-        is_by_window: pairs are there once for each of their windows.
+        spans: the starts and ends of slices, or of the windows that begin with them.
     """
 
     def __init__(
-        self, form: Form, stamps: np.ufunc, shape: Shape, *, is_by_window: bool = False
+        self,
+        form: Form,
+        stamps: np.ufunc,
+        shape: Shape,
+        spans: Callable[[Micros], tuple[Micros, Micros]],
     ) -> None:
         self._form = form
         self._stamps = stamps
         self._shape = shape
-        self._is_by_window = is_by_window
-        self._past: list[Partials] = []
-        self._settled: Partials | None = None
+        self._spans = spans
+        self._past: list[KeyedAggregates] = []
+        self._settled: KeyedAggregates | None = None
         self._gathered: Gathered | None = None
         self._waiting: list[Gathered] = []
         self._rows = self._bytes = 0
@@ -114,9 +120,8 @@ class ColumnTotals:
         places, slices = groups.first, groups.second
         stamps = groups.combined(self._stamps, together.stamps)
         counts = groups.combined(np.add, together.counts)
-        self._settled = Partials(
-            keys, places, slices, stamps, totals, counts, is_by_window=self._is_by_window
-        )
+        rows = Aggregates(places, *self._spans(slices), stamps, totals, counts)
+        self._settled = KeyedAggregates(keys, rows)
         of_each = keys.array.take(pa.array(places))
         self._gathered = Gathered(of_each, slices, stamps, totals, counts)
         self.waiting()
@@ -132,7 +137,7 @@ class ColumnTotals:
         self._past += self.take()
         return []
 
-    def take(self) -> list[Partials]:
+    def take(self) -> list[KeyedAggregates]:
         """What has been added up; it is gone afterwards."""
         found = self._past if self._settled is None else [*self._past, self._settled]
         self._past, self._settled, self._gathered = [], None, None

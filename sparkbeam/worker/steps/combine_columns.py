@@ -5,15 +5,24 @@ slices, pairs are added up by key and window instead.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow, GlobalWindow, GlobalWindows
+from apache_beam.transforms.window import (
+    BoundedWindow,
+    GlobalWindow,
+    GlobalWindows,
+    IntervalWindow,
+)
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Micros
@@ -24,12 +33,12 @@ from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.group_timestamps import combine_stamps
 from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.pairs import plain_pairs
-from sparkbeam.worker.partials import Partials
-from sparkbeam.worker.slices import Moments, Slices, moments_of, slices_of
+from sparkbeam.worker.slices import Moments, moments_of, slices_of
 from sparkbeam.worker.slots import runs_of
 from sparkbeam.worker.steps.column_totals import ColumnTotals, Gathered
-from sparkbeam.worker.value_columns import column_of
+from sparkbeam.worker.value_columns import Column, column_of
 
 _Kind = tuple[Shape, pa.DataType, Any]
 
@@ -96,7 +105,8 @@ class ColumnCombine:
         part = _Part(pairs.kind, is_by_window)
         table = self._tables.get(part)
         if table is None:
-            table = ColumnTotals(self._form, self._stamps, pairs.shape, is_by_window=is_by_window)
+            spans = partial(self._spans, are_windows=is_by_window)
+            table = ColumnTotals(self._form, self._stamps, pairs.shape, spans)
             self._tables[part] = table
         table.add(self._by_window(some) if is_by_window else some)
         return None
@@ -138,7 +148,7 @@ class ColumnCombine:
         settled = [table.settle() for table in self._tables.values()]
         return all(settled)
 
-    def settled(self) -> list[Partials]:
+    def settled(self) -> list[KeyedAggregates]:
         """What has been added up; it is gone afterwards, and what waits still does."""
         return [some for table in self._tables.values() for some in table.take()]
 
@@ -157,55 +167,73 @@ class ColumnCombine:
                         None if stamps is None else [stamps[at] for at in chosen],
                     )
 
-    def example(self, found: Partials) -> WindowedValue:
+    def is_by_window(self, found: KeyedAggregates) -> bool:
+        """Whether what has been added up is of windows that share slices, and not of slices."""
+        if not self._is_shared:
+            return False
+        assert self._slices is not None
+        return bool(found.rows.ends[0] - found.rows.starts[0] == self._slices.size)
+
+    def example(self, found: KeyedAggregates) -> WindowedValue:
         """The first of what has been added up, as an element."""
-        key = found.keys[int(found.places[0]) : int(found.places[0]) + 1].first()
-        (accumulator,) = self._form.accumulators(found.numbers[:1], self._combine_fn)
-        windows = self._windows(int(found.slices[0]), is_one=found.is_by_window)
-        return WindowedValue((key, accumulator), windows[0].max_timestamp(), windows)
+        (accumulator,) = self._form.accumulators(found.rows.totals[:1], self._combine_fn)
+        slices, number = self._slices, 0
+        if slices is not None:
+            number = int(slices.numbers_at(found.rows.starts[:1])[0])
+        windows = self._windows(number, is_one=self.is_by_window(found))
+        pair = found.first_key(), accumulator
+        return WindowedValue(pair, windows[0].max_timestamp(), windows)
 
-    def by_window(self, found: Partials) -> Iterator[tuple[WindowedValue, Partials]]:
+    def by_window(self, found: KeyedAggregates) -> Iterator[KeyedAggregates]:
         """The parts of what has been added up that are of one window, each with a template."""
-        some = found
-        if self._slices is not None and not found.is_by_window:
-            some = self._in_windows(found, self._slices)
-        for first, rows in runs_of(some.slices):
-            template = self._template(int(some.slices[first]))
-            yield template, some if rows is None else some.taken(rows)
+        rows = found.rows
+        if self._is_shared and not self.is_by_window(found):
+            rows = self._in_windows(rows)
+        for first, chosen in runs_of(rows.starts):
+            template = self._template(int(rows.starts[first]), int(rows.ends[first]))
+            part = rows if chosen is None else rows.part(chosen)
+            yield KeyedAggregates(found.keys, part, template)
 
-    def groups(self, found: Partials) -> Iterator[tuple[Block, int]]:
+    def groups(self, found: KeyedAggregates) -> Iterator[tuple[Block, int]]:
         """Blocks of accumulators by window, and how many elements each is of."""
+        assert isinstance(found.keys, Column)
         keys = found.keys.values()
-        for template, some in self.by_window(found):
-            accumulators = self._form.accumulators(some.numbers, self._combine_fn)
-            names = map(keys.__getitem__, some.places.tolist())
+        for some in self.by_window(found):
+            rows = some.rows
+            accumulators = self._form.accumulators(rows.totals, self._combine_fn)
+            names = map(keys.__getitem__, rows.keys.tolist())
             pairs = list(zip(names, accumulators, strict=True))
-            stamps = some.stamps if self.is_stamped else None
-            yield Block(template, pairs, stamps), int(some.counts.sum())
+            stamps = rows.stamps if self.is_stamped else None
+            assert some.template is not None
+            yield Block(some.template, pairs, stamps), some.count()
 
-    def _in_windows(self, found: Partials, slices: Slices) -> Partials:
-        """The same by window, whose number is that of the slice with which it begins."""
-        if slices.count == 1:
-            return found
-        places, first = slices.in_windows(found.slices)
-        rows = arranged(found.places[places], first)
-        order, firsts = rows.order, rows.firsts()
-        each = Partials(
-            found.keys,
-            rows.first,
-            rows.second,
-            found.stamps[places][order],
-            found.numbers[places][order],
-            found.counts[places][order],
+    def _in_windows(self, found: Aggregates) -> Aggregates:
+        """The same of windows, made of slices that they share."""
+        assert self._slices is not None
+        places, first = self._slices.in_windows(self._slices.numbers_at(found.starts))
+        sorted_rows = arranged(found.keys[places], first)
+        order, firsts = sorted_rows.order, sorted_rows.firsts()
+        spans = self._spans(sorted_rows.second, are_windows=True)
+        each = replace(
+            found.part(places[order]), keys=sorted_rows.first, starts=spans[0], ends=spans[1]
         )
-        totals = self._form.add_in_order(each.numbers, firsts, merges=True)
+        totals = self._form.add_in_order(each.totals, firsts, merges=True)
         if totals is None:
             return each
+        assert each.counts is not None
         stamps = self._stamps.reduceat(each.stamps, firsts)
-        counts = sums_of(each.counts, firsts)
-        return Partials(
-            found.keys, each.places[firsts], each.slices[firsts], stamps, totals, counts
+        return replace(
+            each.part(firsts), stamps=stamps, totals=totals, counts=sums_of(each.counts, firsts)
         )
+
+    def _spans(self, numbers: Micros, *, are_windows: bool) -> tuple[Micros, Micros]:
+        """The starts and ends of slices, or of the windows that begin with them."""
+        slices = self._slices
+        if slices is None:
+            return numbers, numbers
+        starts = slices.starts(numbers)
+        is_whole = are_windows or slices.count == 1
+        return starts, starts + (slices.size if is_whole else slices.length)
 
     def _windows(self, number: int, *, is_one: bool) -> tuple[BoundedWindow, ...]:
         """The windows of a slice, or the one that begins with it."""
@@ -213,11 +241,11 @@ class ColumnCombine:
             return GLOBAL.windows
         return (self._slices.window(number),) if is_one else self._slices.windows(number)
 
-    def _template(self, number: int) -> WindowedValue:
-        """A windowed value with the window that begins with a slice, at its end."""
+    def _template(self, start: int, end: int) -> WindowedValue:
+        """A windowed value with a window, at its end."""
         if self._is_default:
             return GLOBAL
         window: BoundedWindow = GlobalWindow()
         if self._slices is not None:
-            window = self._slices.window(number)
+            window = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
         return WindowedValue(None, coded_end(window), (window,))

@@ -1,7 +1,7 @@
 """Operations on blocks: the map side of a combine."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -28,11 +28,11 @@ from sparkbeam.wire.rounding import coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, BlockLimit
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.group_timestamps import combine_stamps
+from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
 from sparkbeam.worker.layouts.key_table import all_immutable
 from sparkbeam.worker.layouts.keys import KeyNames
 from sparkbeam.worker.layouts.pairs import Pairs, distinct, halves_of, pairs_of
 from sparkbeam.worker.object_sizes import size_of
-from sparkbeam.worker.partials import Partials
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
@@ -109,16 +109,13 @@ class PrecombineOperation(operations.PGBKCVOperation):
         if columns.are_sessions and not (all_take and all(sink.takes_numbers for sink in sinks)):
             self._refusal = SESSIONS_ALONE
             return None
-        self._partial_takers: list[Callable[[Partials], None]] = [
-            sink.process_partials
-            for sink in sinks
-            if all_take and (columns.are_sessions or sink.layout is Layout.TOTALS)
-        ]
-        self._window_takers: list[Callable[[tuple[WindowedValue, Partials]], None]] = [
-            sink.process_window
-            for sink in sinks
-            if all_take and sink.takes_numbers and not columns.is_stamped
-        ]
+        self._takers = [sink.process_aggregates for sink in sinks]
+        self._take_slices = all_take and (
+            columns.are_sessions or all(sink.layout is Layout.TOTALS for sink in sinks)
+        )
+        self._take_windows = (
+            all_take and not columns.is_stamped and all(sink.takes_numbers for sink in sinks)
+        )
         return columns
 
     def process(self, o: WindowedValue) -> None:
@@ -188,7 +185,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         with self._users_code():
             is_exact = columns.settle()
         if not is_exact or columns.are_large:
-            self._put_out_partials(columns)
+            self._put_out_settled(columns)
         if not is_exact:
             assert self._form is not None
             self._refusal = f"{self._form.name} is not exact over columns"
@@ -198,24 +195,24 @@ class PrecombineOperation(operations.PGBKCVOperation):
             for windows, pairs, stamps in columns.waiting():
                 self._take(windows, pairs, stamps)
 
-    def _put_out_partials(self, columns: ColumnCombine) -> None:
+    def _put_out_settled(self, columns: ColumnCombine) -> None:
         for found in columns.settled():
-            if self._partial_takers and not found.is_by_window:
-                example = columns.example(found)
-                self._emitter.hand_on(self._partial_takers, found, example, len(found))
+            if self._take_slices and not columns.is_by_window(found):
+                self._emitter.hand_on(self._takers, found, columns.example(found), len(found))
                 continue
-            if self._window_takers:
+            if self._take_windows:
                 self._put_out_windows(columns, found)
                 continue
             for block, count in self._made_of(columns.groups(found)):
                 self._put_out_block(block, count)
 
-    def _put_out_windows(self, columns: ColumnCombine, found: Partials) -> None:
+    def _put_out_windows(self, columns: ColumnCombine, found: KeyedAggregates) -> None:
         """Puts out the numbers of keys, window by window."""
         example = columns.example(found)
-        for template, some in self._made_of(columns.by_window(found)):
-            self._emitter.hand_on(self._window_takers, (template, some), example, len(some))
-            self._tell_of(template, int(some.counts.sum()), len(some))
+        for some in self._made_of(columns.by_window(found)):
+            self._emitter.hand_on(self._takers, some, example, len(some))
+            assert some.template is not None
+            self._tell_of(some.template, some.count(), len(some))
 
     def _put_out_block(self, block: Block, count: int) -> None:
         """Puts out keys with their accumulators, compacted, of so many elements of a window."""
@@ -386,13 +383,13 @@ class PrecombineOperation(operations.PGBKCVOperation):
             return
         for reader in self.readers:
             if isinstance(reader, SinkOperation):
-                reader.process_count(template, count - accumulators)
+                reader.process_aggregates(ExtraElements(template, count - accumulators))
 
     def finish(self) -> None:
         with self.scoped_finish_state:
             self._settle_columns()
             if self._columns is not None:
-                self._put_out_partials(self._columns)
+                self._put_out_settled(self._columns)
             self._add_up()
             self._put_out()
         super().finish()

@@ -15,7 +15,6 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
@@ -25,17 +24,13 @@ from sparkbeam.wire.rows import Row, RowWriter
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.emitter import Emitter
+from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
 from sparkbeam.worker.layout_registry import ENDS, Port, sink_of
 from sparkbeam.worker.layouts.join_reader import JoinReader
 from sparkbeam.worker.layouts.joined import JoinSideSink
-from sparkbeam.worker.layouts.row_writer import KeySessions, Sink
-from sparkbeam.worker.partials import Partials
+from sparkbeam.worker.layouts.row_writer import Sink
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.steps.step import Step, Way
-from sparkbeam.worker.value_columns import Column
-
-SessionsOfKeys = tuple[list[Any] | Column, Aggregates]
-"""Keys by their numbers, and sessions whose totals are numbers of a vectorised form."""
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
@@ -186,7 +181,7 @@ class SinkOperation(operations.Operation):
 
     def process(self, windowed_value: WindowedValue) -> None:
         try:
-            self._sink.write(windowed_value)
+            self._sink.add(windowed_value)
         except Exception as error:
             raise self._failed(error) from error
 
@@ -195,41 +190,16 @@ class SinkOperation(operations.Operation):
         if block.column is not None and self.layout in WHY:
             count_refused_by(self, WHY[self.layout])
         try:
-            self._sink.write_block(block)
+            self._sink.write(block)
         except Exception as error:
             raise self._failed(error) from error
 
-    def process_sessions(self, found: list[KeySessions]) -> None:
-        """Writes the accumulators of sessions."""
+    def process_aggregates(self, batch: KeyedAggregates | ExtraElements) -> None:
+        """Writes partial results of elements."""
         try:
-            self._sink.write_sessions(found)
+            self._sink.write(batch)
         except Exception as error:
             raise self._failed(error) from error
-
-    def process_session_columns(self, found: SessionsOfKeys) -> None:
-        """Writes sessions whose totals are numbers of a vectorised form."""
-        try:
-            self._sink.write_session_columns(*found)
-        except Exception as error:
-            raise self._failed(error) from error
-
-    def process_partials(self, found: Partials) -> None:
-        """Writes what keys and slices of windows have come to."""
-        try:
-            self._sink.write_partials(found)
-        except Exception as error:
-            raise self._failed(error) from error
-
-    def process_window(self, found: tuple[WindowedValue, Partials]) -> None:
-        """Writes what keys have come to in the window of a windowed value."""
-        try:
-            self._sink.write_window(*found)
-        except Exception as error:
-            raise self._failed(error) from error
-
-    def process_count(self, template: WindowedValue, number: int) -> None:
-        """Tells the sink how many elements the accumulators of a window are for; see there."""
-        self._sink.write_count(template, number)
 
     def finish(self) -> None:
         super().finish()

@@ -1,8 +1,7 @@
 """The map side of a combine over sessions: what leaves it is an accumulator for each of them."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
-from itertools import islice
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -12,12 +11,12 @@ from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Session
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.aggregate.aggregates import Aggregates
-from sparkbeam.aggregate.aggregator import Session, Stamps
+from sparkbeam.aggregate.aggregates import objects
+from sparkbeam.aggregate.aggregator import Stamps
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.ordered_sessions import OrderedSessions
 from sparkbeam.columns import NotExact
-from sparkbeam.columns.python_types import INT, Shape
+from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.model import SessionAggregator
 from sparkbeam.plan.session_reasons import by_elements, in_another_order
@@ -26,9 +25,9 @@ from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded_span
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.intervals import Intervals
+from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.key_table import all_immutable
 from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
-from sparkbeam.worker.layouts.row_writer import KeySessions
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine, precombine_fn_of
 from sparkbeam.worker.steps.edges import SinkOperation
@@ -47,12 +46,10 @@ _BYTES_IN_COLUMNS = 40
 
 _END_OF_TIME = MAX_TIMESTAMP.micros
 _HANDED_ON = 1000
-"""So many keys with their sessions leave at once."""
+"""So many sessions leave at once whose accumulators are objects."""
 
 _Gathered = defaultdict[tuple[Shape, pa.DataType, Kind], list[tuple[Any, ...]]]
 """Keys, starts, ends, stamps and numbers of pairs, by what keys and numbers are."""
-
-_Named = Iterator[tuple[Hashable, list[Session]]]
 
 
 def _table(kind: SessionAggregator, combine_fn: beam.CombineFn, stamps: Stamps) -> SessionTable:
@@ -78,8 +75,7 @@ class SessionCombineOperation(PrecombineOperation):
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
-        self._takers = [reader.process_sessions for reader in self.readers]
-        self._column_takers = [reader.process_session_columns for reader in self.readers]
+        self._takers = [reader.process_aggregates for reader in self.readers]
         self._sessions = self._table(self.aggregator)
         self._gathered: _Gathered = defaultdict(list)
 
@@ -191,55 +187,29 @@ class SessionCombineOperation(PrecombineOperation):
 
     def _put_out(self) -> None:
         self._name_gathered()
-        if isinstance(self._sessions, ColumnarTable):
-            self._put_out_columns(self._sessions)
-        found = self._compacted(self._sessions.take())
         self._keys = self._unmeasured = 0
-        while part := self._some(found):
-            self._hand_on([(self._names.key(name), sessions) for name, sessions in part])
+        for names, found in self._made_of(self._sessions.take()):
+            keys = names if isinstance(names, Column) else list(map(self._names.key, names))
+            step = len(found) if found.are_numbers else _HANDED_ON
+            for begin in range(0, len(found), step):
+                self._hand_on(KeyedAggregates(keys, found.part(slice(begin, begin + step))))
 
-    def _put_out_columns(self, table: ColumnarTable) -> None:
-        """Hands on sessions as columns, but for those that have to go one by one."""
+    def _hand_on(self, some: KeyedAggregates) -> None:
+        """Hands on sessions, with accumulators that are compacted."""
+        rows, compact = some.rows, self.combine_fn_compact
         with self._users_code():
-            of_numbers, named = table.of_numbers.take_columns(), table.take_named()
-        if of_numbers is not None:
-            firsts = of_numbers.firsts()
-            keys = pa.array(of_numbers.keys[firsts])
-            places = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(of_numbers)))
-            self._hand_on_columns(column_of(keys, INT), of_numbers.with_keys(places))
-        if named is not None:
-            self._hand_on_columns(list(map(self._names.key, named[0])), named[1])
-
-    def _hand_on_columns(self, keys: list[Any] | Column, found: Aggregates) -> None:
-        assert self._form is not None
-        accumulators = self._form.accumulators(found.totals[:1], self.combine_fn)
-        window = IntervalWindow(
-            *(Timestamp(micros=int(at[0])) for at in (found.starts, found.ends))
-        )
-        place = int(found.keys[0])
-        key = keys[place : place + 1].first() if isinstance(keys, Column) else keys[place]
-        pair = key, accumulators[0]
-        example = WindowedValue(pair, window.start, (window,))
-        self._emitter.hand_on(self._column_takers, (keys, found), example, len(found))
-
-    def _some(self, found: _Named) -> list[tuple[Hashable, list[Session]]]:
-        with self._users_code():
-            return list(islice(found, _HANDED_ON))
-
-    def _compacted(self, found: _Named) -> _Named:
-        compact = self.combine_fn_compact
-        if compact is None:
-            yield from found
-            return
-        for name, sessions in found:
-            yield name, [Session(s, e, stamp, compact(a)) for s, e, stamp, a in sessions]
-
-    def _hand_on(self, part: list[KeySessions]) -> None:
-        key, (first, *_) = part[0]
-        window = IntervalWindow(Timestamp(micros=first.start), Timestamp(micros=first.end))
-        example = WindowedValue((key, first.accumulator), window.start, (window,))
-        count = sum(len(sessions) for _, sessions in part)
-        self._emitter.hand_on(self._takers, part, example, count)
+            if not rows.are_numbers:
+                totals = rows.totals.tolist()
+                if compact is not None:
+                    totals = list(map(compact, totals))
+                some = replace(some, rows=replace(rows, totals=objects(totals)))
+                accumulator = totals[0]
+            else:
+                assert self._form is not None
+                (accumulator,) = self._form.accumulators(rows.totals[:1], self.combine_fn)
+        window = IntervalWindow(*(Timestamp(micros=int(at[0])) for at in (rows.starts, rows.ends)))
+        example = WindowedValue((some.first_key(), accumulator), window.start, (window,))
+        self._emitter.hand_on(self._takers, some, example, len(some))
 
 
 def _spans(block: Block) -> tuple[Micros, Micros] | None:

@@ -2,27 +2,33 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from sparkbeam.aggregate.aggregates import Aggregates
+from sparkbeam.aggregate.aggregates import Aggregates, objects
 from sparkbeam.aggregate.aggregator import Aggregator, Session, Stamps
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.aggregate.session_runs import Runs
+from sparkbeam.columns.python_types import INT
 from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.windows.vectorized_form import Numbers
 from sparkbeam.wire.rounding import coded_column, floored_column
 from sparkbeam.worker.object_sizes import size_of
+from sparkbeam.worker.value_columns import Column, column_of
 
 Spans = tuple[Sequence[int] | Micros, Sequence[int] | Micros]
 """The starts and the ends of windows, in microseconds."""
 
-_NUMBER = itemgetter(0)
+Named = tuple[list[Hashable] | Column, Aggregates]
+"""Names of keys by their numbers, or keys that stand for themselves, and sessions of them."""
+
+_AT_ONCE = 1000
+"""Keys whose sessions leave together, where they have to be gathered."""
 
 _Waiting = tuple[Micros, Micros, Micros, Micros, Numbers]
 """Keys, starts, ends, stamps and numbers of elements."""
@@ -72,8 +78,8 @@ class SessionTable(Protocol):
     def size(self) -> int:
         """About how many bytes the accumulators take."""
 
-    def take(self) -> Iterator[tuple[Hashable, list[Session]]]:
-        """All sessions by the names of the keys; the table is empty afterwards."""
+    def take(self) -> Iterator[Named]:
+        """All sessions with the names of the keys; the table is empty afterwards."""
 
 
 class ReducedTable:
@@ -118,10 +124,11 @@ class ReducedTable:
         finish = self._aggregator.finish
         return size_of([s.accumulator for b in self._buffers.values() for s in finish(b)])
 
-    def take(self) -> Iterator[tuple[Hashable, list[Session]]]:
-        buffers, self._buffers, self._count = self._buffers, {}, 0
-        for name, buffer in buffers.items():
-            yield name, list(self._aggregator.finish(buffer))
+    def take(self) -> Iterator[Named]:
+        buffers, self._buffers, self._count = iter(self._buffers.items()), {}, 0
+        while some := list(islice(buffers, _AT_ONCE)):
+            found = [list(self._aggregator.finish(buffer)) for _, buffer in some]
+            yield [name for name, _ in some], _aggregates(found)
 
 
 class NumberTable:
@@ -181,25 +188,12 @@ class NumberTable:
         totals = [columns.totals for columns in self._runs]
         return sum(size_of(some.tolist()) for some in totals if some.dtype == object)
 
-    def take_columns(self) -> Aggregates | None:
-        """All sessions by their keys; the table is empty then.
-
-        None where there are none, or some have accumulators, and nothing has been taken.
-        """
+    def take(self) -> Aggregates | None:
+        """All sessions by their keys; None if there are none. The table is empty afterwards."""
         self.settle()
-        found = self._runs.columns()
-        if found is None or found.totals.dtype == object:
-            return None
+        found = self._runs.aggregates()
         self._clear()
         return found
-
-    def take(self) -> Iterator[tuple[int, list[Session]]]:
-        """All sessions by their keys; the table is empty afterwards."""
-        self.settle()
-        found = self._runs.sessions()
-        self._clear()
-        for key, sessions in groupby(found, _NUMBER):
-            yield key, [session for _, session in sessions]
 
 
 class ColumnarTable:
@@ -281,21 +275,22 @@ class ColumnarTable:
     def size(self) -> int:
         return self._by_number.size() + self.of_numbers.size()
 
-    def take_named(self) -> tuple[list[Hashable], Aggregates] | None:
-        """Sessions, and the names of the keys by their numbers, which are in the table no longer.
-
-        None where there are none, or some have accumulators, and nothing has been taken.
-        """
+    def take(self) -> Iterator[Named]:
         self.settle()
-        found = self._by_number.take_columns()
-        if found is None:
-            return None
+        of_numbers, by_number = self.of_numbers.take(), self._by_number.take()
         names, self._numbers = list(self._numbers), {}
-        return names, found
+        if of_numbers is not None:
+            firsts = of_numbers.firsts()
+            places = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(of_numbers)))
+            keys = column_of(pa.array(of_numbers.keys[firsts]), INT)
+            yield keys, of_numbers.with_keys(places)
+        if by_number is not None:
+            yield names, by_number
 
-    def take(self) -> Iterator[tuple[Hashable, list[Session]]]:
-        self.settle()
-        names, self._numbers = list(self._numbers), {}
-        for number, sessions in self._by_number.take():
-            yield names[number], sessions
-        yield from self.of_numbers.take()
+
+def _aggregates(found: list[list[Session]]) -> Aggregates:
+    """The sessions of keys, which are numbered in their order."""
+    keys = np.repeat(np.arange(len(found)), list(map(len, found)))
+    *times, accumulators = zip(*chain.from_iterable(found), strict=True)
+    starts, ends, stamps = (np.array(column, np.int64) for column in times)
+    return Aggregates(keys, starts, ends, stamps, objects(accumulators))
