@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkbeam.explain import describe
 from sparkbeam.explain.describe import Edge, printable, wrapped
@@ -13,6 +12,7 @@ from sparkbeam.metrics.spark_stages import SparkStage
 from sparkbeam.plan.fused_stages import FIRE
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Evaluator, Grouping, Plan, Stage
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.progress import words
 
 _PARTIAL = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
@@ -193,20 +193,14 @@ def _title(stage: Stage) -> str:
 
 def _combines_groups(stage: Stage) -> list[str]:
     """The names of the steps that combine the groups of a stage as they are."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    groups = set(descriptor.transforms[stage.source_id].outputs.values())
-    return sorted(
-        one.unique_name
-        for one in descriptor.transforms.values()
-        if one.spec.urn == _COMBINE and groups.intersection(one.inputs.values())
-    )
+    described = parsed(stage)
+    readers = described.readers(described.main_input)
+    return sorted(one.unique_name for one in readers if one.spec.urn == _COMBINE)
 
 
 def _transforms(stage: Stage, urn: str) -> list[str]:
     """The names of a stage's transforms of one kind."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    found: Iterable[beam_runner_api_pb2.PTransform] = descriptor.transforms.values()
-    return sorted(one.unique_name for one in found if one.spec.urn == urn)
+    return sorted(one.unique_name for one in parsed(stage).with_urn(urn))
 
 
 def _ids(plan: Plan) -> list[str]:

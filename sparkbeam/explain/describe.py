@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.metrics.run_summary import StageSummary, refused_words
 from sparkbeam.plan.column_steps import applied, told
@@ -27,6 +27,7 @@ from sparkbeam.plan.model import (
     Source,
     Stage,
 )
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 
@@ -302,10 +303,9 @@ def _outputs(plan: Plan, stage: Stage, written: list[Edge]) -> Iterator[str]:
 
 def _port_names(stage: Stage) -> dict[int, str]:
     """What a user calls the outputs of a stage: the transform, and its output's tag if tagged."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     writers = {
         pcollection: (transform.unique_name, f" [{tag}]" if len(transform.outputs) > 1 else "")
-        for id, transform in descriptor.transforms.items()
+        for id, transform in parsed(stage).transforms.items()
         if id != stage.source_id
         for tag, pcollection in transform.outputs.items()
     }
@@ -357,11 +357,9 @@ class _Outline:
         self._runs: dict[str, set[str]] = defaultdict(set)
         self._receives: dict[str, set[str]] = defaultdict(set)
         for stage in plan.stages:
-            descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-            source = descriptor.transforms[stage.source_id]
-            for pcollection in source.outputs.values():
-                self._receives[pcollection].add(stage.id)
-            for part in descriptor.transforms:
+            described = parsed(stage)
+            self._receives[described.main_input].add(stage.id)
+            for part in described.transforms:
                 # A part that Beam's optimizer made belongs to the transform it is named after.
                 names = part.split("/")
                 for end in range(1, len(names) + 1):

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, IntervalWindow
-from apache_beam.utils import proto_utils
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import printable
 from sparkbeam.common.secret_patterns import hidden
+from sparkbeam.plan import parsed_stage
 from sparkbeam.plan.fingerprint import Parts
 from sparkbeam.plan.model import Stage
+from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.streaming.status import moment
 
 _PLAIN: Mapping[str, Callable[[], coders.Coder]] = {
@@ -209,24 +209,18 @@ def _is_plain(coder: coders.Coder) -> bool:
 
 def _of_stage(stage: Stage) -> Iterator[tuple[str, tuple[coders.Coder, ...]]]:
     """The coders of a stage of a program, by the parts of which a checkpoint tells."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    context = PipelineContext(descriptor)
-    source = descriptor.transforms[stage.source_id]
-    pcollection = descriptor.pcollections[stage.grouped or next(iter(source.outputs.values()))]
-    coder = context.coders.get_by_id(pcollection.coder_id)
+    described = parsed_stage.parsed(stage)
+    read = stage.grouped or described.main_input
+    coder = described.coder(read)
     if isinstance(coder, coders.TupleCoder) and len(coder.coders()) == 2:
         key, value = coder.coders()
         yield "key coder", (key,)
         yield "value coder", (value,)
-    strategy = descriptor.windowing_strategies[pcollection.windowing_strategy_id]
-    yield "windows", (context.coders.get_by_id(strategy.window_coder_id),)
-    for transform in descriptor.transforms.values():
+    yield "windows", (described.window_coder(read),)
+    for transform in described.transforms.values():
         if transform.spec.urn.startswith("beam:transform:pardo"):
-            payload = proto_utils.parse_Bytes(
-                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
-            for name, state in payload.state_specs.items():
-                yield f"state '{name}'", tuple(_of_state(state, context))
+            for name, state in par_do_payload(transform.spec.payload).state_specs.items():
+                yield f"state '{name}'", tuple(_of_state(state, described.context))
 
 
 def _of_state(state: Any, context: PipelineContext) -> Iterator[coders.Coder]:

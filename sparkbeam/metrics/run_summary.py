@@ -7,13 +7,13 @@ from html import escape
 from typing import Any
 
 from apache_beam.metrics import monitoring_infos
-from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkbeam.common.display_text import line
 from sparkbeam.metrics.spark_stages import SparkStage
-from sparkbeam.plan.column_steps import in_order, told
+from sparkbeam.plan.column_steps import told
 from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.ports import name_of
 from sparkbeam.progress import words
 from sparkbeam.progress.html import table_html
@@ -165,8 +165,7 @@ def _steps(
 ) -> Iterator[StepSummary]:
     figures = _Figures(infos)
     columns = {step.label: step.words for step in taken}
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    for transform in in_order(descriptor):
+    for transform in parsed(stage).in_order():
         label = transform.unique_name
         yield StepSummary(
             label=label,

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.plan.column_types import EXTRACT, Begun, ColumnStep, Walk
 from sparkbeam.plan.fused_stages import FIRE
 from sparkbeam.plan.memo import memo
-from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.ports import WHY, name_of
 from sparkbeam.plan.source_columns import BEHIND_COMBINES, Begins, column_steps
 
@@ -43,26 +44,6 @@ def told(plan: Plan) -> dict[str, list[ColumnStep]]:
     return {stage.id: list(telling.steps(stage)) for stage in plan.stages if stage.in_columns}
 
 
-def in_order(
-    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
-) -> Iterator[beam_runner_api_pb2.PTransform]:
-    """The user's transforms, each behind those whose outputs it reads, always in one order."""
-    waiting = dict(descriptor.transforms)
-    made: set[str] = set()
-    while waiting:
-        ready = [
-            id
-            for id, transform in waiting.items()
-            if transform.spec.urn == SOURCE_URN or made.issuperset(transform.inputs.values())
-        ]
-        # Side inputs come from elsewhere, so that nothing may seem to be ready.
-        for id in sorted(ready or waiting):
-            transform = waiting.pop(id)
-            made.update(transform.outputs.values())
-            if transform.spec.urn not in (SOURCE_URN, SINK_URN):
-                yield transform
-
-
 @dataclass
 class _Telling:
     """Goes through the stages in an order in which they can run.
@@ -81,10 +62,9 @@ class _Telling:
         """The steps of a stage, which comes behind those that it reads."""
         walk, begun = self.begins.of(self.plan, stage)
         known = {step.label: step for step in column_steps(self.plan, stage, self.begins)}
-        held: dict[str, _Held] = {walk.main_input: self._arriving(stage)}
+        held: dict[str, _Held] = {walk.parsed.main_input: self._arriving(stage)}
         held |= dict.fromkeys(walk.columns(begun), _COLUMNS)
-        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        for transform in in_order(descriptor):
+        for transform in parsed(stage).in_order():
             label = transform.unique_name
             taken = next((held[name] for name in transform.inputs.values() if name in held), _MAYBE)
             step = known.pop(label, None) or self._step(stage, walk, transform, taken, held)

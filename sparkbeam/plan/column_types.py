@@ -1,6 +1,5 @@
 """Follows columns through the steps of a stage, without running them."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -8,15 +7,13 @@ from typing import Any, TypeAlias
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.coders import RowCoder, coders
+from apache_beam.coders import RowCoder
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import (
-    beam_fn_api_pb2,
     beam_runner_api_pb2,
     schema_pb2,
 )
-from apache_beam.runners import pipeline_context
 from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, SlidingWindows
@@ -25,7 +22,6 @@ from apache_beam.typehints.schemas import (
     MicrosInstant,
     named_tuple_from_schema,
 )
-from apache_beam.utils import proto_utils
 
 from sparkbeam.columns import (
     Compiled,
@@ -68,6 +64,7 @@ from sparkbeam.plan.pardo_functions import (
     function_of,
     over_columns,
 )
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.round_trips import given_back
 from sparkbeam.plan.session_reasons import ALONE, by_elements, in_another_order
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
@@ -245,19 +242,21 @@ class Walk:
     Args:
         stage: the stage.
         tagged: of a CoGroupByKey that it reads, the tags, and what the values with each are.
+
+    Attributes:
+        parsed: the stage's description.
     """
 
     def __init__(self, stage: Stage, tagged: tuple[tuple[str, Shape], ...] = ()) -> None:
         self._stage = stage
-        self._descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        self._context = pipeline_context.PipelineContext(self._descriptor)
+        self.parsed = parsed(stage)
         self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
         self._tagged = dict(tagged)
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
         if spec is not None:
-            source = self._descriptor.transforms[self._stage.source_id]
+            source = self.parsed.source
             for output in source.outputs.values():
                 yield output, _shape(schema_of(spec))
 
@@ -267,7 +266,7 @@ class Walk:
         Yields:
             The label of the transform that reads them, the PCollection and what its elements are.
         """
-        for transform in self._descriptor.transforms.values():
+        for transform in self.parsed.transforms.values():
             shape = rows_read(plan, transform)
             if shape is not None:
                 reading = transform.unique_name.rpartition("/")[0]
@@ -275,7 +274,7 @@ class Walk:
 
     def batches(self) -> Iterator[tuple[str, Shape]]:
         """The PCollections of elements of batches, and what these are."""
-        for transform in self._descriptor.transforms.values():
+        for transform in self.parsed.transforms.values():
             batching = _batching_of(transform)
             if (
                 batching is None
@@ -286,12 +285,6 @@ class Walk:
             shape = elements_declared(batching.made)
             if shape is not None:
                 yield from ((output, shape) for output in transform.outputs.values())
-
-    @property
-    def main_input(self) -> str:
-        """The PCollection that the stage reads."""
-        (output,) = self._descriptor.transforms[self._stage.source_id].outputs.values()
-        return output
 
     def steps(self, begins: Begun) -> Iterator[ColumnStep]:
         """The steps that get columns.
@@ -329,7 +322,7 @@ class Walk:
     def _handed_on(self, pcollection: str) -> Iterator[str]:
         """A PCollection, and what steps make of it that hand on its elements as they are."""
         yield pcollection
-        for transform in self.readers(pcollection):
+        for transform in self.parsed.readers(pcollection):
             if self.passes_on(transform):
                 for output in transform.outputs.values():
                     yield from self._handed_on(output)
@@ -339,7 +332,7 @@ class Walk:
         if transform.spec.urn not in HAND_ON:
             return False
         (output,) = transform.outputs.values()
-        return type(self._windowing(output).windowfn) in BY_TIMESTAMP or (
+        return type(self.parsed.windowing(output).windowfn) in BY_TIMESTAMP or (
             transform.spec.urn == IDENTITY_DOFN_URN
         )
 
@@ -364,10 +357,10 @@ class Walk:
 
     def extracted(self) -> Iterator[tuple[str, beam.CombineFn]]:
         """The PCollections that combines make of accumulators, with these combines."""
-        for transform in self._descriptor.transforms.values():
+        for transform in self.parsed.transforms.values():
             if transform.spec.urn == EXTRACT:
                 (output,) = transform.outputs.values()
-                yield output, self.combine_fn(transform)
+                yield output, self.parsed.combine_fn(transform)
 
     def makes_columns(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Whether a step may make columns of elements that are tables, or of batches."""
@@ -392,7 +385,7 @@ class Walk:
 
     def why_no_form(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
         """Why a combine takes elements; None if it has a form over columns."""
-        combine_fn = self.combine_fn(transform)
+        combine_fn = self.parsed.combine_fn(transform)
         is_known = form_of(combine_fn) is not None
         if transform.spec.urn == PRECOMBINE:
             is_known = is_known or choice_of(combine_fn) is not None
@@ -402,7 +395,7 @@ class Walk:
         """Why a port that gets columns writes elements; None if it does not."""
         shapes = list(self._into(port, begins))
         if port.layout is Layout.CHUNKS and not any(self.hands_on(port, one) for one in shapes):
-            coder = self._coder(port)
+            coder = self.parsed.coder(port.pcollection)
             return f"the coder {coder} may give back others" if shapes else None
         if port.layout is Layout.PACKED_GROUPS and shapes and not self.pairs(port, begins):
             return "keys or values are no columns behind a GroupByKey"
@@ -426,19 +419,14 @@ class Walk:
 
     def joined(self, port: Port, begins: Begun) -> Iterator[Record | Refused]:
         """What the pairs that a side of a join gets are behind it, or why they are elements."""
-        coder = self._coder(port)
+        coder = self.parsed.coder(port.pcollection)
         return (as_side(coder, shape, port.layout) for shape in self._into(port, begins))
 
     def _into(self, port: Port, begins: Begun) -> Iterator[Shape]:
         """What the columns are to Python that a port gets."""
-        sink = self._descriptor.transforms[port.transform_id]
+        sink = self.parsed.transforms[port.transform_id]
         followed = self._followed(begins)
         yield from (shape for transform, shape, *_ in followed if transform is sink)
-
-    def _coder(self, port: Port) -> coders.Coder:
-        coder_id = self._descriptor.pcollections[port.pcollection].coder_id
-        coder: coders.Coder = self._context.coders.get_by_id(coder_id)
-        return coder
 
     def pairs(self, port: Port, begins: Begun) -> list[Record]:
         """What the pairs are that a port gets in columns, and that a GroupByKey takes as such.
@@ -447,13 +435,13 @@ class Walk:
             port: of the stage.
             begins: as for :meth:`steps`.
         """
-        coder = self._coder(port)
+        coder = self.parsed.coder(port.pcollection)
         found = (as_pair(coder, shape) for shape in self._into(port, begins))
         return [pair for pair in found if pair is not None]
 
     def tags(self, port: Port, begins: Begun) -> Iterator[tuple[str, Shape]]:
         """Constant tags of the values of pairs that a port gets in columns, and what these are."""
-        sink, coder = self._descriptor.transforms[port.transform_id], self._coder(port)
+        sink, coder = self.parsed.transforms[port.transform_id], self.parsed.coder(port.pcollection)
         for transform, shape, _, maker in self._followed(begins):
             if transform is not sink or maker is None:
                 continue
@@ -470,17 +458,11 @@ class Walk:
         """
         if port.layout is not Layout.CHUNKS or not tells_all(shape):
             return False
-        return given_back(self._coder(port), empty_column(shape), shape) == shape
-
-    def readers(self, pcollection: str) -> Iterator[beam_runner_api_pb2.PTransform]:
-        """The transforms that get a PCollection."""
-        for transform in self._descriptor.transforms.values():
-            if pcollection in transform.inputs.values():
-                yield transform
+        return given_back(self.parsed.coder(port.pcollection), empty_column(shape), shape) == shape
 
     def port_of(self, sink: beam_runner_api_pb2.PTransform) -> Port:
         """The port that a sink of the stage is for."""
-        transforms = self._descriptor.transforms
+        transforms = self.parsed.transforms
         (port,) = [port for port in self._stage.ports if transforms[port.transform_id] is sink]
         return port
 
@@ -498,7 +480,7 @@ class Walk:
         waiting: list[tuple[str, Shape, Compiled | None]] = [(*some, None) for some in begins]
         while waiting:
             pcollection, shape, maker = waiting.pop(0)
-            for transform in self.readers(pcollection):
+            for transform in self.parsed.readers(pcollection):
                 outputs = transform.outputs.values()
                 if transform.spec.urn in HAND_ON and not self.passes_on(transform):
                     yield transform, shape, Refused(_OTHER_WINDOWS), maker
@@ -566,24 +548,17 @@ class Walk:
 
     def _batches_into(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[Converter]:
         """What knows the batches that a step gets as they have been made."""
-        for maker in self._descriptor.transforms.values():
+        for maker in self.parsed.transforms.values():
             if set(maker.outputs.values()).isdisjoint(transform.inputs.values()):
                 continue
             batching = _batching_of(maker)
             if batching is not None and batching.made is not None:
                 yield batching.made
 
-    def combine_fn(self, transform: beam_runner_api_pb2.PTransform) -> beam.CombineFn:
-        """What a combine does."""
-        payload = proto_utils.parse_Bytes(
-            transform.spec.payload, beam_runner_api_pb2.CombinePayload
-        )
-        return beam.CombineFn.from_runner_api(payload.combine_fn, self._context)
-
     def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
         (output,) = transform.outputs.values()
-        windowing = self._windowing(output)
-        combine_fn = self.combine_fn(transform)
+        windowing = self.parsed.windowing(output)
+        combine_fn = self.parsed.combine_fn(transform)
         form = form_of(combine_fn)
         aggregator = self._aggregator(output)
         are_sessions = type(windowing.windowfn) is Sessions
@@ -621,31 +596,24 @@ class Walk:
 
     def _aggregator(self, pcollection: str) -> SessionAggregator | None:
         """What combines sessions that become the accumulators of a PCollection."""
-        told = (sink.get("aggregator") for sink in self._sinks(pcollection))
-        return next((SessionAggregator(kind) for kind in told if kind), None)
+        told = (port.aggregator for port in self._ports(pcollection))
+        return next((kind for kind in told if kind is not None), None)
 
     def _merges_numbers(self, pcollection: str) -> bool:
         """Whether all readers of a PCollection merge numbers of a vectorised form."""
-        return all(sink.get("numbers", False) for sink in self._sinks(pcollection))
+        readers = list(self.parsed.readers(pcollection))
+        ports = self._ports(pcollection)
+        return len(ports) == len(readers) and all(port.takes_numbers for port in ports)
 
     def _is_stored(self, pcollection: str) -> bool:
         """Whether a PCollection is on the way to a grouping in streaming."""
-        return any(sink.get("layout") == Layout.STORED.value for sink in self._sinks(pcollection))
+        return any(port.layout is Layout.STORED for port in self._ports(pcollection))
 
-    def _sinks(self, pcollection: str) -> list[dict[str, Any]]:
-        """What is said of each reader of a PCollection, if that is a sink."""
-        return [
-            json.loads(reader.spec.payload) if reader.spec.urn == SINK_URN else {}
-            for reader in self.readers(pcollection)
-        ]
+    def _ports(self, pcollection: str) -> list[Port]:
+        return [port for port in self._stage.ports if port.pcollection == pcollection]
 
     def _is_global(self, pcollection: str) -> bool:
-        return type(self._windowing(pcollection).windowfn) is GlobalWindows
-
-    def _windowing(self, pcollection: str) -> Windowing:
-        strategy_id = self._descriptor.pcollections[pcollection].windowing_strategy_id
-        windowing: Windowing = self._context.windowing_strategies.get_by_id(strategy_id)
-        return windowing
+        return type(self.parsed.windowing(pcollection).windowfn) is GlobalWindows
 
 
 walk_of = memoized(Walk)

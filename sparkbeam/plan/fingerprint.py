@@ -13,7 +13,7 @@ import apache_beam
 from apache_beam.coders import coders
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns, python_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, schema_pb2
+from apache_beam.portability.api import beam_runner_api_pb2, schema_pb2
 from apache_beam.runners.common import DoFnSignature
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.core import DoFn
@@ -40,6 +40,8 @@ from sparkbeam.plan.object_identity import (
     steady_names,
     without_code,
 )
+from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec, WriteSpec
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import WINDOW_FNS
@@ -134,10 +136,9 @@ def _add_reader(ports: dict[str, dict[str, Any]], tag: int, reader: str) -> None
 
 def _writers(stage: Stage) -> Iterator[tuple[Port, str]]:
     """The ports of a stage with the output of which step each is."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     outputs = {
         pcollection: f"{steady(transform.unique_name)} {name}"
-        for _, transform in sorted(descriptor.transforms.items())
+        for _, transform in sorted(parsed(stage).transforms.items())
         for name, pcollection in transform.outputs.items()
     }
     return ((port, outputs.get(port.pcollection, "")) for port in stage.ports)
@@ -321,9 +322,10 @@ class _Describer:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        self._descriptor = descriptor
-        self._source = descriptor.transforms[stage.source_id]
+        described = parsed(stage)
+        self._descriptor = described.proto
+        self._source = described.source
+        self._out = described.main_input
 
     def parts(self, layer: int) -> Parts:
         """All of it by what it is, in words."""
@@ -350,7 +352,7 @@ class _Describer:
 
     @property
     def _input(self) -> str:
-        return self._stage.grouped or next(iter(self._source.outputs.values()))
+        return self._stage.grouped or self._out
 
     def _keyed(self) -> Parts:
         coder = self._descriptor.coders[self._descriptor.pcollections[self._input].coder_id]
@@ -394,10 +396,6 @@ class _Describer:
                 )
                 return {"CombineFn": _function(payload.combine_fn)}
         return {}
-
-    @property
-    def _out(self) -> str:
-        return str(next(iter(self._source.outputs.values())))
 
     @staticmethod
     def _input_of(transform: Any) -> str:
@@ -446,9 +444,7 @@ class _Describer:
     def _par_dos(self) -> Iterator[beam_runner_api_pb2.ParDoPayload]:
         for transform in self._descriptor.transforms.values():
             if transform.spec.urn.startswith(_PARDO) or "sdf" in transform.spec.urn:
-                yield proto_utils.parse_Bytes(
-                    transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-                )
+                yield par_do_payload(transform.spec.payload)
 
     def _coder_of(self, pcollection: str) -> str:
         return self._coder(self._descriptor.pcollections[pcollection].coder_id)

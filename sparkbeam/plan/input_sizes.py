@@ -1,13 +1,13 @@
 """How many bytes a pipeline reads for its PCollections, as far as that is known before it runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.model import Exchange, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, one_to_one
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.upstream.beam import function_of_filter, is_of_create
 from sparkbeam.upstream.beam_files import size_of_read
 
@@ -63,7 +63,7 @@ def _before(plan: Plan, tags: tuple[int, ...]) -> tuple[list[Stage], list[Source
 def _of_root(stage: Stage, *, multiplies: bool) -> float | None:
     """The bytes that a stage reads which nothing comes into."""
     sizes = []
-    for transform in _transforms(stage):
+    for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         if is_of_create(fn):
             sizes.append(None if multiplies else float(len(transform.spec.payload)))
@@ -77,7 +77,7 @@ def _of_root(stage: Stage, *, multiplies: bool) -> float | None:
 
 def _multiplies(stage: Stage) -> bool:
     """Whether a step of a stage may make many elements of one."""
-    for transform in _transforms(stage):
+    for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         if transform.spec.urn not in translations.PAR_DO_URNS or is_of_create(fn):
             continue
@@ -85,8 +85,3 @@ def _multiplies(stage: Stage) -> bool:
         if one_to_one(process) is None and function_of_filter(process) is None:
             return True
     return False
-
-
-def _transforms(stage: Stage) -> Iterator[beam_runner_api_pb2.PTransform]:
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    yield from descriptor.transforms.values()

@@ -16,18 +16,10 @@ from enum import Enum
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
 
 SOURCE_URN = "sparkbeam:source:v1"
-"""The operation that feeds a stage; its payload is JSON with ``layout`` and ``grouped``.
-
-Where a join feeds it, ``joined`` names the PCollections of its two sides.
-"""
+"""The operation that feeds a stage; the :class:`Stage` tells what it reads."""
 
 SINK_URN = "sparkbeam:sink:v1"
-"""The operation that fills a port; its payload is JSON with ``layout``.
-
-Where sessions are combined before it, ``aggregator`` tells how; where a reader has its rows spread
-over all partitions, ``spreads`` is true; where those that keep accumulators merge numbers of a
-vectorised form too, ``numbers`` is; and where rows tell their firing, ``firings`` is.
-"""
+"""The operation that fills a port; the :class:`Port` tells what it writes."""
 
 CREATE_URN = "sparkbeam:create:v1"
 """The values of a Create: each task of the stage puts out its share of them."""
@@ -220,8 +212,16 @@ _SHUFFLES = frozenset([Exchange.REBALANCE, Exchange.BY_KEY])
 class Port:
     """An output of a stage: one PCollection in one layout.
 
-    ``transform_id`` is the sink operation in the stage's descriptor. ``firings`` is true where
-    rows tell which firing of a grouping they belong to, for a view that has the newest ones.
+    Attributes:
+        tag: unique in the plan.
+        pcollection: the PCollection.
+        layout: what a row holds.
+        transform_id: the sink operation in the stage's descriptor.
+        firings: rows tell which firing of a grouping they belong to, for a view that has the
+            newest ones.
+        aggregator: how sessions are combined before it; None where they are not.
+        spreads: some reader has its rows spread over all partitions.
+        takes_numbers: its readers keep accumulators, and merge numbers of a vectorised form too.
     """
 
     tag: int
@@ -229,6 +229,9 @@ class Port:
     layout: Layout
     transform_id: str
     firings: bool = False
+    aggregator: SessionAggregator | None = None
+    spreads: bool = False
+    takes_numbers: bool = False
 
 
 class Firings(Enum):
@@ -310,6 +313,7 @@ class Stage:
             the stage reads, or None; its coder need not be that of what comes out.
         grouping: how the GroupByKey is done that the stage reads; None if it reads none.
         join: the join by Spark that it reads; None if it reads none.
+        joined: the PCollections of the two sides of the join.
         ports: the outputs that somebody reads.
         side_inputs: what must be there before the stage starts.
         creates: the stage starts with a Create, of whose values each task takes its share.
@@ -338,6 +342,7 @@ class Stage:
     side_inputs: tuple[SideInput, ...]
     grouping: Grouping | None = None
     join: Join | None = None
+    joined: tuple[str, ...] = ()
     creates: bool = False
     most_tasks: int | None = None
     reads_unbounded: bool = False

@@ -1,13 +1,10 @@
 """Which GroupByKeys get columns: they have many keys in a row."""
 
-import json
 from dataclasses import replace
 
-from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners import pipeline_context
-
 from sparkbeam.plan.grouping import makes_totals
-from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.model import Evaluator, Exchange, Layout, Plan, Stage
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.source_columns import Begins
 
 _TOGETHER = frozenset([Evaluator.GLOBAL, Evaluator.WINDOWED])
@@ -36,42 +33,26 @@ def _takes_packs(stage: Stage) -> bool:
         return False
     if how.evaluator not in _TOGETHER or not stage.in_columns:
         return False
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     assert stage.grouped is not None
-    strategy = descriptor.pcollections[stage.grouped].windowing_strategy_id
-    strategies = pipeline_context.PipelineContext(descriptor).windowing_strategies
-    return makes_totals(strategies.get_by_id(strategy).windowfn)
+    return makes_totals(parsed(stage).windowing(stage.grouped).windowfn)
 
 
 def _packed(plan: Plan, tags: frozenset[int]) -> Plan:
     """The plan with packs in some ports and on the way to all that read them."""
-    stages = []
-    for stage in plan.stages:
-        ends: list[str] = []
-        if not tags.isdisjoint(stage.inputs):
-            assert stage.grouping is not None
-            grouping = replace(
-                stage.grouping,
-                evaluator=Evaluator.PACKED,
-                reason=f"{stage.grouping.reason}, and pairs come as columns",
-            )
-            stage = replace(stage, grouping=grouping, layout=Layout.PACKED_GROUPS)
-            ends.append(stage.source_id)
-        ends += [port.transform_id for port in stage.ports if port.tag in tags]
-        ports = tuple(_port(port) if port.tag in tags else port for port in stage.ports)
-        stages.append(_with_ends(replace(stage, ports=ports), ends) if ends else stage)
-    return replace(plan, stages=tuple(stages))
+    return replace(plan, stages=tuple(_with_packs(stage, tags) for stage in plan.stages))
 
 
-def _port(port: Port) -> Port:
-    return replace(port, layout=Layout.PACKED_GROUPS)
-
-
-def _with_ends(stage: Stage, ends: list[str]) -> Stage:
-    """A stage some of whose sources and sinks are told the layout."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    for end in ends:
-        spec = descriptor.transforms[end].spec
-        told = json.loads(spec.payload) | {"layout": Layout.PACKED_GROUPS.value}
-        spec.payload = json.dumps(told).encode()
-    return replace(stage, descriptor=descriptor.SerializeToString(deterministic=True))
+def _with_packs(stage: Stage, tags: frozenset[int]) -> Stage:
+    ports = tuple(
+        replace(port, layout=Layout.PACKED_GROUPS) if port.tag in tags else port
+        for port in stage.ports
+    )
+    if tags.isdisjoint(stage.inputs):
+        return replace(stage, ports=ports)
+    assert stage.grouping is not None
+    grouping = replace(
+        stage.grouping,
+        evaluator=Evaluator.PACKED,
+        reason=f"{stage.grouping.reason}, and pairs come as columns",
+    )
+    return replace(stage, grouping=grouping, layout=Layout.PACKED_GROUPS, ports=ports)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
+from sparkbeam.plan.parsed_stage import ParsedStage, parsed
 from sparkbeam.plan.required_fields import Needs
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.plan.table_reads import ReadBatches
@@ -39,8 +40,7 @@ def projected(plan: Plan) -> Plan:
 
 def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
     """The transforms of a stage that read some columns of tables: how many, and of how many."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    for transform in descriptor.transforms.values():
+    for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         source = source_of_read(fn)
         if isinstance(source, ProjectedSource):
@@ -72,8 +72,7 @@ def _over_fewer_columns(plan: Plan, needs: Needs) -> tuple[Stage, ...]:
 
 def _most_tasks(stage: Stage) -> int | None:
     """In how many tasks a stage has a batch of rows each, if it begins with files of columns."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    creates = [one for one in descriptor.transforms.values() if one.spec.urn == CREATE_URN]
+    creates = list(parsed(stage).with_urn(CREATE_URN))
     fn = dofn_of(creates[0]) if len(creates) == 1 else None
     if not isinstance(fn, DividedRead) or fn.volume is None:
         return None
@@ -84,7 +83,7 @@ def _most_tasks(stage: Stage) -> int | None:
 
 def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
     """A stage in which some transforms read fewer columns."""
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
+    descriptor = ParsedStage(stage.descriptor, stage.source_id).proto
     changed = False
     for transform in descriptor.transforms.values():
         found = [

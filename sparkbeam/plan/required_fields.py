@@ -73,7 +73,7 @@ class Needs:
     def _of(self, stage: Stage, pcollection: str, shape: Shape) -> Paths:
         """The parts of the elements of a PCollection that somebody looks at."""
         found: Paths = frozenset()
-        for transform in self._walk(stage).readers(pcollection):
+        for transform in self._walk(stage).parsed.readers(pcollection):
             found |= self._of_step(stage, transform, shape)
             if found >= ALL:
                 return ALL
@@ -92,7 +92,7 @@ class Needs:
         if isinstance(result, Compiled):
             return result.needed(self._of_results(stage, transform, result.outcome))
         if result is None and transform.spec.urn == PRECOMBINE:
-            form = form_of(walk.combine_fn(transform))
+            form = form_of(walk.parsed.combine_fn(transform))
             return ALL if form is None or form.takes_values else _KEYS
         return ALL
 
@@ -116,7 +116,7 @@ class Needs:
         found: Paths = frozenset()
         for reader in plan.stages:
             if tag in reader.inputs:
-                main_input = self._walk(reader).main_input
+                main_input = self._walk(reader).parsed.main_input
                 found |= self._of(reader, main_input, shape) if reader.in_columns else ALL
         return found
 

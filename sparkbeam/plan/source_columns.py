@@ -69,7 +69,7 @@ class Begins:
         if stage.in_columns:
             begins += [(output, shape) for _, output, shape in walk.tables(plan)]
             begins += walk.batches()
-            begins += [(walk.main_input, shape) for shape in self._arriving(plan, stage)]
+            begins += [(walk.parsed.main_input, shape) for shape in self._arriving(plan, stage)]
             if self._behind_combines:
                 begins += self._combined(plan, stage, walk)
         return begins

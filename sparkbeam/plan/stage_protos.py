@@ -1,25 +1,24 @@
 """Protos of a stage: its ends, its steps under their names, and what they say of its input."""
 
-import json
-
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
-from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.model import Layout
+from sparkbeam.plan.pardo_functions import par_do_payload
 
 
 def end(
     label: str,
     urn: str,
-    spec: dict[str, object],
     inputs: dict[str, str] | None = None,
     outputs: dict[str, str] | None = None,
 ) -> beam_runner_api_pb2.PTransform:
     """A source or a sink of a stage."""
-    described = beam_runner_api_pb2.FunctionSpec(urn=urn, payload=json.dumps(spec).encode())
     return beam_runner_api_pb2.PTransform(
-        unique_name=label, spec=described, inputs=inputs, outputs=outputs
+        unique_name=label,
+        spec=beam_runner_api_pb2.FunctionSpec(urn=urn),
+        inputs=inputs,
+        outputs=outputs,
     )
 
 
@@ -28,9 +27,7 @@ def keyed_layout(transforms: list[beam_runner_api_pb2.PTransform]) -> Layout | N
     stateful = False
     for transform in transforms:
         if transform.spec.urn in translations.PAR_DO_URNS:
-            payload = proto_utils.parse_Bytes(
-                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
+            payload = par_do_payload(transform.spec.payload)
             if payload.requires_time_sorted_input:
                 return Layout.TIME_SORTED
             stateful |= bool(payload.state_specs or payload.timer_family_specs)

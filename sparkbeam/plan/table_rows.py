@@ -8,7 +8,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
@@ -20,6 +20,7 @@ from sparkbeam.columns.view_types import plain_schema
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pardo_functions import dofn_in, dofn_of
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.upstream.beam_files import source_of_read
 from sparkbeam.upstream.parquet import TABLES_TO_DICTS, parquet_schema, row_type_of_tables
 
@@ -179,8 +180,7 @@ def rows_read(plan: Plan, transform: beam_runner_api_pb2.PTransform) -> Shape | 
 def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
     """The columns of the files that the transform with a label reads."""
     for stage in plan.stages:
-        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        for transform in descriptor.transforms.values():
+        for transform in parsed(stage).transforms.values():
             is_in_read = transform.unique_name.startswith(f"{reading}/Read/")
             if is_in_read and source_of_read(dofn_of(transform)) is not None:
                 return schema_read(transform.spec.payload)

@@ -1,11 +1,11 @@
 """Whether the tick of a micro-batch has anything to do in the first layer."""
 
-from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.spark_io import READ_URN
 
 
@@ -21,9 +21,8 @@ def start_steps(topology: Topology) -> bool:
 
 
 def _finalizes(stage: Stage) -> bool:
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
     return any(
         transform.spec.urn in translations.PAR_DO_URNS
         and par_do_payload(transform.spec.payload).requests_finalization
-        for transform in descriptor.transforms.values()
+        for transform in parsed(stage).transforms.values()
     )

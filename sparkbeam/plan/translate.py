@@ -61,6 +61,7 @@ from sparkbeam.plan.model import (
 )
 from sparkbeam.plan.object_identity import steady
 from sparkbeam.plan.packed_grouping import in_packs
+from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.projection import projected
 from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
@@ -341,9 +342,7 @@ class _Translation:
         for transform_id, transform in named(draft.transforms).items():
             if transform.spec.urn not in translations.PAR_DO_URNS:
                 continue
-            payload = proto_utils.parse_Bytes(
-                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
+            payload = par_do_payload(transform.spec.payload)
             for name, side_input in sorted(payload.side_inputs.items()):
                 multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
                 layout = Layout.SIDE_MULTIMAP if multimap else Layout.SIDE_ITERABLE
@@ -412,14 +411,12 @@ class _Translation:
         transforms[source_id] = end(
             labels[0],
             SOURCE_URN,
-            {"layout": read.layout.value, "grouped": read.grouped, **_joined_sides(read)},
             outputs={"out": draft.input},
         )
         for port in draft.ports.values():
             transforms[port.transform_id] = end(
                 f"{labels[-1]}/{port.transform_id}",
                 SINK_URN,
-                {"layout": port.layout.value, **self._read_so(port)},
                 inputs={"in": port.pcollection},
             )
         return Stage(
@@ -433,7 +430,8 @@ class _Translation:
             grouped=read.grouped,
             grouping=read.grouping,
             join=read.join,
-            ports=tuple(replace(p, firings=p.tag in self._telling) for p in draft.ports.values()),
+            joined=read.joined,
+            ports=tuple(map(self._told, draft.ports.values())),
             side_inputs=side_inputs,
             row_types=self._row_types,
             steps=len(draft.transforms),
@@ -474,14 +472,15 @@ class _Translation:
         )
         return descriptor.SerializeToString(deterministic=True)
 
-    def _read_so(self, port: Port) -> dict[str, object]:
-        """What the writer of a port is to know of its readers."""
-        aggregator = self._aggregators.get(port.tag)
-        reduced = {} if aggregator is None else {"aggregator": aggregator.value}
-        spread = {"spreads": True} if port.tag in self._spread else {}
-        numbers = {"numbers": True} if port.tag in self._merging_numbers else {}
-        telling = {"firings": True} if port.tag in self._telling else {}
-        return {**reduced, **spread, **numbers, **telling}
+    def _told(self, port: Port) -> Port:
+        """A port with what its writer needs to know of its readers."""
+        return replace(
+            port,
+            firings=port.tag in self._telling,
+            aggregator=self._aggregators.get(port.tag),
+            spreads=port.tag in self._spread,
+            takes_numbers=port.tag in self._merging_numbers,
+        )
 
     def _windowing(self, pcollection: str) -> Windowing:
         return self._context.windowing_strategies.get_by_id(
@@ -523,10 +522,6 @@ def _merging_numbers(every: Iterable[_Input]) -> frozenset[int]:
         merges = how is not None and how.combines and how.evaluator in _MERGING_NUMBERS
         (merging if merges else others).update(read.inputs)
     return frozenset(merging - others)
-
-
-def _joined_sides(read: _Input) -> dict[str, object]:
-    return {"joined": read.joined} if read.joined else {}
 
 
 def _versioned(environment: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Environment:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from apache_beam.metrics import monitoring_infos
-from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.object_identity import steady_names
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.streaming.committed_reports import Committed, stored_reports
 from sparkbeam.streaming.feedback import Feedback
@@ -94,7 +94,7 @@ def _inverse(names: Labels) -> dict[str, str]:
 
 
 def _transforms(stage: Stage) -> Mapping[str, Any]:
-    return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor).transforms
+    return parsed(stage).transforms
 
 
 def _names(stage: Stage, transforms: Mapping[str, Any], steps: Labels) -> Iterator[Name]:

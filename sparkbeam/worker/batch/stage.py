@@ -205,10 +205,10 @@ class _Run:
     def _run_stage(self) -> None:
         bundles = Bundles(self._thread.processor, self._rows, self._partition, self._tally)
         for sink in bundles.processor.sinks:
-            if sink.tag in self._task.partners:
-                sink.keep_partners(self._task.partners[sink.tag])
-            if sink.tag in self._task.keeps:
-                rows = self._kept.rows(sink.tag, self._task.keeps[sink.tag])
+            if sink.port.tag in self._task.partners:
+                sink.keep_partners(self._task.partners[sink.port.tag])
+            if sink.port.tag in self._task.keeps:
+                rows = self._kept.rows(sink.port.tag, self._task.keeps[sink.port.tag])
                 sink.open(rows, self._partition)
         settle()
         self._bundles = bundles

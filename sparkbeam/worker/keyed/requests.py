@@ -9,6 +9,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.window import BoundedWindow
 
+from sparkbeam.plan.model import Stage
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
 from sparkbeam.worker.keyed.state_cells import DONE, forget_user_state, user_cell
@@ -24,11 +25,11 @@ class StageState(sdk_worker.CachingStateHandler):
 
     Args:
         state_name: under which states of its DoFn are stored.
-        in_columns: the stage's steps may make columns.
+        stage: the stage, for those that make its steps.
 
     Attributes:
         state_name: likewise.
-        in_columns: likewise.
+        stage: likewise.
         side_inputs: those of the stage; None for a stage without.
         records: with the user's state; None for a stage without.
         expires: tells at which watermark the state of a window is forgotten; None if at none.
@@ -36,9 +37,9 @@ class StageState(sdk_worker.CachingStateHandler):
         moment: its times; None in batch, where nothing is late, and timers fire at the end.
     """
 
-    def __init__(self, state_name: str, *, in_columns: bool = True) -> None:
+    def __init__(self, state_name: str, stage: Stage | None = None) -> None:
         self.state_name = state_name
-        self.in_columns = in_columns
+        self.stage = stage
         self.side_inputs: SideInputs | None = None
         self.records: Records | None = None
         self.expires: Callable[[BoundedWindow], int] | None = None

@@ -12,8 +12,8 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import BoundedWindow
-from apache_beam.utils import proto_utils
 
+from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.moment import Moment
@@ -172,9 +172,7 @@ def _stateful(
     """The transforms that have state or timers."""
     for transform_id, transform in descriptor.transforms.items():
         if transform.spec.urn == _PAR_DO:
-            payload = proto_utils.parse_Bytes(
-                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
+            payload = par_do_payload(transform.spec.payload)
             if payload.state_specs or payload.timer_family_specs:
                 yield transform_id, payload
 

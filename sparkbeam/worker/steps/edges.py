@@ -3,7 +3,6 @@
 They take the place of the gRPC data operations.
 """
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -15,7 +14,8 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, SessionAggregator
+from sparkbeam.plan import model
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, Stage
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
@@ -118,16 +118,14 @@ class SinkOperation(operations.Operation):
     """Writes the elements of one PCollection into a sink of the current task.
 
     Attributes:
-        layout: what the sink is made for.
-        tag: of its port; set by whoever makes the stage.
+        port: what it fills.
+        layout: what a row of it holds.
         coder: the coder of the elements.
         windowing: the windowing of their PCollection.
         aggregator: how sessions are combined that are to be written; None where they are not.
-        spreads: some reader has its rows spread over all partitions.
         takes_numbers: its readers merge numbers of a vectorised form.
     """
 
-    tag: int
     _sink: Sink
 
     def __init__(
@@ -135,24 +133,19 @@ class SinkOperation(operations.Operation):
         name_context: common.NameContext,
         factory: bundle_processor.BeamTransformFactory,
         *,
-        layout: Layout,
+        port: model.Port,
         producer: str,
         coder: coders.WindowedValueCoder,
         windowing: Windowing,
-        aggregator: SessionAggregator | None,
-        spreads: bool,
-        takes_numbers: bool,
-        firings: bool,
     ) -> None:
         super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
-        self.layout = layout
+        self.port = port
+        self.layout = port.layout
         self._producer = producer
         self.coder = coder
         self.windowing = windowing
-        self.aggregator = aggregator
-        self.spreads = spreads
-        self.takes_numbers = takes_numbers
-        self._firings = firings
+        self.aggregator = port.aggregator
+        self.takes_numbers = port.takes_numbers
 
     @property
     def takes_assigned(self) -> bool:
@@ -166,8 +159,9 @@ class SinkOperation(operations.Operation):
             rows: takes them.
             partition: of the task.
         """
-        port = Port(self.tag, rows, self.coder, self.windowing, partition, self.spreads)
-        self._sink = sink_of(self.layout, port, firings=self._firings)
+        tag, spreads = self.port.tag, self.port.spreads
+        port = Port(tag, rows, self.coder, self.windowing, partition, spreads)
+        self._sink = sink_of(self.layout, port, firings=self.port.firings)
         self._sink.refused = partial(count_refused_by, self)
 
     def keep_partners(self, keys: pa.Array) -> None:
@@ -217,16 +211,14 @@ class SinkOperation(operations.Operation):
         return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
 
 
-def _described(urn: str, step: Step) -> Any | None:
-    """What the plan says of an end of the stage."""
-    return json.loads(step.transform.spec.payload) if step.urn == urn else None
+def _described(urn: str, step: Step) -> Stage | None:
+    """The stage of a step that is an end of it."""
+    return step.stage if step.urn == urn else None
 
 
-def _make_source(step: Step, spec: Any) -> SourceOperation:
-    factory = step.factory
+def _make_source(step: Step, stage: Stage) -> SourceOperation:
+    factory, grouped = step.factory, stage.grouped
     (output,) = step.transform.outputs.values()
-    grouped = spec["grouped"]
-    joined = spec.get("joined")
     return SourceOperation(
         # Not the label: counters of equal names are one, and the first step has that name.
         NoStep(step.id, step.id),
@@ -237,12 +229,12 @@ def _make_source(step: Step, spec: Any) -> SourceOperation:
         factory.get_windowed_coder(output),
         transform_id=step.id,
         **input_channel(factory),
-        layout=Layout(spec["layout"]),
+        layout=stage.layout,
         label=step.label,
         grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
         grouped_windowing=step.windowing(grouped) if grouped else None,
         windowing=step.windowing(output),
-        joined=None if joined is None else _join_reader(step, *joined),
+        joined=_join_reader(step, *stage.joined) if stage.joined else None,
     )
 
 
@@ -251,24 +243,20 @@ def _join_reader(step: Step, left: str, right: str) -> JoinReader:
     return JoinReader(coder(left), coder(right), step.windowing(left))
 
 
-def _make_sink(step: Step, spec: Any) -> SinkOperation:
+def _make_sink(step: Step, stage: Stage) -> SinkOperation:
+    (port,) = (port for port in stage.ports if port.transform_id == step.id)
     producer = next(
         t.unique_name
         for t in step.factory.descriptor.transforms.values()
-        if step.input in t.outputs.values()
+        if port.pcollection in t.outputs.values()
     )
-    aggregator = spec.get("aggregator")
     return SinkOperation(
         common.NameContext(step.label, step.id),
         step.factory,
-        layout=Layout(spec["layout"]),
+        port=port,
         producer=producer,
-        coder=step.factory.get_windowed_coder(step.input),
-        windowing=step.windowing(step.input),
-        aggregator=None if aggregator is None else SessionAggregator(aggregator),
-        spreads=spec.get("spreads", False),
-        takes_numbers=spec.get("numbers", False),
-        firings=spec.get("firings", False),
+        coder=step.factory.get_windowed_coder(port.pcollection),
+        windowing=step.windowing(port.pcollection),
     )
 
 

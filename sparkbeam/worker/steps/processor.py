@@ -10,6 +10,7 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.plan.parsed_stage import ParsedStage
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
@@ -78,24 +79,22 @@ class StageProcessor:
     def __init__(self, stage: Stage) -> None:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
-        parsed = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-        remember_windows(parsed)
-        self.timers = Timers(parsed, stage.state_name)
+        descriptor = ParsedStage(stage.descriptor, stage.source_id).proto
+        remember_windows(descriptor)
+        self.timers = Timers(descriptor, stage.state_name)
         if self.timers.streams:
-            parsed.timer_api_service_descriptor.url = "in-process"
+            descriptor.timer_api_service_descriptor.url = "in-process"
         self._channel = _Channel(stage.source_id, self.timers)
-        self.state = StageState(stage.state_name, in_columns=stage.in_columns)
+        self.state = StageState(stage.state_name, stage)
         channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, Sampler):
             self._processor = bundle_processor.BundleProcessor(
-                frozenset(), parsed, self.state, channels
+                frozenset(), descriptor, self.state, channels
             )
         self.timers.bind(self._processor)
         made: dict[str, Any] = self._processor.ops
         self.source: SourceOperation = made[stage.source_id]
         self.sinks = [op for op in made.values() if isinstance(op, SinkOperation)]
-        for port in stage.ports:
-            made[port.transform_id].tag = port.tag
         self.creates = [op for op in made.values() if isinstance(op, CreateOperation)]
         self.entry = self.creates[0] if self.creates else self.source
         self._bundles = 0

@@ -13,6 +13,8 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 
+from sparkbeam.plan.model import Stage
+from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
 from sparkbeam.upstream.dofn_handover import Handed
@@ -53,6 +55,14 @@ class Step:
         """What kind of transform it is."""
         return str(self.transform.spec.urn)
 
+    @cached_property
+    def stage(self) -> Stage:
+        """The stage that it is a step of."""
+        state = self.factory.state_handler
+        assert isinstance(state, StageState)
+        assert state.stage is not None
+        return state.stage
+
     @property
     def label(self) -> str:
         """The user's label."""
@@ -66,7 +76,7 @@ class Step:
     @cached_property
     def par_do(self) -> beam_runner_api_pb2.ParDoPayload:
         """The payload of a ParDo."""
-        return self.payload(beam_runner_api_pb2.ParDoPayload)
+        return par_do_payload(self.transform.spec.payload)
 
     @cached_property
     def dofn(self) -> "DoFnData":
@@ -81,8 +91,7 @@ class Step:
     @cached_property
     def may_make_columns(self) -> bool:
         """Whether its results may be columns."""
-        state = self.factory.state_handler
-        return isinstance(state, StageState) and state.in_columns
+        return self.stage.in_columns
 
     @cached_property
     def is_simple(self) -> bool:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.upstream import pickles
 
 _PROCESS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
@@ -21,13 +22,8 @@ def truncation(stage: Stage) -> Callable[[WindowedValue], WindowedValue | None]:
         Gives what is left of a restriction with its element, size and state, as the
         DoFn's ``RestrictionProvider.truncate`` has it; None for nothing.
     """
-    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.descriptor)
-    (payload,) = (
-        transform.spec.payload
-        for transform in descriptor.transforms.values()
-        if transform.spec.urn == _PROCESS
-    )
-    do_fn = beam_runner_api_pb2.ParDoPayload.FromString(payload).do_fn
+    (transform,) = parsed(stage).with_urn(_PROCESS)
+    do_fn = par_do_payload(transform.spec.payload).do_fn
     provider: Any = common.DoFnSignature(pickles.loads(do_fn.payload)[0]).get_restriction_provider()
 
     def truncated(element: WindowedValue) -> WindowedValue | None:

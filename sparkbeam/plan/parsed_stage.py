@@ -1,0 +1,107 @@
+"""The description of a stage, parsed once: its transforms, coders and windowing."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import apache_beam as beam
+from apache_beam.coders import coders
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
+from apache_beam.transforms.core import Windowing
+
+from sparkbeam.plan.memo import memoized
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Stage
+
+
+class ParsedStage:
+    """A stage's ``ProcessBundleDescriptor`` with typed views of its parts.
+
+    Args:
+        descriptor: the serialised proto.
+        source_id: the source operation in it.
+
+    Attributes:
+        proto: the descriptor. Only the sole owner of an instance may change it; one that
+            :func:`parsed` returns is shared.
+    """
+
+    def __init__(self, descriptor: bytes, source_id: str) -> None:
+        self._source_id = source_id
+        self.proto = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
+
+    @property
+    def transforms(self) -> Mapping[str, beam_runner_api_pb2.PTransform]:
+        """The transforms by their ids, source and sinks included."""
+        return self.proto.transforms
+
+    @cached_property
+    def context(self) -> pipeline_context.PipelineContext:
+        """Beam's objects for the coders and windowing strategies."""
+        return pipeline_context.PipelineContext(self.proto)
+
+    @property
+    def source(self) -> beam_runner_api_pb2.PTransform:
+        """The source operation."""
+        return self.transforms[self._source_id]
+
+    @property
+    def main_input(self) -> str:
+        """The PCollection that the source puts out."""
+        (output,) = self.source.outputs.values()
+        return output
+
+    def with_urn(self, urn: str) -> Iterator[beam_runner_api_pb2.PTransform]:
+        """Yield the transforms of one kind."""
+        return (one for one in self.transforms.values() if one.spec.urn == urn)
+
+    def readers(self, pcollection: str) -> Iterator[beam_runner_api_pb2.PTransform]:
+        """Yield the transforms that read a PCollection."""
+        for transform in self.transforms.values():
+            if pcollection in transform.inputs.values():
+                yield transform
+
+    def in_order(self) -> Iterator[beam_runner_api_pb2.PTransform]:
+        """Yield the user's transforms in a fixed topological order."""
+        waiting = dict(self.transforms)
+        made: set[str] = set()
+        while waiting:
+            ready = [
+                id
+                for id, transform in waiting.items()
+                if transform.spec.urn == SOURCE_URN or made.issuperset(transform.inputs.values())
+            ]
+            # Side inputs come from elsewhere, so that nothing may seem to be ready.
+            for id in sorted(ready or waiting):
+                transform = waiting.pop(id)
+                made.update(transform.outputs.values())
+                if transform.spec.urn not in (SOURCE_URN, SINK_URN):
+                    yield transform
+
+    def coder(self, pcollection: str) -> coders.Coder:
+        """The coder of the elements of a PCollection."""
+        coder_id = self.proto.pcollections[pcollection].coder_id
+        return self.context.coders.get_by_id(coder_id)
+
+    def windowing(self, pcollection: str) -> Windowing:
+        """The windowing of a PCollection."""
+        strategy_id = self.proto.pcollections[pcollection].windowing_strategy_id
+        return self.context.windowing_strategies.get_by_id(strategy_id)
+
+    def window_coder(self, pcollection: str) -> coders.Coder:
+        """The coder of the windows of a PCollection."""
+        strategy_id = self.proto.pcollections[pcollection].windowing_strategy_id
+        coder_id = self.proto.windowing_strategies[strategy_id].window_coder_id
+        return self.context.coders.get_by_id(coder_id)
+
+    def combine_fn(self, transform: beam_runner_api_pb2.PTransform) -> beam.CombineFn:
+        """The CombineFn of a combine or of one of its phases."""
+        payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
+        return beam.CombineFn.from_runner_api(payload.combine_fn, self.context)
+
+
+_shared = memoized(ParsedStage)
+
+
+def parsed(stage: Stage) -> ParsedStage:
+    """Return the description of a stage, shared by all that ask within a translation."""
+    return _shared(stage.descriptor, stage.source_id)

@@ -1,0 +1,70 @@
+"""A stage's description is parsed once, and only its DoFns are ever changed in it."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from plans import translated
+
+import sparkbeam
+from sparkbeam.plan import parsed_stage
+from sparkbeam.plan.model import Evaluator
+from sparkbeam.plan.packed_grouping import in_packs
+
+
+def grouped(pipeline: beam.Pipeline) -> Any:
+    rows = pipeline | "Rows" >> beam.Create([beam.Row(name="a", number=1)], reshuffle=False)
+    pairs = rows | "Pair" >> beam.Map(lambda row: (row.name, row.number))
+    return pairs | "Sum" >> beam.CombinePerKey(sum) | "Group" >> beam.GroupByKey()
+
+
+def test_a_translation_parses_no_description_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[bytes] = Counter()
+    create = parsed_stage.ParsedStage.__init__
+
+    def counted(self: Any, descriptor: bytes, source_id: str) -> None:
+        seen[descriptor] += 1
+        create(self, descriptor, source_id)
+
+    monkeypatch.setattr(parsed_stage.ParsedStage, "__init__", counted)
+    translated(grouped)
+    # Projection has a copy of its own, in which it puts other DoFns.
+    assert seen
+    assert max(seen.values()) <= 2
+
+
+def test_one_module_parses_descriptions() -> None:
+    root = Path(sparkbeam.__file__).parent
+    found = [
+        path.name
+        for path in root.rglob("*.py")
+        if "ProcessBundleDescriptor.FromString" in path.read_text()
+    ]
+    assert found == ["parsed_stage.py"]
+
+
+def test_packing_leaves_the_descriptions_as_they_are(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"name": ["a"], "number": [1]}), tmp_path / "rows.parquet")
+
+    def build(pipeline: beam.Pipeline) -> Any:
+        rows = pipeline | beam.io.ReadFromParquet(str(tmp_path / "rows.parquet"))
+        pairs = rows | beam.Map(lambda row: (row["name"], row["number"]))
+        return pairs | beam.GroupByKey() | beam.Map(str)
+
+    plans = []
+
+    def watched(plan: Any) -> Any:
+        plans.append((plan, in_packs(plan)))
+        return plans[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparkbeam.plan.translate.in_packs", watched)
+        translated(build)
+    ((before, after),) = plans
+    evaluators = [stage.grouping.evaluator for stage in after.stages if stage.grouping]
+    assert evaluators == [Evaluator.PACKED]
+    assert [s.descriptor for s in before.stages] == [s.descriptor for s in after.stages]
