@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, settings
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.options.spark_options import SparkBeamOptions
+from sparkbeam.plan import operator_choice
 from sparkbeam.progress.micro_batch import MicroBatch
 from sparkbeam.progress.snapshot import StreamingProgress
 from sparkbeam.progress.stream_tracker import StreamingTracker
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream import spark as of_spark
-from sparkbeam.worker.steps import step_table
 
 # How long a machine takes decides no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--elementwise",
         action="store_true",
-        help="run all steps as Beam's own operations, in tests that run them in this process",
+        help="plan pipelines without operators over blocks, all steps as Beam's own operations",
     )
 
 
@@ -46,7 +46,7 @@ def table_of_steps(request: pytest.FixtureRequest) -> Iterator[None]:
     """Empties the table of steps where that is asked for."""
     with pytest.MonkeyPatch.context() as patch:
         if request.config.getoption("elementwise"):
-            patch.setattr(step_table, "IN_BLOCKS", ())
+            patch.setattr(operator_choice, "IN_BLOCKS", ())
         yield
 
 

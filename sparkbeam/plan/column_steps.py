@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from sparkbeam.plan.column_types import EXTRACT, Begun, ColumnStep, Walk
-from sparkbeam.plan.fused_stages import FIRE
+from sparkbeam.plan.column_types import Begun, ColumnStep, Walk
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Exchange, Layout, Plan, Port, Stage
+from sparkbeam.plan.operators import Kind
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.ports import WHY, name_of
 from sparkbeam.plan.source_columns import BEHIND_COMBINES, Begins, column_steps
 
-MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
+_BEHIND = frozenset([Kind.MERGE, Kind.FIRE, Kind.EXTRACT])
+"""The parts of a combine behind its grouping."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Telling:
         if isinstance(taken, _Elements):
             maker = "it" if taken.maker == applied(stage, label) else taken.maker
             return ColumnStep(label, f"{maker} makes them")
-        if transform.spec.urn in (MERGE, FIRE, EXTRACT):
+        if walk.operator(transform).kind in _BEHIND:
             if any(held.get(output) == _COLUMNS for output, _ in walk.extracted()):
                 return ColumnStep(label, None)
             return self._behind_combine(stage, walk, transform)

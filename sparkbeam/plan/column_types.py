@@ -9,14 +9,12 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import RowCoder
 from apache_beam.internal import pickler
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import (
     beam_runner_api_pb2,
     schema_pb2,
 )
-from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, SlidingWindows
+from apache_beam.transforms.window import GlobalWindows, Sessions
 from apache_beam.typehints.schemas import (
     DecimalLogicalType,
     MicrosInstant,
@@ -56,9 +54,10 @@ from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.join_columns import as_side
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import SIDES, SINK_URN, Layout, Plan, Port, SessionAggregator, Stage
+from sparkbeam.plan.operator_choice import BEAMS_OWN
+from sparkbeam.plan.operators import Kind, Operator
 from sparkbeam.plan.pardo_functions import (
     dofn_of,
-    function_and_arguments,
     function_and_arguments_in,
     function_in,
     function_of,
@@ -68,9 +67,8 @@ from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.round_trips import given_back
 from sparkbeam.plan.session_reasons import ALONE, by_elements, in_another_order
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
-from sparkbeam.plan.table_rows import makes_rows_of_tables, rows_read
+from sparkbeam.plan.table_rows import rows_read
 from sparkbeam.plan.timestamping import with_times
-from sparkbeam.plan.why_not_columnar import why_called
 from sparkbeam.upstream.beam import StampedPart, part_stamped_by, tags_of_cogroup
 from sparkbeam.upstream.beam_batches import Batching
 from sparkbeam.upstream.parquet import row_groups_of
@@ -79,14 +77,10 @@ from sparkbeam.windows.vectorized_form import Form
 from sparkbeam.windows.vectorized_forms import form_of
 from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
 
-HAND_ON = frozenset([common_urns.primitives.ASSIGN_WINDOWS.urn, IDENTITY_DOFN_URN])
+HAND_ON = frozenset([Kind.WINDOWS, Kind.IDENTITY])
 """What hands its elements on as they are."""
 
-BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
-"""The WindowFns that ask for the timestamp alone."""
-
-EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
-PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
+PRECOMBINES = frozenset([Kind.PRECOMBINE, Kind.SESSION_COMBINE])
 _SCALARS = {
     schema_pb2.BYTE: int,
     schema_pb2.INT16: int,
@@ -104,8 +98,6 @@ _SIDE_INPUTS: tuple[Shape, ...] = (
     *(Table(list, key, NONE) for key in (INT, STR)),
 )
 """What side inputs may be."""
-
-_OTHER_WINDOWS = "its WindowFn asks for more than the timestamp"
 
 _OTHER = Opaque(pa.date32())
 """A field of a type that schemas do not have: a date, in most cases."""
@@ -182,12 +174,6 @@ _Result: TypeAlias = Compiled | Refused | Record | None
 _Taken: TypeAlias = tuple[beam_runner_api_pb2.PTransform, Shape, _Result, Compiled | None]
 
 
-def _batching_of(transform: beam_runner_api_pb2.PTransform) -> Batching | None:
-    """How the DoFn of a step handles batches, if that may be over columns."""
-    fn = dofn_of(transform)
-    return None if fn is None or len(transform.outputs) != 1 else plain_batching(fn)
-
-
 def _stamped(shape: Shape, part: StampedPart) -> Refused | Record:
     """What elements are with their timestamps."""
     try:
@@ -252,6 +238,17 @@ class Walk:
         self.parsed = parsed(stage)
         self._known: dict[tuple[tuple[str, Shape], ...], list[_Taken]] = {}
         self._tagged = dict(tagged)
+        self._operators = {operator.label: operator for operator in stage.operators}
+
+    def operator(self, transform: beam_runner_api_pb2.PTransform) -> Operator:
+        """The operator that runs a step."""
+        return self._operators[transform.unique_name]
+
+    def _steps(self, kind: Kind) -> Iterator[beam_runner_api_pb2.PTransform]:
+        """The steps that operators of a kind run."""
+        for operator in self._stage.operators:
+            if operator.kind is kind:
+                yield self.parsed.transforms[operator.label]
 
     def read(self, spec: ReadSpec | None) -> Iterator[tuple[str, Shape]]:
         """The PCollection that is read from a source of Spark's, and what its elements are."""
@@ -266,7 +263,7 @@ class Walk:
         Yields:
             The label of the transform that reads them, the PCollection and what its elements are.
         """
-        for transform in self.parsed.transforms.values():
+        for transform in self._steps(Kind.TABLE_ROWS):
             shape = rows_read(plan, transform)
             if shape is not None:
                 reading = transform.unique_name.rpartition("/")[0]
@@ -274,17 +271,18 @@ class Walk:
 
     def batches(self) -> Iterator[tuple[str, Shape]]:
         """The PCollections of elements of batches, and what these are."""
-        for transform in self.parsed.transforms.values():
-            batching = _batching_of(transform)
-            if (
-                batching is None
-                or batching.made is None
-                or makes_rows_of_tables(dofn_of(transform))
-            ):
-                continue
-            shape = elements_declared(batching.made)
+        for transform in self._steps(Kind.BATCHES):
+            made = self._batching(transform).made
+            shape = None if made is None else elements_declared(made)
             if shape is not None:
                 yield from ((output, shape) for output in transform.outputs.values())
+
+    def _batching(self, transform: beam_runner_api_pb2.PTransform) -> Batching:
+        """How the DoFn of a step of batches handles them."""
+        fn = dofn_of(transform)
+        batching = None if fn is None else plain_batching(fn)
+        assert batching is not None
+        return batching
 
     def steps(self, begins: Begun) -> Iterator[ColumnStep]:
         """The steps that get columns.
@@ -304,10 +302,13 @@ class Walk:
             begins: as for :meth:`steps`.
         """
         return all(
-            isinstance(result, Compiled | Record)
-            or (result is None and transform.spec.urn in (PRECOMBINE, SINK_URN))
+            isinstance(result, Compiled | Record) or (result is None and self._fills(transform))
             for transform, _, result, _ in self._followed(begins)
         )
+
+    def _fills(self, transform: beam_runner_api_pb2.PTransform) -> bool:
+        """Whether columns leave the stage by a step: it is a sink, or combines before one."""
+        return transform.spec.urn == SINK_URN or self.operator(transform).kind in PRECOMBINES
 
     def columns(self, begins: Begun) -> Iterator[str]:
         """The PCollections that hold columns."""
@@ -329,18 +330,16 @@ class Walk:
 
     def passes_on(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Whether a step hands its elements on as they are, and looks at none."""
-        if transform.spec.urn not in HAND_ON:
+        if transform.spec.urn == SINK_URN:
             return False
-        (output,) = transform.outputs.values()
-        return type(self.parsed.windowing(output).windowfn) in BY_TIMESTAMP or (
-            transform.spec.urn == IDENTITY_DOFN_URN
-        )
+        operator = self.operator(transform)
+        return operator.kind in HAND_ON and operator.reason is None
 
     def combined(self, port: Port, begins: Begun) -> Iterator[Shape]:
         """What the pairs are that the first half of a combine takes as columns, before a port."""
         for transform, shape, result, _ in self._followed(begins):
-            is_columns = transform.spec.urn == PRECOMBINE and result is None
-            if is_columns and port.pcollection in transform.outputs.values():
+            is_combine = transform.spec.urn != SINK_URN and self._fills(transform)
+            if is_combine and result is None and port.pcollection in transform.outputs.values():
                 yield shape
 
     def outcomes(self, pair: Shape) -> Iterator[tuple[str, Shape]]:
@@ -357,37 +356,26 @@ class Walk:
 
     def extracted(self) -> Iterator[tuple[str, beam.CombineFn]]:
         """The PCollections that combines make of accumulators, with these combines."""
-        for transform in self.parsed.transforms.values():
-            if transform.spec.urn == EXTRACT:
-                (output,) = transform.outputs.values()
-                yield output, self.parsed.combine_fn(transform)
+        for transform in self._steps(Kind.EXTRACT):
+            (output,) = transform.outputs.values()
+            yield output, self.parsed.combine_fn(transform)
 
     def makes_columns(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         """Whether a step may make columns of elements that are tables, or of batches."""
-        batching = _batching_of(transform)
-        is_of_batches = batching is not None and batching.made is not None
-        return is_of_batches or makes_rows_of_tables(dofn_of(transform))
+        kind = self.operator(transform).kind
+        is_of_batches = kind is Kind.BATCHES and self._batching(transform).made is not None
+        return is_of_batches or kind is Kind.TABLE_ROWS
 
     def why_never(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
         """Why a step takes elements whatever the columns are that it gets; None if it may not."""
-        if transform.spec.urn in HAND_ON:
-            return None if self.passes_on(transform) else _OTHER_WINDOWS
-        if transform.spec.urn == PRECOMBINE:
-            return self.why_no_form(transform)
-        fn = dofn_of(transform)
-        if getattr(fn, "takes_columns", False) or row_groups_of(fn) is not None:
-            return None
-        if _batching_of(transform) is not None or part_stamped_by(fn) is not None:
-            return None
-        if function_of(transform) is None and function_and_arguments(transform) is None:
-            return why_called(transform)
-        return None
+        operator = self.operator(transform)
+        return self.why_no_form(transform) if operator.kind in PRECOMBINES else operator.reason
 
     def why_no_form(self, transform: beam_runner_api_pb2.PTransform) -> str | None:
         """Why a combine takes elements; None if it has a form over columns."""
         combine_fn = self.parsed.combine_fn(transform)
         is_known = form_of(combine_fn) is not None
-        if transform.spec.urn == PRECOMBINE:
+        if self.operator(transform).kind in PRECOMBINES:
             is_known = is_known or choice_of(combine_fn) is not None
         return None if is_known else NO_FORM
 
@@ -482,10 +470,7 @@ class Walk:
             pcollection, shape, maker = waiting.pop(0)
             for transform in self.parsed.readers(pcollection):
                 outputs = transform.outputs.values()
-                if transform.spec.urn in HAND_ON and not self.passes_on(transform):
-                    yield transform, shape, Refused(_OTHER_WINDOWS), maker
-                    continue
-                if transform.spec.urn in HAND_ON:
+                if self.passes_on(transform):
                     waiting += [(output, shape, maker) for output in outputs]
                     continue
                 is_sink = transform.spec.urn == SINK_URN
@@ -500,23 +485,33 @@ class Walk:
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | Record | None:
         """What becomes of columns in a step; None where none come out of it, or nobody can tell."""
-        if transform.spec.urn == PRECOMBINE:
-            return self._combined(transform, shape)
-        if getattr(dofn_of(transform), "takes_columns", False):
-            return None
-        groups = row_groups_of(dofn_of(transform))
-        if groups is not None:
-            return _refused(arrays_of_dicts, shape, groups.schema)
-        batching = _batching_of(transform)
-        if batching is not None and batching.taken is not None:
-            return self._batched(transform, batching, shape)
-        part = part_stamped_by(dofn_of(transform))
-        if part is not None:
-            return _stamped(shape, part)
+        operator, fn = self.operator(transform), dofn_of(transform)
+        match operator.kind:
+            case Kind.PRECOMBINE | Kind.SESSION_COMBINE:
+                return self._combined(transform, shape)
+            case Kind.SINK_ROWS:
+                return None
+            case Kind.PARQUET_TABLES:
+                groups = row_groups_of(fn)
+                return None if groups is None else _refused(arrays_of_dicts, shape, groups.schema)
+            case Kind.BATCHES if operator.reason is None:
+                return self._batched(transform, shape)
+            case Kind.TIMESTAMPS:
+                part = part_stamped_by(fn)
+                return None if part is None else _stamped(shape, part)
+            case Kind.FUNCTION | Kind.PROCESS:
+                return self._of_function(transform, shape)
+            case Kind.ARGUMENTS:
+                return self._with_arguments(transform, shape)
+            case _:
+                return Refused(operator.reason or BEAMS_OWN)
+
+    def _of_function(
+        self, transform: beam_runner_api_pb2.PTransform, shape: Shape
+    ) -> Compiled | Refused | Record | None:
+        """What becomes of columns in a function of the element alone."""
         fn = function_of(transform)
-        if fn is None:
-            return self._with_arguments(transform, shape)
-        tags = tags_of_cogroup(fn.process)
+        tags = None if fn is None else tags_of_cogroup(fn.process)
         if tags is not None:
             return by_tag(shape, tags, self._tagged)
         (output,) = transform.outputs.values()
@@ -526,8 +521,6 @@ class Walk:
         self, transform: beam_runner_api_pb2.PTransform, shape: Shape
     ) -> Compiled | Refused | None:
         """What becomes of columns in a function of arguments; nobody knows the side inputs yet."""
-        if function_and_arguments(transform) is None:
-            return Refused(why_called(transform))
         (output,) = transform.outputs.values()
         found = _compiled_with_sides(transform.spec.payload, shape, self._is_global(output))
         compiled = [one for one in found if isinstance(one, Compiled)]
@@ -535,10 +528,9 @@ class Walk:
             return None
         return compiled[0] if compiled else found[0]
 
-    def _batched(
-        self, transform: beam_runner_api_pb2.PTransform, batching: Batching, shape: Shape
-    ) -> Refused | None:
+    def _batched(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
         """What becomes of columns in a DoFn that takes batches."""
+        batching = self._batching(transform)
         assert batching.taken is not None
         if any(passes(made, batching.taken) for made in self._batches_into(transform)):
             return None
@@ -548,12 +540,12 @@ class Walk:
 
     def _batches_into(self, transform: beam_runner_api_pb2.PTransform) -> Iterator[Converter]:
         """What knows the batches that a step gets as they have been made."""
-        for maker in self.parsed.transforms.values():
-            if set(maker.outputs.values()).isdisjoint(transform.inputs.values()):
-                continue
-            batching = _batching_of(maker)
-            if batching is not None and batching.made is not None:
-                yield batching.made
+        for maker in self._steps(Kind.BATCHES):
+            made = self._batching(maker).made
+            if made is not None and not set(maker.outputs.values()).isdisjoint(
+                transform.inputs.values()
+            ):
+                yield made
 
     def _combined(self, transform: beam_runner_api_pb2.PTransform, shape: Shape) -> Refused | None:
         (output,) = transform.outputs.values()

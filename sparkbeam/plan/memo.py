@@ -4,6 +4,7 @@ They may hold what is the user's, and large things, so they are forgotten with i
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,3 +52,16 @@ def memoized(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
         return result
 
     return found
+
+
+def remember(function: Callable[..., _Result], result: _Result, *args: Any) -> None:
+    """Give the result of a memoized function that is already there.
+
+    Args:
+        function: one that :func:`memoized` has returned.
+        result: what it would return, which nobody may change.
+        args: its arguments.
+    """
+    known = _memo.get()
+    if known is not None:
+        known[inspect.unwrap(function), args] = result

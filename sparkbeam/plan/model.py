@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
+from sparkbeam.plan.operators import Operator
 
 SOURCE_URN = "sparkbeam:source:v1"
 """The operation that feeds a stage; the :class:`Stage` tells what it reads."""
@@ -322,7 +323,7 @@ class Stage:
         reads_unbounded: the stage processes the restrictions of a splittable DoFn whose
             output is unbounded.
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.row_types`.
-        steps: how many transforms there are, which call each other.
+        operators: what runs its transforms, in an order in which they can run.
         in_columns: steps may make columns of what they read.
         begins_with: the full label of the GroupByKey or Reshuffle that it reads, or else of its
             first step.
@@ -347,11 +348,16 @@ class Stage:
     most_tasks: int | None = None
     reads_unbounded: bool = False
     row_types: bytes = b""
-    steps: int = 0
+    operators: tuple[Operator, ...] = field(default=(), hash=False)
     in_columns: bool = True
     begins_with: str = ""
     address: str = ""
     state_name: str = ""
+
+    @property
+    def steps(self) -> int:
+        """How many transforms there are, which call each other."""
+        return len(self.operators)
 
     @property
     def is_behind_shuffle(self) -> bool:

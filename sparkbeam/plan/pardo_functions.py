@@ -93,6 +93,28 @@ def asks_plainly(fn: beam.DoFn) -> bool:
     return first.default is first.empty or core.DoFn.ElementParam == first.default
 
 
+def asks_for_known_parameters(fn: beam.DoFn, *, stateful: bool) -> bool:
+    """Whether all that ``process`` asks for is the same for elements that share their windowing.
+
+    Args:
+        fn: the DoFn.
+        stateful: it has state or timers, and is called key by key.
+    """
+    if not asks_plainly(fn):
+        return False
+    _, *parameters = inspect.signature(fn.process).parameters.values()
+    return all(_is_known(parameter.default, stateful=stateful) for parameter in parameters)
+
+
+def _is_known(default: Any, *, stateful: bool) -> bool:
+    if isinstance(default, core.DoFn.StateParam | core.DoFn.TimerParam):
+        return True
+    if core.DoFn.KeyParam == default:
+        return stateful
+    known = (core.DoFn.WindowParam, core.DoFn.TimestampParam, core.DoFn.PaneInfoParam)
+    return any(kind == default for kind in known)
+
+
 def is_overridden(fn: beam.DoFn, name: str) -> bool:
     """Whether a DoFn has a method of its own."""
     return getattr(type(fn), name) is not getattr(beam.DoFn, name)
@@ -244,19 +266,15 @@ def function_in(encoded: bytes) -> beam.DoFn | None:
     return fn if plain is None and is_of_the_element_alone(fn) else plain
 
 
-def function_and_arguments(
-    transform: beam_runner_api_pb2.PTransform,
-) -> tuple[beam.DoFn, Arguments] | None:
-    """The DoFn of a ParDo that is a function of the element and further arguments, and these.
-
-    None for any other transform.
-    """
-    return function_and_arguments_in(transform.spec.payload) if _is_plain(transform) else None
-
-
 @memoized
 def function_and_arguments_in(encoded: bytes) -> tuple[beam.DoFn, Arguments] | None:
-    """Likewise, of a ParDo with one output and neither state nor restrictions, by its payload."""
+    """The DoFn of a ParDo that is a function of the element and further arguments, and these.
+
+    None for any other.
+
+    Args:
+        encoded: the payload of a ParDo with one output and neither state nor restrictions.
+    """
     payload = par_do_payload(encoded)
     if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
         return None

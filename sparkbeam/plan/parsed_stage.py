@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import TypeAlias
 
 import apache_beam as beam
 from apache_beam.coders import coders
@@ -9,25 +10,33 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 from apache_beam.transforms.core import Windowing
 
-from sparkbeam.plan.memo import memoized
+from sparkbeam.plan.memo import memoized, remember
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Stage
+
+Descriptor: TypeAlias = beam_fn_api_pb2.ProcessBundleDescriptor
 
 
 class ParsedStage:
     """A stage's ``ProcessBundleDescriptor`` with typed views of its parts.
 
     Args:
-        descriptor: the serialised proto.
+        proto: the descriptor, which nobody may change.
         source_id: the source operation in it.
+        context: Beam's objects for its coders and windowing, if they are known.
 
     Attributes:
-        proto: the descriptor. Only the sole owner of an instance may change it; one that
-            :func:`parsed` returns is shared.
+        proto: the descriptor.
     """
 
-    def __init__(self, descriptor: bytes, source_id: str) -> None:
+    def __init__(
+        self,
+        proto: Descriptor,
+        source_id: str,
+        context: pipeline_context.PipelineContext | None = None,
+    ) -> None:
+        self.proto = proto
         self._source_id = source_id
-        self.proto = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(descriptor)
+        self._context = context
 
     @property
     def transforms(self) -> Mapping[str, beam_runner_api_pb2.PTransform]:
@@ -37,7 +46,7 @@ class ParsedStage:
     @cached_property
     def context(self) -> pipeline_context.PipelineContext:
         """Beam's objects for the coders and windowing strategies."""
-        return pipeline_context.PipelineContext(self.proto)
+        return self._context or pipeline_context.PipelineContext(self.proto)
 
     @property
     def source(self) -> beam_runner_api_pb2.PTransform:
@@ -99,9 +108,21 @@ class ParsedStage:
         return beam.CombineFn.from_runner_api(payload.combine_fn, self.context)
 
 
-_shared = memoized(ParsedStage)
-
-
 def parsed(stage: Stage) -> ParsedStage:
     """Return the description of a stage, shared by all that ask within a translation."""
-    return _shared(stage.descriptor, stage.source_id)
+    return _parsed(stage.descriptor, stage.source_id)
+
+
+def share(stage: Stage, description: ParsedStage) -> None:
+    """Have :func:`parsed` return the description from which a stage was made."""
+    remember(_parsed, description, stage.descriptor, stage.source_id)
+
+
+def proto_of(descriptor: bytes) -> Descriptor:
+    """Parse the descriptor of a stage for a caller who owns the result."""
+    return Descriptor.FromString(descriptor)
+
+
+@memoized
+def _parsed(descriptor: bytes, source_id: str) -> ParsedStage:
+    return ParsedStage(proto_of(descriptor), source_id)

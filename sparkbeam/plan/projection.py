@@ -12,7 +12,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
 from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
-from sparkbeam.plan.parsed_stage import ParsedStage, parsed
+from sparkbeam.plan.parsed_stage import parsed, proto_of
 from sparkbeam.plan.required_fields import Needs
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam.plan.table_reads import ReadBatches
@@ -83,7 +83,7 @@ def _most_tasks(stage: Stage) -> int | None:
 
 def _reading(stage: Stage, fewer: dict[str, frozenset[str]]) -> Stage:
     """A stage in which some transforms read fewer columns."""
-    descriptor = ParsedStage(stage.descriptor, stage.source_id).proto
+    descriptor = proto_of(stage.descriptor)
     changed = False
     for transform in descriptor.transforms.values():
         found = [

@@ -6,7 +6,7 @@ from functools import cache
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.columns import ALL, Compiled, Paths, Record, Shape, Union
-from sparkbeam.plan.column_types import PRECOMBINE, rows_in_columns, schema_of, walk_of
+from sparkbeam.plan.column_types import PRECOMBINES, rows_in_columns, schema_of, walk_of
 from sparkbeam.plan.model import SINK_URN, Plan, Port, Stage
 from sparkbeam.windows.vectorized_forms import form_of
 
@@ -91,7 +91,7 @@ class Needs:
         result = walk.taken(transform, shape)
         if isinstance(result, Compiled):
             return result.needed(self._of_results(stage, transform, result.outcome))
-        if result is None and transform.spec.urn == PRECOMBINE:
+        if result is None and walk.operator(transform).kind in PRECOMBINES:
             form = form_of(walk.parsed.combine_fn(transform))
             return ALL if form is None or form.takes_values else _KEYS
         return ALL

@@ -26,6 +26,15 @@ Options = tuple[tuple[str, str], ...]
 """The options of a source or sink; hashable, so that what holds them is."""
 
 
+class RowPacker:
+    """A DoFn that packs elements into rows for a sink of Spark."""
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether elements that are columns stay columns."""
+        return True
+
+
 class _Payload:
     def pack(self) -> bytes:
         """As a payload."""

@@ -15,7 +15,7 @@ from functools import partial
 
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import SideInputData
 from apache_beam.runners import pipeline_context
 from apache_beam.runners.pipeline_utils import (
@@ -60,8 +60,10 @@ from sparkbeam.plan.model import (
     in_order,
 )
 from sparkbeam.plan.object_identity import steady
+from sparkbeam.plan.operator_choice import operators_of
 from sparkbeam.plan.packed_grouping import in_packs
 from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, share
 from sparkbeam.plan.projection import projected
 from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
@@ -419,10 +421,11 @@ class _Translation:
                 SINK_URN,
                 inputs={"in": port.pcollection},
             )
-        return Stage(
+        descriptor = self._descriptor(draft.id, transforms, read)
+        stage = Stage(
             id=draft.id,
             labels=labels,
-            descriptor=self._descriptor(draft.id, transforms, read),
+            descriptor=descriptor.SerializeToString(deterministic=True),
             source_id=source_id,
             exchange=read.exchange,
             layout=read.layout,
@@ -434,7 +437,6 @@ class _Translation:
             ports=tuple(map(self._told, draft.ports.values())),
             side_inputs=side_inputs,
             row_types=self._row_types,
-            steps=len(draft.transforms),
             reads_unbounded=any(
                 t.spec.urn == fused_stages.PROCESS_RESTRICTIONS
                 and any(map(self._is_unbounded, t.outputs.values()))
@@ -446,6 +448,8 @@ class _Translation:
             address=draft.id,
             state_name=steady(begins_with),
         )
+        share(stage, ParsedStage(descriptor, source_id, self._context))
+        return replace(stage, operators=operators_of(stage))
 
     def _begins_with(self, draft: _Draft, read: _Input) -> str:
         if read.grouped is None and draft.transforms:
@@ -454,12 +458,12 @@ class _Translation:
 
     def _descriptor(
         self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], read: _Input
-    ) -> bytes:
+    ) -> Descriptor:
         """What a worker makes the steps of a stage from."""
         needed = {*([read.grouped] if read.grouped else []), *read.joined}
         for transform in transforms.values():
             needed |= {*transform.inputs.values(), *transform.outputs.values()}
-        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
+        return Descriptor(
             id=id,
             transforms=transforms,
             pcollections={pcoll: self._components.pcollections[pcoll] for pcoll in needed},
@@ -470,7 +474,6 @@ class _Translation:
                 for id, environment in self._components.environments.items()
             },
         )
-        return descriptor.SerializeToString(deterministic=True)
 
     def _told(self, port: Port) -> Port:
         """A port with what its writer needs to know of its readers."""

@@ -12,6 +12,8 @@ from plans import translated
 
 import sparkbeam
 from sparkbeam.plan import parsed_stage
+from sparkbeam.plan.column_steps import told
+from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Evaluator
 from sparkbeam.plan.packed_grouping import in_packs
 
@@ -24,25 +26,23 @@ def grouped(pipeline: beam.Pipeline) -> Any:
 
 def test_a_translation_parses_no_description_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[bytes] = Counter()
-    create = parsed_stage.ParsedStage.__init__
+    parse = parsed_stage.proto_of
 
-    def counted(self: Any, descriptor: bytes, source_id: str) -> None:
+    def counted(descriptor: bytes) -> parsed_stage.Descriptor:
         seen[descriptor] += 1
-        create(self, descriptor, source_id)
+        return parse(descriptor)
 
-    monkeypatch.setattr(parsed_stage.ParsedStage, "__init__", counted)
-    translated(grouped)
-    # Projection has a copy of its own, in which it puts other DoFns.
-    assert seen
-    assert max(seen.values()) <= 2
+    monkeypatch.setattr(parsed_stage, "proto_of", counted)
+    _, plan = translated(grouped)
+    with memo():
+        assert told(plan) == told(plan)
+    assert set(seen.values()) == {1}
 
 
 def test_one_module_parses_descriptions() -> None:
     root = Path(sparkbeam.__file__).parent
     found = [
-        path.name
-        for path in root.rglob("*.py")
-        if "ProcessBundleDescriptor.FromString" in path.read_text()
+        path.name for path in root.rglob("*.py") if "Descriptor.FromString" in path.read_text()
     ]
     assert found == ["parsed_stage.py"]
 

@@ -11,7 +11,7 @@ from expected_failures import STREAMING_FAILURES
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.worker.steps import step_table
+from sparkbeam.plan import operator_choice
 
 RUNNER = "in_process.StreamingRunner"
 
@@ -19,7 +19,7 @@ RUNNER = "in_process.StreamingRunner"
 @pytest.fixture(autouse=True, scope="module")
 def without_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step_table, "IN_BLOCKS", ())
+        patch.setattr(operator_choice, "IN_BLOCKS", ())
         yield
 
 

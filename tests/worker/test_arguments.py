@@ -25,10 +25,10 @@ from noting import found, note
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromArrow
+from sparkbeam.plan import operator_choice
+from sparkbeam.plan.operators import Kind
 from sparkbeam.plan.pardo_functions import ALONE
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.steps import step_table
-from sparkbeam.worker.steps.argument_functions import ARGUMENTS
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 from sparkbeam.worker.value_columns import Column
 
@@ -224,8 +224,8 @@ def test_arguments_over_blocks_give_what_beams_own_operation_gives(
     blocks = results(PIPELINES[name])
     assert blocks
     assert any(evaluated) == (name in IN_COLUMNS)
-    without = tuple(way for way in step_table.IN_BLOCKS if way is not ARGUMENTS)
-    monkeypatch.setattr(step_table, "IN_BLOCKS", without)
+    without = tuple(rule for rule in operator_choice.IN_BLOCKS if rule.kind is not Kind.ARGUMENTS)
+    monkeypatch.setattr(operator_choice, "IN_BLOCKS", without)
     assert blocks == results(PIPELINES[name])
 
 

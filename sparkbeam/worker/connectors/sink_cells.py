@@ -21,6 +21,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from pyspark import TaskContext
 
+from sparkbeam.plan.spark_io import RowPacker
 from sparkbeam.wire.failure import Reports
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.layouts.chunks import chunks
@@ -65,7 +66,7 @@ class PackPickled(PackElements):
         return bytes(cloudpickle.dumps(elements))
 
 
-class PackArrow(PackElements):
+class PackArrow(PackElements, RowPacker):
     """Elements with named fields, as rows of a DataFrame.
 
     Args:
@@ -82,7 +83,6 @@ class PackArrow(PackElements):
 
     @property
     def takes_columns(self) -> bool:
-        """Whether elements that are columns stay so."""
         return not self.whole
 
     def _packed(self, elements: list[Any]) -> bytes:

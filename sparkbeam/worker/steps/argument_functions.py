@@ -8,13 +8,11 @@ what is for each element.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.portability import python_urns
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.pardo_functions import Arguments, function_with_arguments
+from sparkbeam.plan.pardo_functions import Arguments
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.lookup_tables import Tables
@@ -22,7 +20,7 @@ from sparkbeam.worker.refusals import SCATTERED, count_refused
 from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.dofns import window_by_window
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import Column, column_of_values
 
 
@@ -130,24 +128,12 @@ class ArgumentOperation(FunctionOperation):
         return self._process(value, *self._given.by_position, **self._given.by_name)
 
 
-def _asked(step: Step) -> tuple[beam.DoFn, Arguments] | None:
-    if not step.has_one_output or step.is_stateful:
-        return None
-    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return None
+def make_argument_function(step: Step) -> operations.DoOperation:
+    """Make the operation of a function of the element and further arguments."""
     fn, args, kwargs, *_ = step.dofn
-    found = function_with_arguments(fn, args, kwargs)
-    return None if found is None else (found, Arguments(list(args), dict(kwargs)))
-
-
-def _make(step: Step, found: tuple[beam.DoFn, Arguments]) -> operations.DoOperation:
-    fn, arguments = found
     window_fn = step.windowing(step.input).windowfn
     operation = step.block_operation(ArgumentOperation, step.dofn, window_fn)
     operation.over_columns = fn.process
-    operation.ask(arguments, fn.process)
+    operation.ask(Arguments(list(args), dict(kwargs)), fn.process)
     made: operations.DoOperation = operation
     return made
-
-
-ARGUMENTS = Way("a function of the element and arguments over blocks", _asked, _make)

@@ -11,12 +11,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import UnknownShape
 from sparkbeam.columns.view_types import plain
-from sparkbeam.plan.table_rows import Batch, TableRows, makes_rows_of_tables, rows_of_tables
+from sparkbeam.plan.table_rows import Batch, TableRows, rows_of_tables
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.steps.batch_processing import passes_batches
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
 
@@ -79,19 +79,10 @@ def _parts(table: Batch) -> Iterator[pa.RecordBatch]:
         yield from part.to_batches() if isinstance(part, pa.Table) else (part,)
 
 
-def _table_rows(step: Step) -> beam.DoFn | None:
-    """The DoFn of a step that makes elements of the rows of tables; None for any other step."""
-    if not step.may_make_columns or not step.is_simple:
-        return None
-    fn, args, kwargs, *_ = step.dofn
-    return fn if makes_rows_of_tables(fn) and not args and not kwargs else None
-
-
-def _make(step: Step, fn: beam.DoFn) -> operations.DoOperation:
+def make_table_rows(step: Step) -> operations.DoOperation:
+    """Make the operation that makes elements of the rows of Arrow tables."""
     windowing = step.windowing(step.input)
     operation = step.block_operation(TableRowsOperation, step.dofn, windowing.windowfn)
-    operation.fn = fn
-    return operation
-
-
-TABLE_ROWS = Way("rows of Arrow tables as columns", _table_rows, _make)
+    operation.fn = step.dofn.fn
+    made: operations.DoOperation = operation
+    return made

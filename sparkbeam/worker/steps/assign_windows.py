@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
@@ -13,7 +12,7 @@ from sparkbeam.worker.blocks import Block, windows_at
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.refusals import count_refused_by
 from sparkbeam.worker.slots import in_slots, is_by_timestamp
-from sparkbeam.worker.steps.step import DoFnData, Step, Way
+from sparkbeam.worker.steps.step import DoFnData, Step
 
 
 class WindowOperation(operations.DoOperation):
@@ -61,16 +60,12 @@ class WindowOperation(operations.DoOperation):
         return block.with_windowing(WindowedValue(None, time, windows))
 
 
-def _window_fn(step: Step) -> WindowFn | None:
-    if step.urn != common_urns.primitives.ASSIGN_WINDOWS.urn:
-        return None
+def make_windows(step: Step) -> operations.DoOperation:
+    """Make the operation that assigns windows."""
     payload = step.payload(beam_runner_api_pb2.WindowingStrategy)
-    return core.Windowing.from_runner_api(payload, step.factory.context).windowfn
-
-
-def _make(step: Step, window_fn: WindowFn) -> operations.DoOperation:
+    window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
     fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
-    return step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)
-
-
-WINDOWS = Way("windows of blocks", _window_fn, _make)
+    made: operations.DoOperation = step.block_operation(
+        WindowOperation, DoFnData.alone(fn), window_fn
+    )
+    return made

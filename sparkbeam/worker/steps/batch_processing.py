@@ -12,7 +12,6 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.portability import python_urns
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import TimestampedValue
@@ -33,7 +32,7 @@ from sparkbeam.worker.refusals import count_refused, count_refused_by
 from sparkbeam.worker.slots import runs_of
 from sparkbeam.worker.steps.dofns import ElementOperation, prepared
 from sparkbeam.worker.steps.functions import Output
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
 _BATCH_SIZE = operations.GeneralPurposeConsumerSet.MAX_BATCH_SIZE
@@ -260,20 +259,10 @@ def _by_time(block: Block) -> Iterator[Block]:
         yield Block(template, block.column if rows is None else block.column.taken(rows))
 
 
-def _batching(step: Step) -> Batching | None:
-    """How the DoFn of a step handles batches; None for one of elements, or that asks for more."""
-    if not step.may_make_columns or not step.is_simple or step.is_stateful:
-        return None
-    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return None
-    fn, args, kwargs, *_ = step.dofn
-    return None if args or kwargs else plain_batching(fn)
-
-
-def _make(step: Step, batching: Batching) -> operations.DoOperation:
+def make_batches(step: Step) -> operations.DoOperation:
+    """Make the operation of a DoFn of batches."""
     made: BatchOperation = prepared(step, BatchOperation)
+    batching = plain_batching(step.dofn.fn)
+    assert batching is not None
     made.batching = batching
     return made
-
-
-BATCHES = Way("batches of elements, as columns", _batching, _make)

@@ -1,11 +1,9 @@
 """Operations on blocks: accumulators are merged behind a shuffle, and outputs made of them."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import apache_beam as beam
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
@@ -18,10 +16,7 @@ from sparkbeam.worker.blocks import Block, BlockLimit
 from sparkbeam.worker.column_accumulators import Combine, Totals
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.steps.one_to_one import OneToOne
-from sparkbeam.worker.steps.step import Step, Way
-
-_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
-_EXTRACT = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
+from sparkbeam.worker.steps.step import Step
 
 
 class CombineOperation(operations.Operation):
@@ -142,10 +137,8 @@ class ExtractOperation(_PhaseOperation):
         return block.with_column(outputs, None)
 
 
-def combine_fn_of(urn: str, step: Step) -> beam.CombineFn | None:
-    """The CombineFn of a step that is this phase of a combine; None for any other step."""
-    if step.urn != urn:
-        return None
+def combine_fn_of(step: Step) -> beam.CombineFn:
+    """The CombineFn of a step that is a phase of a combine."""
     payload = step.payload(beam_runner_api_pb2.CombinePayload)
     return beam.CombineFn.from_runner_api(payload.combine_fn, step.factory.context)
 
@@ -153,10 +146,11 @@ def combine_fn_of(urn: str, step: Step) -> beam.CombineFn | None:
 _Kind = TypeVar("_Kind", bound=CombineOperation)
 
 
-def make(kind: type[_Kind], step: Step, combine_fn: beam.CombineFn) -> _Kind:
+def make_phase(kind: type[_Kind], step: Step) -> _Kind:
     """Makes the operation of a part of a combine."""
+    combine_fn = combine_fn_of(step)
     # In streaming the grouping before it merges with a CombineFn of its own, out of this.
-    handed = Handed((combine_fn, [], {}), lambda: (combine_fn_of(step.urn, step), [], {}))
+    handed = Handed((combine_fn, [], {}), lambda: (combine_fn_of(step), [], {}))
     spec = operation_specs.WorkerCombineFn(
         handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
     )
@@ -173,9 +167,3 @@ def make(kind: type[_Kind], step: Step, combine_fn: beam.CombineFn) -> _Kind:
     (made.readers,) = step.consumers.values()
     made.combine = Combine(combine_fn, form_of(combine_fn), step.label)
     return made
-
-
-MERGE = Way("a merge of blocks", partial(combine_fn_of, _MERGE), partial(make, MergeOperation))
-EXTRACT = Way(
-    "outputs of blocks", partial(combine_fn_of, _EXTRACT), partial(make, ExtractOperation)
-)

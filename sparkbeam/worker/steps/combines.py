@@ -5,9 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import apache_beam as beam
 from apache_beam.coders import coders
-from apache_beam.portability import common_urns
 from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
@@ -39,10 +37,8 @@ from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.steps.combine_phases import combine_fn_of
 from sparkbeam.worker.steps.combine_tables import CombineTable
 from sparkbeam.worker.steps.edges import SinkOperation
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
-
-_PRECOMBINE = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
 
 _Made = TypeVar("_Made")
 
@@ -398,12 +394,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
 _Kind = TypeVar("_Kind", bound=PrecombineOperation)
 
 
-def precombine_fn_of(step: Step) -> beam.CombineFn | None:
-    """The CombineFn of a step that is the map side of a combine; None for any other step."""
-    return combine_fn_of(_PRECOMBINE, step)
-
-
-def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -> _Kind:
+def make_precombine(kind: type[_Kind], step: Step) -> _Kind:
     """Makes the operation that runs the map side of a combine."""
     (output,) = step.transform.outputs.values()
     coder = step.factory.get_windowed_coder(output)
@@ -411,7 +402,7 @@ def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -
         kind(
             common.NameContext(step.label, step.id),
             operation_specs.WorkerPartialGroupByKey(
-                Handed((combine_fn, [], {})),
+                Handed((combine_fn_of(step), [], {})),
                 None,
                 [coder],
             ),
@@ -428,23 +419,7 @@ def make_precombine(step: Step, combine_fn: beam.CombineFn, kind: type[_Kind]) -
     return operation
 
 
-def _make(step: Step, combine_fn: beam.CombineFn) -> PrecombineOperation:
-    return make_precombine(step, combine_fn, PrecombineOperation)
-
-
-def _suits_stamps(step: Step) -> beam.CombineFn | None:
-    if step.urn != _PRECOMBINE:
-        return None
-    (output,) = step.transform.outputs.values()
-    readers = [reader for some in step.consumers.values() for reader in some]
-    return precombine_fn_of(step) if _stamp_told(step.windowing(output), readers) else None
-
-
 def _stamp_told(windowing: Windowing, readers: list[operations.Operation]) -> str | None:
     """Which timestamp a group has, where elements are told apart by theirs; None elsewhere."""
     are_stored = any(getattr(reader, "layout", None) is Layout.STORED for reader in readers)
     return stamp_of(windowing) if are_stored and tells_stamps(windowing) else None
-
-
-BY_STAMP = Way("a combine by timestamp", _suits_stamps, _make)
-PRECOMBINE = Way("a combine of blocks", precombine_fn_of, _make)

@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.portability import python_urns
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import UserStateContext
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.pardo_functions import asks_plainly, is_of_the_element_alone
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.functions import FunctionOperation, output_of
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 
 _NOTHING = object()
 
@@ -178,17 +176,10 @@ def _checked(fn: beam.DoFn) -> Callable[..., Any]:
     return checked
 
 
-def signature_of(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
-    """What a DoFn asks for; None for one that asks for more, or in a way of its own."""
-    if not asks_plainly(fn):
-        return None
+def signature_of(fn: beam.DoFn) -> Signature:
+    """What a DoFn asks for, of which the plan knows that it can be looked up."""
     _, *parameters = inspect.signature(fn.process).parameters.values()
-    found: list[Parameter] = []
-    for parameter in parameters:
-        asked = _asked(parameter.default, stateful=stateful)
-        if asked is None:
-            return None
-        found.append(asked)
+    found = [_asked(parameter.default) for parameter in parameters]
     return Signature(
         [one.argument for one in found],
         any(one.timed for one in found),
@@ -196,15 +187,13 @@ def signature_of(fn: beam.DoFn, *, stateful: bool) -> Signature | None:
     )
 
 
-def _asked(default: Any, *, stateful: bool) -> Parameter | None:
-    """What a parameter with a default asks for; None for something else."""
+def _asked(default: Any) -> Parameter:
+    """What a parameter with a default asks for."""
     if isinstance(default, core.DoFn.StateParam):
         return Parameter(_state(default.state_spec), windowed=True)
     if isinstance(default, core.DoFn.TimerParam):
         return Parameter(_timer(default.timer_spec), timed=True, windowed=True)
-    if core.DoFn.KeyParam == default and not stateful:
-        return None
-    return next((asked for kind, asked in _PLAIN if kind == default), None)
+    return next(asked for kind, asked in _PLAIN if kind == default)
 
 
 def _state(spec: Any) -> Argument:
@@ -230,14 +219,6 @@ _PLAIN: tuple[tuple[Any, Parameter], ...] = (
 )
 
 
-def _asked_for(step: Step) -> Signature | None:
-    """What the DoFn of a step asks for, if that can be looked up once for many elements."""
-    if not step.is_simple or step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return None
-    fn, args, kwargs, *_ = step.dofn
-    return None if args or kwargs else signature_of(fn, stateful=step.is_stateful)
-
-
 def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:
     """Makes an operation that runs the very DoFn of a step, and has been told so.
 
@@ -252,17 +233,28 @@ def prepared(step: Step, kind: Callable[..., operations.DoOperation]) -> Any:
     return made
 
 
-def _make(step: Step, signature: Signature) -> operations.DoOperation:
-    kind: Callable[..., operations.DoOperation] = ElementOperation
-    if step.is_stateful:
-        kind = _with_states(step, StatefulOperation)
-    elif signature.arguments:
-        kind = DoFnOperation
-    made = prepared(step, kind)
-    if isinstance(made, DoFnOperation):
-        made.ask(signature)
-    elif is_of_the_element_alone(step.dofn.fn):
-        made.over_columns = step.dofn.fn.process
+def make_process(step: Step) -> operations.DoOperation:
+    """Make the operation of a DoFn of the element alone."""
+    made: ElementOperation = prepared(step, ElementOperation)
+    made.over_columns = step.dofn.fn.process
+    return made
+
+
+def make_dofn(step: Step) -> operations.DoOperation:
+    """Make the operation of a DoFn that asks for more, or has further methods."""
+    signature = signature_of(step.dofn.fn)
+    if not signature.arguments:
+        element: operations.DoOperation = prepared(step, ElementOperation)
+        return element
+    made: DoFnOperation = prepared(step, DoFnOperation)
+    made.ask(signature)
+    return made
+
+
+def make_stateful_dofn(step: Step) -> operations.DoOperation:
+    """Make the operation of a DoFn with state or timers."""
+    made: StatefulOperation = prepared(step, _with_states(step, StatefulOperation))
+    made.ask(signature_of(step.dofn.fn))
     return made
 
 
@@ -281,13 +273,6 @@ def _with_states(
     return operation
 
 
-def _is_stateful(step: Step) -> bool | None:
-    return step.is_stateful or None
-
-
-def _make_stateful(step: Step, _: bool) -> operations.DoOperation:
+def make_stateful(step: Step) -> operations.DoOperation:
+    """Make Beam's operation of a DoFn with state or timers."""
     return step.do_operation(_with_states(step, operations.DoOperation), step.dofn)
-
-
-DOFN = Way("a DoFn over blocks", _asked_for, _make)
-STATEFUL = Way("Beam's operation, with states of the stage", _is_stateful, _make_stateful)

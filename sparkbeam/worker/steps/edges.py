@@ -15,7 +15,7 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan import model
-from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Layout, Stage
+from sparkbeam.plan.model import Layout
 from sparkbeam.plan.ports import WHY
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
@@ -30,7 +30,7 @@ from sparkbeam.worker.layouts.join_reader import JoinReader
 from sparkbeam.worker.layouts.joined import JoinSideSink
 from sparkbeam.worker.layouts.row_writer import Sink
 from sparkbeam.worker.refusals import count_refused_by
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 
 
 class SourceOperation(bundle_processor.DataInputOperation):
@@ -211,13 +211,10 @@ class SinkOperation(operations.Operation):
         return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
 
 
-def _described(urn: str, step: Step) -> Stage | None:
-    """The stage of a step that is an end of it."""
-    return step.stage if step.urn == urn else None
-
-
-def _make_source(step: Step, stage: Stage) -> SourceOperation:
-    factory, grouped = step.factory, stage.grouped
+def make_source(step: Step) -> SourceOperation:
+    """Make the operation that feeds a stage."""
+    factory, stage = step.factory, step.stage
+    grouped = stage.grouped
     (output,) = step.transform.outputs.values()
     return SourceOperation(
         # Not the label: counters of equal names are one, and the first step has that name.
@@ -243,8 +240,9 @@ def _join_reader(step: Step, left: str, right: str) -> JoinReader:
     return JoinReader(coder(left), coder(right), step.windowing(left))
 
 
-def _make_sink(step: Step, stage: Stage) -> SinkOperation:
-    (port,) = (port for port in stage.ports if port.transform_id == step.id)
+def make_sink(step: Step) -> SinkOperation:
+    """Make the operation that fills a port."""
+    (port,) = (port for port in step.stage.ports if port.transform_id == step.id)
     producer = next(
         t.unique_name
         for t in step.factory.descriptor.transforms.values()
@@ -258,7 +256,3 @@ def _make_sink(step: Step, stage: Stage) -> SinkOperation:
         coder=step.factory.get_windowed_coder(port.pcollection),
         windowing=step.windowing(port.pcollection),
     )
-
-
-SOURCE = Way("the source of a stage", partial(_described, SOURCE_URN), _make_source)
-SINK = Way("a sink of a stage", partial(_described, SINK_URN), _make_sink)

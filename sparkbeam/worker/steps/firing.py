@@ -5,7 +5,6 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 from apache_beam.coders import coder_impl
 from apache_beam.transforms.core import Windowing
@@ -13,15 +12,14 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.plan.fused_stages import FIRE
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.rounding import coded, coded_column, coded_end
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.column_accumulators import Totals
 from sparkbeam.worker.grouping.counted_panes import CountedPane, CountedPanes, Kind
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.steps.combine_phases import CombineOperation, combine_fn_of, make
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.combine_phases import CombineOperation, make_phase
+from sparkbeam.worker.steps.step import Step
 
 
 class FireOperation(CombineOperation):
@@ -111,17 +109,11 @@ def _as_pane(block: Block, pane: CountedPane) -> Block:
     return Block(WindowedValue(None, time, windows, pane.info), values, stamps, given)
 
 
-def _suits(step: Step) -> beam.CombineFn | None:
-    return combine_fn_of(FIRE, step)
-
-
-def _make(step: Step, combine_fn: beam.CombineFn) -> FireOperation:
-    made = make(FireOperation, step, combine_fn)
+def make_fire(step: Step) -> FireOperation:
+    """Make the operation that makes panes of accumulators."""
+    made = make_phase(FireOperation, step)
     (output,) = step.transform.outputs.values()
     made.windowing = step.windowing(output)
     pair = step.factory.get_windowed_coder(output).wrapped_value_coder
     made.accumulator = pair.value_coder().get_impl()
     return made
-
-
-FIRING = Way("panes of blocks", _suits, _make)

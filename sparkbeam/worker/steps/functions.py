@@ -1,14 +1,10 @@
 """Operations on blocks: plain functions, and the values of a Create."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import islice
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
-from apache_beam.portability import python_urns
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.runners.worker import operations
 from apache_beam.transforms.window import (
@@ -18,9 +14,8 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan.model import CREATE_URN
-from sparkbeam.plan.pardo_functions import ALONE, Arguments, one_to_one, plain_function
-from sparkbeam.plan.why_not_columnar import why_called
+from sparkbeam.plan.operators import Operator
+from sparkbeam.plan.pardo_functions import ALONE, Arguments, one_to_one
 from sparkbeam.upstream.beam import collecting_of_cogroup, tags_of_cogroup
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import (
@@ -41,7 +36,7 @@ from sparkbeam.worker.slots import parts_of
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 from sparkbeam.worker.steps.one_to_one import OneToOne
 from sparkbeam.worker.steps.ownership import OF_A_RESULT, OF_RESULTS, all_may_wait, may_wait
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.steps.tagged_lists import TaggedLists
 
 _COLLECTIONS = frozenset([list, tuple, set, frozenset])
@@ -64,7 +59,7 @@ class FunctionOperation(operations.DoOperation):
         makes_new: see :class:`OneToOne`.
         window_fn: gives windows to results with a timestamp of their own.
         readers: the operations that take the results.
-        transform: that it runs.
+        operator: that it is.
     """
 
     takes_assigned = True
@@ -78,7 +73,7 @@ class FunctionOperation(operations.DoOperation):
     makes_new = False
     window_fn: WindowFn
     readers: list[operations.Operation]
-    transform: beam_runner_api_pb2.PTransform
+    operator: Operator
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -104,7 +99,7 @@ class FunctionOperation(operations.DoOperation):
 
     def why(self) -> str:
         """Why it is called for each element, where it is no function over columns."""
-        return why_called(self.transform)
+        return self.operator.reason or ""
 
     def process(self, o: WindowedValue) -> None:
         """Starts a block where a single element has many results."""
@@ -372,34 +367,14 @@ class CreateOperation(FunctionOperation):
                     self.emit(Block(impulse, some))
 
 
-def _plain_function(step: Step) -> beam.DoFn | None:
-    """The function of the element alone that a ParDo consists of.
-
-    Such is also the DoFn with which each global combine begins.
-    """
-    if not step.is_simple or step.is_stateful:
-        return None
-    if step.par_do.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
-        return step.dofn.fn
-    if step.par_do.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
-        return None
-    return plain_function(*step.dofn[:3])
-
-
-def _make(kind: type[FunctionOperation], step: Step, fn: beam.DoFn) -> operations.DoOperation:
-    window_fn = step.windowing(step.input).windowfn
+def make_function(kind: type[FunctionOperation], step: Step) -> operations.DoOperation:
+    """Make the operation of a function of the element alone."""
+    fn, window_fn = step.dofn.fn, step.windowing(step.input).windowfn
     operation = step.block_operation(kind, step.dofn, window_fn)
     operation.function = operation.over_columns = fn.process
     collecting = collecting_of_cogroup(fn.process)
     operation.makes_new = collecting is not None
     operation.tags = tags_of_cogroup(fn.process)
     operation.one_to_one = collecting or one_to_one(fn.process)
-    return operation
-
-
-def _created(step: Step) -> beam.DoFn | None:
-    return step.dofn.fn if step.urn == CREATE_URN else None
-
-
-FUNCTION = Way("a function over blocks", _plain_function, partial(_make, FunctionOperation))
-CREATE = Way("a share of the values", _created, partial(_make, CreateOperation))
+    made: operations.DoOperation = operation
+    return made

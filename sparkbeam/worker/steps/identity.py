@@ -4,11 +4,10 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.runners.worker import operations
-from apache_beam.runners.worker.bundle_processor import IDENTITY_DOFN_URN
 
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.emitter import Emitter
-from sparkbeam.worker.steps.step import DoFnData, Step, Way
+from sparkbeam.worker.steps.step import DoFnData, Step
 
 
 class Identity(beam.DoFn):
@@ -40,13 +39,8 @@ class IdentityOperation(operations.DoOperation):
             self._emitter.block(block)
 
 
-def _is_identity(step: Step) -> bool | None:
-    return step.urn == IDENTITY_DOFN_URN or None
-
-
-def _make(step: Step, _: bool) -> operations.DoOperation:
-    data = DoFnData.alone(Identity())
-    return step.block_operation(IdentityOperation, data, step.windowing(step.input).windowfn)
-
-
-IDENTITY = Way("blocks as they are", _is_identity, _make)
+def make_identity(step: Step) -> operations.DoOperation:
+    """Make the operation that hands elements on as they are."""
+    data, window_fn = DoFnData.alone(Identity()), step.windowing(step.input).windowfn
+    made: operations.DoOperation = step.block_operation(IdentityOperation, data, window_fn)
+    return made

@@ -12,7 +12,7 @@ from sparkbeam.upstream.parquet import RowGroups, row_groups_of
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.steps.dofns import DoFnOperation, prepared, signature_of
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 
 
 class TablesOperation(DoFnOperation):
@@ -26,11 +26,10 @@ class TablesOperation(DoFnOperation):
 
     def prepare(self, fn: beam.DoFn) -> None:
         super().prepare(fn)
-        groups, signature = row_groups_of(fn), signature_of(fn, stateful=False)
+        groups = row_groups_of(fn)
         assert groups is not None
-        assert signature is not None
         self._groups = groups
-        self.ask(signature)
+        self.ask(signature_of(fn))
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -98,17 +97,7 @@ class TablesOperation(DoFnOperation):
             self._groups.add(batch, self._windowing.windows[0])
 
 
-def _gathers_rows(step: Step) -> bool | None:
-    """Whether the DoFn of a step makes tables of dicts."""
-    if not step.may_make_columns or not step.is_simple:
-        return None
-    fn, args, kwargs, *_ = step.dofn
-    return (row_groups_of(fn) is not None and not args and not kwargs) or None
-
-
-def _make(step: Step, _: bool) -> operations.DoOperation:
+def make_parquet_tables(step: Step) -> operations.DoOperation:
+    """Make the operation that gathers dicts for row groups."""
     made: operations.DoOperation = prepared(step, TablesOperation)
     return made
-
-
-TABLES = Way("tables for Parquet, of columns", _gathers_rows, _make)

@@ -10,7 +10,7 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkbeam.plan.model import Stage
-from sparkbeam.plan.parsed_stage import ParsedStage
+from sparkbeam.plan.parsed_stage import proto_of
 from sparkbeam.upstream.beam import parts_of_bundles, taken_callbacks
 from sparkbeam.upstream.sampler import Sampler
 from sparkbeam.wire.consolidation import Infos
@@ -79,7 +79,7 @@ class StageProcessor:
     def __init__(self, stage: Stage) -> None:
         if stage.row_types:
             SCHEMA_REGISTRY.load_registered_typings(pickler.loads(stage.row_types))
-        descriptor = ParsedStage(stage.descriptor, stage.source_id).proto
+        descriptor = proto_of(stage.descriptor)
         remember_windows(descriptor)
         self.timers = Timers(descriptor, stage.state_name)
         if self.timers.streams:

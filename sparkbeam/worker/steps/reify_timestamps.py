@@ -11,7 +11,7 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.emitter import Emitter
 from sparkbeam.worker.refusals import count_refused
 from sparkbeam.worker.slots import parts_of
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import column_of
 
 
@@ -56,19 +56,11 @@ class StampingOperation(operations.DoOperation):
         return block.with_column(column_of(*made), None)
 
 
-def _part(step: Step) -> StampedPart | None:
-    """To what a step joins timestamps, if it is that of ``Latest``."""
-    if not step.may_make_columns or not step.is_simple:
-        return None
-    fn, args, kwargs, *_ = step.dofn
-    return None if args or kwargs else part_stamped_by(fn)
-
-
-def _make(step: Step, part: StampedPart) -> operations.DoOperation:
+def make_timestamps(step: Step) -> operations.DoOperation:
+    """Make the operation of the first step of ``Latest``."""
     window_fn = step.windowing(step.input).windowfn
     made: StampingOperation = step.block_operation(StampingOperation, step.dofn, window_fn)
+    part = part_stamped_by(step.dofn.fn)
+    assert part is not None
     made.part = part
     return made
-
-
-STAMPING: Way[StampedPart] = Way("elements with their times, as columns", _part, _make)

@@ -7,7 +7,7 @@ from apache_beam.runners.worker import operations
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.failure import within_step
-from sparkbeam.worker.steps.step import PROCESS_RESTRICTIONS, DoFnData, Step, Way
+from sparkbeam.worker.steps.step import Step
 
 
 class RestrictionOperation(operations.SdfProcessSizedElements):
@@ -18,13 +18,6 @@ class RestrictionOperation(operations.SdfProcessSizedElements):
             super().process(o)
 
 
-def _dofn_of(step: Step) -> DoFnData | None:
-    """The DoFn of a step that processes restrictions; None for any other step."""
-    return step.dofn if step.urn == PROCESS_RESTRICTIONS else None
-
-
-def _make(step: Step, data: DoFnData) -> operations.DoOperation:
-    return step.do_operation(RestrictionOperation, data)
-
-
-RESTRICTION = Way("a splittable DoFn", _dofn_of, _make)
+def make_restrictions(step: Step) -> operations.DoOperation:
+    """Make the operation of a step that processes restrictions."""
+    return step.do_operation(RestrictionOperation, step.dofn)

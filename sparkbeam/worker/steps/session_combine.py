@@ -29,7 +29,7 @@ from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.layouts.key_table import all_immutable
 from sparkbeam.worker.layouts.pairs import are_numbers, distinct, plain_pairs
 from sparkbeam.worker.refusals import count_refused
-from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine, precombine_fn_of
+from sparkbeam.worker.steps.combines import PrecombineOperation, make_precombine
 from sparkbeam.worker.steps.edges import SinkOperation
 from sparkbeam.worker.steps.session_tables import (
     ColumnarTable,
@@ -38,7 +38,7 @@ from sparkbeam.worker.steps.session_tables import (
     Spans,
     joined_parts,
 )
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import Column, column_of
 
 _BYTES_IN_COLUMNS = 40
@@ -225,23 +225,9 @@ def _spans(block: Block) -> tuple[Micros, Micros] | None:
     return None
 
 
-def _suits(step: Step) -> tuple[beam.CombineFn, SessionAggregator] | None:
-    combine_fn = precombine_fn_of(step)
-    if combine_fn is None:
-        return None
-    readers = [reader for some in step.consumers.values() for reader in some]
-    kinds = {getattr(reader, "aggregator", None) for reader in readers}
-    if len(kinds) != 1 or not all(isinstance(reader, SinkOperation) for reader in readers):
-        return None
-    (kind,) = kinds
-    return None if kind is None else (combine_fn, kind)
-
-
-def _make(step: Step, found: tuple[beam.CombineFn, SessionAggregator]) -> SessionCombineOperation:
-    combine_fn, kind = found
-    operation = make_precombine(step, combine_fn, SessionCombineOperation)
-    operation.aggregator = kind
+def make_session_combine(step: Step) -> SessionCombineOperation:
+    """Make the operation that combines sessions before the shuffle."""
+    operation = make_precombine(SessionCombineOperation, step)
+    sinks: list[SinkOperation] = operation.readers
+    (operation.aggregator,) = {sink.aggregator for sink in sinks if sink.aggregator is not None}
     return operation
-
-
-SESSION_COMBINE = Way("a combine of sessions", _suits, _make)

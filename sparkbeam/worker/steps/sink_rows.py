@@ -9,7 +9,7 @@ from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.connectors.sink_cells import CELL_ROWS, PackArrow, cell_of
 from sparkbeam.worker.connectors.sink_columns import columns_of
 from sparkbeam.worker.refusals import count_refused_by
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 
 
 class PackOperation(operations.DoOperation):
@@ -58,19 +58,9 @@ class PackOperation(operations.DoOperation):
         super().finish()
 
 
-def _pack(step: Step) -> PackArrow | None:
-    """The DoFn of a step that packs rows; None for any other step."""
-    if not step.may_make_columns or not step.is_simple:
-        return None
-    fn = step.dofn.fn
-    return fn if isinstance(fn, PackArrow) and fn.takes_columns else None
-
-
-def _make(step: Step, fn: PackArrow) -> operations.DoOperation:
+def make_sink_rows(step: Step) -> operations.DoOperation:
+    """Make the operation that packs rows for a sink of Spark."""
     window_fn = step.windowing(step.input).windowfn
     operation: PackOperation = step.block_operation(PackOperation, step.dofn, window_fn)
-    operation.fn = fn
+    operation.fn = step.dofn.fn
     return operation
-
-
-PACK = Way("rows for a sink, of columns", _pack, _make)

@@ -1,9 +1,8 @@
 """A step of a stage, as it looks to those that may run it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -14,6 +13,7 @@ from apache_beam.transforms.window import WindowFn
 from apache_beam.utils import proto_utils
 
 from sparkbeam.plan.model import Stage
+from sparkbeam.plan.operators import Operator
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.upstream import pickles
 from sparkbeam.upstream.beam import par_do_operation
@@ -23,7 +23,6 @@ from sparkbeam.worker.keyed.requests import StageState
 PAR_DO = common_urns.primitives.PAR_DO.urn
 PROCESS_RESTRICTIONS = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
-_Found = TypeVar("_Found")
 _Payload = TypeVar("_Payload")
 
 
@@ -63,6 +62,11 @@ class Step:
         assert state.stage is not None
         return state.stage
 
+    @cached_property
+    def operator(self) -> Operator:
+        """What the plan has chosen to run it."""
+        return next(one for one in self.stage.operators if one.label == self.id)
+
     @property
     def label(self) -> str:
         """The user's label."""
@@ -87,33 +91,6 @@ class Step:
             return DoFnData.alone(known())
         info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
         return DoFnData(*pickles.loads(info.serialized_dofn_data()))
-
-    @cached_property
-    def may_make_columns(self) -> bool:
-        """Whether its results may be columns."""
-        return self.stage.in_columns
-
-    @cached_property
-    def is_simple(self) -> bool:
-        """Whether it is a ParDo with one output that needs no more than state and timers."""
-        return self.has_one_output and not self.par_do.side_inputs
-
-    @cached_property
-    def has_one_output(self) -> bool:
-        """The same, or with side inputs too."""
-        return (
-            self.urn == PAR_DO
-            and len(self.transform.outputs) == 1
-            and not self.par_do.restriction_coder_id
-            and not self.par_do.requests_finalization
-        )
-
-    @cached_property
-    def is_stateful(self) -> bool:
-        """Whether it is a ParDo with state or timers."""
-        return self.urn == PAR_DO and bool(
-            self.par_do.state_specs or self.par_do.timer_family_specs
-        )
 
     @cached_property
     def input(self) -> str:
@@ -149,14 +126,14 @@ class Step:
 
         Args:
             kind: makes the operation itself, which gets ``readers``, ``window_fn`` and
-                ``transform``.
+                ``operator``.
             data: see :meth:`do_operation`.
             window_fn: gives windows to results with a timestamp of their own.
         """
         operation: Any = self.do_operation(kind, data)
         (operation.readers,) = self.consumers.values()
         operation.window_fn = window_fn
-        operation.transform = self.transform
+        operation.operator = self.operator
         return operation
 
 
@@ -180,19 +157,3 @@ class DoFnData(NamedTuple):
     def alone(cls, fn: Any) -> "DoFnData":
         """A DoFn that gets nothing beside the element."""
         return cls(fn, (), {}, [], None)
-
-
-@dataclass(frozen=True)
-class Way(Generic[_Found]):
-    """A way to run steps.
-
-    Attributes:
-        name: for people.
-        suits: gives what ``make`` needs to know if steps like this may be run in this way;
-            None if they may not.
-        make: makes the operation that runs a step.
-    """
-
-    name: str
-    suits: Callable[[Step], _Found | None]
-    make: Callable[[Step, _Found], operations.Operation]

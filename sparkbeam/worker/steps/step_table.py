@@ -1,15 +1,17 @@
-"""The table of steps: which operation runs a transform of a stage.
+"""The table of operators: what makes the operation of each kind.
 
-The ways are tried in their order, and the first one that suits is taken. Beam's own operation
-suits all.
+The plan has chosen the kinds; see :mod:`sparkbeam.plan.operator_choice`.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from apache_beam.coders import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
 
+from sparkbeam.plan.model import SINK_URN, SOURCE_URN
+from sparkbeam.plan.operators import Kind
 from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.keyed.requests import StageState
 from sparkbeam.worker.steps import (
@@ -31,37 +33,35 @@ from sparkbeam.worker.steps import (
     sink_rows,
 )
 from sparkbeam.worker.steps.sampling import sampled
-from sparkbeam.worker.steps.step import Step, Way
+from sparkbeam.worker.steps.step import Step
 
-OF_OUR_OWN: tuple[Way[Any], ...] = (
-    edges.SOURCE,
-    edges.SINK,
-    functions.CREATE,
-    firing.FIRING,
-    combines.BY_STAMP,
-)
-"""What only sparkbeam has."""
+Make = Callable[[Step], operations.Operation]
 
-IN_BLOCKS: tuple[Way[Any], ...] = (
-    arrow_tables.TABLE_ROWS,
-    sink_rows.PACK,
-    batch_processing.BATCHES,
-    parquet_writes.TABLES,
-    functions.FUNCTION,
-    argument_functions.ARGUMENTS,
-    reify_timestamps.STAMPING,
-    dofns.DOFN,
-    identity.IDENTITY,
-    assign_windows.WINDOWS,
-    session_combine.SESSION_COMBINE,
-    combines.PRECOMBINE,
-    combine_phases.MERGE,
-    combine_phases.EXTRACT,
-)
-"""What does the same as Beam's own operations, faster."""
+OPERATIONS: Mapping[Kind, Make] = {
+    Kind.CREATE: partial(functions.make_function, functions.CreateOperation),
+    Kind.FIRE: firing.make_fire,
+    Kind.TABLE_ROWS: arrow_tables.make_table_rows,
+    Kind.SINK_ROWS: sink_rows.make_sink_rows,
+    Kind.BATCHES: batch_processing.make_batches,
+    Kind.PARQUET_TABLES: parquet_writes.make_parquet_tables,
+    Kind.FUNCTION: partial(functions.make_function, functions.FunctionOperation),
+    Kind.ARGUMENTS: argument_functions.make_argument_function,
+    Kind.TIMESTAMPS: reify_timestamps.make_timestamps,
+    Kind.PROCESS: dofns.make_process,
+    Kind.DOFN: dofns.make_dofn,
+    Kind.STATEFUL_DOFN: dofns.make_stateful_dofn,
+    Kind.IDENTITY: identity.make_identity,
+    Kind.WINDOWS: assign_windows.make_windows,
+    Kind.SESSION_COMBINE: session_combine.make_session_combine,
+    Kind.PRECOMBINE: partial(combines.make_precombine, combines.PrecombineOperation),
+    Kind.MERGE: partial(combine_phases.make_phase, combine_phases.MergeOperation),
+    Kind.EXTRACT: partial(combine_phases.make_phase, combine_phases.ExtractOperation),
+    Kind.STATEFUL: dofns.make_stateful,
+    Kind.RESTRICTIONS: restrictions.make_restrictions,
+}
+"""All kinds but the one that Beam's factory makes."""
 
-BEAMS_OWN: tuple[Way[Any], ...] = (dofns.STATEFUL, restrictions.RESTRICTION)
-"""Beam's own operations that need something of sparkbeam; the others Beam's factory makes."""
+_ENDS: Mapping[str, Make] = {SOURCE_URN: edges.make_source, SINK_URN: edges.make_sink}
 
 
 class StepFactory(bundle_processor.BeamTransformFactory):
@@ -75,11 +75,8 @@ class StepFactory(bundle_processor.BeamTransformFactory):
             return super().create_operation(transform_id, consumers)
         step = Step(self, transform_id, consumers)
         with within_step(step.label):
-            for way in (*OF_OUR_OWN, *IN_BLOCKS, *BEAMS_OWN):
-                found = way.suits(step)
-                if found is not None:
-                    return way.make(step, found)
-            return super().create_operation(transform_id, consumers)
+            make = _ENDS.get(step.urn) or OPERATIONS.get(step.operator.kind)
+            return make(step) if make else super().create_operation(transform_id, consumers)
 
     def get_output_coders(
         self, transform_proto: beam_runner_api_pb2.PTransform
