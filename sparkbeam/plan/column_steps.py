@@ -94,7 +94,7 @@ class _Telling:
         if isinstance(taken, _Elements):
             maker = "it" if taken.maker == applied(stage, label) else taken.maker
             return ColumnStep(label, f"{maker} makes them")
-        if walk.operator(transform).kind in _BEHIND:
+        if walk.types.operator(transform).kind in _BEHIND:
             if any(held.get(output) == _COLUMNS for output, _ in walk.extracted()):
                 return ColumnStep(label, None)
             return self._behind_combine(stage, walk, transform)

@@ -1,6 +1,11 @@
 """What becomes of columns on the way through a combine."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+
+import apache_beam as beam
+from apache_beam.transforms.core import Windowing
+from apache_beam.transforms.window import GlobalWindows, Sessions
 
 from sparkbeam.columns.python_types import (
     BOOL,
@@ -15,11 +20,17 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.columns.vectors import empty_column
-from sparkbeam.windows.vectorized_form import Form
+from sparkbeam.plan.grouping import stamp_of, tells_stamps
+from sparkbeam.plan.model import Layout, Port, SessionAggregator
+from sparkbeam.windows.choices import Choice, choice_of
+from sparkbeam.windows.vectorized_form import Form, Kind
+from sparkbeam.windows.vectorized_forms import form_of
+from sparkbeam.windows.window_lengths import whole_gap_of, whole_slots_of
 
 NO_FORM = "its CombineFn has no vectorised form"
 OTHER_SLICES = "its windows are not those that add up over columns"
-"""Why a combine takes elements."""
+ALONE = "its sessions are merged one by one"
+"""Why a combine takes elements; the last of sessions with another trigger than the default."""
 
 
 def other_stamps(stamp: str | None) -> str:
@@ -29,6 +40,26 @@ def other_stamps(stamp: str | None) -> str:
         stamp: which of them its results have.
     """
     return f"its results have the {stamp} timestamp of their elements"
+
+
+def by_elements(aggregator: SessionAggregator, form: Form | None) -> str:
+    """Of an aggregator that takes elements.
+
+    Args:
+        aggregator: it.
+        form: the vectorised form of the CombineFn; None if it has none.
+    """
+    reason = "--session_aggregator says so"
+    if form is None and aggregator is SessionAggregator.ORDERED:
+        reason = NO_FORM
+    return f"the {aggregator.value} aggregator of sessions takes them, as {reason}"
+
+
+def in_another_order(form: Form, kind: Kind) -> str | None:
+    """Of numbers that add up in an order in which sessions do not have them; None of others."""
+    if form.is_ordered or not form.needs_order(kind):
+        return None
+    return f"{form.name} adds floats up as they come, and sessions have them in another order"
 
 
 _KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
@@ -73,3 +104,71 @@ def _is_plain_key(shape: Shape) -> bool:
     if isinstance(shape, Record):
         return shape.type is tuple and all(map(_is_plain_key, shape.fields))
     return isinstance(shape, Scalar)
+
+
+def why_elements(
+    combine_fn: beam.CombineFn,
+    windowing: Windowing,
+    ports: Sequence[Port],
+    shape: Shape,
+    *,
+    are_all: bool,
+) -> str | None:
+    """Why a combine before the shuffle takes elements; None where it takes columns.
+
+    Args:
+        combine_fn: what it does.
+        windowing: of its accumulators.
+        ports: the ports that these fill.
+        shape: of its elements.
+        are_all: nothing but these ports reads the accumulators.
+    """
+    form, stamp = form_of(combine_fn), stamp_of(windowing)
+    are_sessions = type(windowing.windowfn) is Sessions
+    choice = None if are_sessions else choice_of(combine_fn)
+    if any(port.layout is Layout.STORED for port in ports) and tells_stamps(windowing):
+        return other_stamps(stamp)
+    if stamp is not None and not are_sessions and not _adds_up(form, windowing, shape):
+        return other_stamps(stamp)
+    aggregators = [port.aggregator for port in ports if port.aggregator is not None]
+    if aggregators and aggregators[0] is not SessionAggregator.COLUMNAR:
+        return by_elements(aggregators[0], form)
+    if form is None and choice is None:
+        return NO_FORM
+    if are_sessions and not aggregators:
+        if not (are_all and all(port.takes_numbers for port in ports)):
+            return ALONE
+        if whole_gap_of(windowing.windowfn) is None:
+            return OTHER_SLICES
+    return _why_other_values(form, choice, shape, are_sessions=are_sessions)
+
+
+def _why_other_values(
+    form: Form | None, choice: Choice | None, shape: Shape, *, are_sessions: bool
+) -> str | None:
+    """Why elements are none that a combine takes as columns."""
+    pair = pair_of(shape)
+    if pair is None:
+        return f"its input is no pair, but {shape}"
+    key, values = pair
+    if not is_key(key):
+        return f"its keys are {key}, which are not told apart over columns"
+    if choice is not None and choice.is_for(values):
+        return None
+    kind = None if form is None else form.kind_of(empty_column(values), values)
+    if form is None or kind is None:
+        known = form or choice
+        assert known is not None
+        return f"its values are not for {known.name} over columns"
+    return in_another_order(form, kind) if are_sessions else None
+
+
+def _adds_up(form: Form | None, windowing: Windowing, shape: Shape) -> bool:
+    """Whether elements are pairs that add up by slices of time, and keep their timestamps."""
+    window_fn = windowing.windowfn
+    has_slices = type(window_fn) is GlobalWindows or whole_slots_of(window_fn) is not None
+    pair = pair_of(shape)
+    if form is None or pair is None or not has_slices:
+        return False
+    key, values = pair
+    return is_key(key) and form.kind_of(empty_column(values), values) is not None

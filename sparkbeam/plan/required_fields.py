@@ -88,10 +88,10 @@ class Needs:
             return self._of_port(stage, walk.port_of(transform), shape)
         if walk.passes_on(transform):
             return self._of_results(stage, transform, shape)
-        result = walk.taken(transform, shape)
+        result = walk.types.of(transform, shape)
         if isinstance(result, Compiled):
             return result.needed(self._of_results(stage, transform, result.outcome))
-        if result is None and walk.operator(transform).kind in PRECOMBINES:
+        if result is None and walk.types.operator(transform).kind in PRECOMBINES:
             form = form_of(walk.parsed.combine_fn(transform))
             return ALL if form is None or form.takes_values else _KEYS
         return ALL

@@ -26,8 +26,7 @@ from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.columns.order import arranged, sums_of
 from sparkbeam.columns.python_types import Shape
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.plan.combine_columns import OTHER_SLICES
-from sparkbeam.plan.session_reasons import in_another_order
+from sparkbeam.plan.combine_columns import OTHER_SLICES, in_another_order
 from sparkbeam.windows.vectorized_form import Form, Numbers
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block

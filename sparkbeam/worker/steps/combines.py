@@ -13,10 +13,10 @@ from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import NotExact
+from sparkbeam.plan.combine_columns import ALONE as SESSIONS_ALONE
 from sparkbeam.plan.combine_columns import NO_FORM, other_stamps
 from sparkbeam.plan.grouping import stamp_of, tells_stamps
 from sparkbeam.plan.model import Layout
-from sparkbeam.plan.session_reasons import ALONE as SESSIONS_ALONE
 from sparkbeam.upstream.dofn_handover import Handed
 from sparkbeam.windows.choices import choice_of
 from sparkbeam.windows.vectorized_form import Numbers
